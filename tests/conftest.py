@@ -18,6 +18,7 @@ from hypothesis import settings  # noqa: E402
 from spookid.kernels import compiled, native  # noqa: E402
 from spookid.kernels.compiler import Compiler  # noqa: E402
 from spookid.report import pictures  # noqa: E402
+from spookid.results import lazy  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -50,6 +51,20 @@ native.code_library = _optimized_library
 native.compiles = lambda steps: compiled.compiles(steps + compiled.FEWEST_STEPS)
 
 
+def _raised(name: str, error: Exception) -> str:
+    raise error
+
+
+# Results are kept where one of their analyses fails, and tell it; tests fail.
+_TOLD, lazy.untold = lazy.untold, _raised
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are kept in tests, too."""
+    monkeypatch.setattr(lazy, "untold", _TOLD)
+
+
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[None]:
     """Code is compiled as and when users have it; commands in processes of their own do so anyway."""
@@ -60,14 +75,16 @@ def shipped() -> Iterator[None]:
 
 
 # Figures are made but not drawn, which takes longer than small fits: their files are empty.
-_DRAW = pictures.save
+_DRAW, _ENCODE = pictures.save, pictures.encoded
 pictures.save = lambda _, path: path.write_bytes(b"")
+pictures.encoded = lambda *_: b""
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn; commands in processes of their own do so anyway."""
     monkeypatch.setattr(pictures, "save", _DRAW)
+    monkeypatch.setattr(pictures, "encoded", _ENCODE)
 
 
 _LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")

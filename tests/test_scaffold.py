@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robot_files import ARM, FOURBAR
 
-from spookid import JointPosition, Motor, Problem, ProblemError, Recording, load, load_problem, robots
+from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
 from spookid.cli.main import main
 from spookid.robots.columns import match
 
@@ -177,6 +177,54 @@ def test_a_report_compares_the_file_before_and_after(
     assert "it is not there; spookid report --robot FILE says" in capsys.readouterr().err
 
 
+def test_what_is_written_replaces_earlier_exports_alone(
+    solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def export(robot: object, out: object) -> str:
+        told = ["export", str(solved / "res"), "--to", str(robot), "--out", str(out), "--hold", "slide=0"]
+        assert main(told) == (0 if out == fine else 2)
+        return capsys.readouterr().err
+
+    fine = tmp_path / "made" / "fine.urdf"
+    for _ in range(2):
+        assert export(solved / "arm.urdf", fine) == ""
+    link, hard, other = (tmp_path / f"{name}.urdf" for name in ("link", "hard", "other"))
+    link.symlink_to(solved / "arm.urdf")
+    hard.hardlink_to(solved / "arm.urdf")
+    other.write_text('<robot name="o"><link name="a"/></robot>')
+    (tmp_path / "n.urdf.json").mkdir()
+    for out in (solved / "res" / "solution.json", solved / "log.csv", hard, other, tmp_path):
+        assert f"{out} is there already and is no earlier export; remove it" in export(solved / "arm.urdf", out)
+    assert "n.urdf.json is there already" in export(solved / "arm.urdf", tmp_path / "n.urdf")
+    assert not (tmp_path / "n.urdf").exists()
+    assert "is the robot's own file, which is kept" in export(solved / "arm.urdf", link)
+    assert "choose another folder" in export(solved / "arm.urdf", solved / "log.csv" / "x.urdf")
+    refused = {tmp_path: "is a folder", "/dev/zero": "is a device", solved / "res" / "solution.json": "is no XML"}
+    for robot, words in refused.items():
+        assert words in export(robot, tmp_path / "new.urdf")
+    other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
+    assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
+    assert not (tmp_path / "new.urdf").exists()
+
+
+def test_what_includes_others_is_written_where_they_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    shape = '<geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.02"/>'
+    tip = f'<body name="tip" pos="0 0 -0.3"><joint name="b" axis="0 1 0"/>{shape}</body>'
+    (tmp_path / "tip.xml").write_text(f"<mujocoinclude>{tip}</mujocoinclude>")
+    top = f'<body name="top"><joint name="a" axis="0 1 0"/>{shape}<include file="tip.xml"/></body>'
+    (tmp_path / "arm.xml").write_text(f"<mujoco><worldbody>{top}</worldbody></mujoco>")
+    robot = robots.read(tmp_path / "arm.xml")
+    own, others = (robot.with_(joints={name: {"viscous": Parameter("b", 0.1)}}) for name in "ab")
+    own.write(tmp_path / "new.xml", {"b": 0.2})
+    assert robots.read(tmp_path / "new.xml").joints["a"].viscous == 0.2
+    with pytest.raises(ProblemError, match=r"would lack 'tip.xml', which .*arm\.xml includes"):
+        own.write(tmp_path / "elsewhere" / "new.xml", {"b": 0.2})
+    with pytest.raises(ProblemError, match="joint 'b' stands in no element of this file's own, as after <include>"):
+        others.write(tmp_path / "other.xml", {"b": 0.2})
+    assert not {"elsewhere", "other.xml"} & {one.name for one in tmp_path.iterdir()}
+
+
 def test_replays_without_mujoco_say_how_to_get_it(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     compared = robots.read(solved / "arm.urdf", held={"slide": 0.0}).compare(load(solved / "res"))
@@ -255,6 +303,35 @@ def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
     assert main(["new", str(tmp_path / "bar.xml"), str(tmp_path / "log.csv"), "--out", str(tmp_path / "bar.py")]) == 0
     problem = load_problem(tmp_path / "bar.py")
     assert [joint.name for joint in problem.model.joints] == ["a", "b", "c", "pin"]
+    # Of a planar four-bar one motion of one freedom tells: whatever stands across the plane has no part in it.
+    found = problem.base_parameters()
+    assert {"crank h_y", "crank I_xx", "coupler h_y", "rocker I_xz"} <= set(found.unseen)
+    known = " ".join(one.name for one in found.combinations)
+    assert all(f"{body} {entry}" in known for body in ("crank", "coupler", "rocker") for entry in ("h_x", "I_yy"))
+
+
+def test_controls_of_the_files_motors_drive_its_joints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mujoco")
+    actuators = '<motor joint="a" name="a_drive" gear="12.345"/><motor joint="b"/><position joint="c" name="servo"/>'
+    robot, log, out = tmp_path / "bar.xml", tmp_path / "log.csv", tmp_path / "bar.py"
+    robot.write_text(FOURBAR.replace("</mujoco>", f"<actuator>{actuators}</actuator></mujoco>"))
+    rows = (f"{k / 100},{np.sin(k / 10)},{k % 3},{0.001 * k},{0.01 * k}" for k in range(50))
+    log.write_text("t,a_drive,b_motor,a,servo\n" + "\n".join(rows))
+    assert main(["new", str(robot), str(log), "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "1 positions, 2 of them with a control" in told.out
+    assert "not used: servo (not known)" in told.err
+    motors = load_problem(out).model.motors
+    driven = [(m.joint.name, m.signal, float(m.gain), m.measured) for m in motors]
+    assert driven == [("a", "a_drive", 12.345, False), ("b", "b_motor", 1.0, False)]
+
+
+def test_a_control_has_the_name_of_no_joint() -> None:
+    found = match(["t", "elbow_joint", "elbow_motor", "lift"], JOINTS, {"elbow_joint": JOINTS[2], "lift": JOINTS[1]})
+    assert found.positions == {"elbow_joint": "elbow_joint"}
+    assert (found.efforts, found.effort) == ({"shoulder_lift_joint": "lift"}, "control")
+    beside = match(["t", "q1", "tau1", "lift"], JOINTS, {"lift": JOINTS[0]})
+    assert (beside.effort, beside.unused) == ("torque", {"lift": "a control beside a torque"})
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])

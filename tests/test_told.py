@@ -26,7 +26,7 @@ from spookid import (
     load,
 )
 from spookid.errors import ProblemError
-from spookid.estimation import grouping, motions
+from spookid.estimation import grouping, motions, solving
 from spookid.estimation.followed import followed_notices
 from spookid.report.conclusion import conclusion
 from spookid.results.notices import FOLLOWED
@@ -151,3 +151,23 @@ def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(mo
     neither = problem.solve()
     assert neither.base_parameters == {}
     assert "Base parameters of the bodies are not known: the recording is too short" in neither.notices
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_analysis_that_fails_leaves_the_fit_and_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("init:\n.../function.cpp:1: variables [c] are free")
+
+    monkeypatch.setattr(solving, "base_quantities", fails)
+    solution = looped().solve()
+    with pytest.raises(RuntimeError, match="are free"):
+        solution.base_parameters  # noqa: B018
+    usual = solution.notices
+    solution.save(tmp_path / "res")
+    for one in (solution, load(tmp_path / "res")):
+        assert (one.values, one["c"].std_err) == (solution.values, solution["c"].std_err)
+        assert one.base_parameters == {}
+        assert one.physical
+        told = "The result's base_parameters is not told: RuntimeError: .../function.cpp:1: variables [c] are free"
+        assert one.notices == (*usual, told)
+    assert "base_parameters is not told" in (tmp_path / "res" / "summary.txt").read_text()

@@ -85,5 +85,5 @@ def _recording(path: Path, stamps: str | None, problem: Declaration) -> Recordin
         )
     if not log.has_times:
         return Recording.from_file(path, signals=signals)
-    named = stamps or (_TIME if _TIME in log.columns else log.matched([]).time)
+    named = stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time)
     return Recording.from_file(path, signals=signals, time=named)

@@ -64,7 +64,7 @@ def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, 
         "base_parameters": Lazy(lambda: base.get()[0], clock),
     }
     if problem.model.has_loops or problem.model.ties:
-        found["notices"] = Lazy(lambda: ranked([*result.notices, *filter(None, [base.get()[1]])]), clock)
+        found["notices"] = Lazy(lambda: ranked([*result.notices, *filter(None, [base.get_or(({}, ""))[1]])]), clock)
     return found
 
 

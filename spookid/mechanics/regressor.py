@@ -119,8 +119,10 @@ class Regressor:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those on whose values the regressor may hang."""
-        return parameters_in([self._forces], "the model", ignore=[*self._motion, self._u, self._symbols])
+        """Those on whose values the regressor may hang, and what closes loops: centres of mass stand in that in form,
+        as poses of bodies are theirs, though it does not change with them."""
+        expressions = [self._forces, *self._tied]
+        return parameters_in(expressions, "the model", ignore=[*self._motion, self._u, self._symbols])
 
     def numbers(self, values: Values) -> ca.DM:
         """Values of ``parameters``."""
@@ -268,6 +270,10 @@ class Regressor:
     def ties(self) -> ca.Function:
         """(x, s, a, width, values) to what closes loops and rolls: g (n_p,), its rate J s with that of rows on
         velocities, (n_t,), J row by row (n, n_t), and J̇ s."""
+        return ca.Function("ties", self._given, self._tied)
+
+    @cached_property
+    def _tied(self) -> list[ca.SX]:
         motion, model, space = self._recursion, self.model, self.joints.manifold
         x, s = self._motion[:2]
         of_joints = [model.joint(joint, motion.q).violation for joint in self.joints.cut]
@@ -277,8 +283,7 @@ class Regressor:
         flow = ca.densify(space.basis(x) @ s)
         rates = ca.vertcat(ca.jtimes(closed, x, flow), model.holding.rates(motion.q, motion.v))
         drift = ca.jtimes(rates, x, flow)
-        found = [ca.densify(part) for part in (closed, rates, ca.vec(ca.jacobian(rates, s).T), drift)]
-        return ca.Function("ties", self._given, found)
+        return [ca.densify(part) for part in (closed, rates, ca.vec(ca.jacobian(rates, s).T), drift)]
 
     def _position(self, joint: Joint) -> ca.SX:
         return self._recursion.positions[self.model.freedoms_of(joint), 0]

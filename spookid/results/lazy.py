@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Generic, Self, TypeVar
+
+from spookid.errors import ProblemError
 
 T = TypeVar("T")
 
@@ -50,12 +53,20 @@ class Lazy(Generic[T]):
                 self._make = None  # and what it holds on to
             return self._value
 
+    def get_or(self, other: T) -> T:
+        """The value, or another one if it cannot be computed, which a field that holds it tells."""
+        try:
+            return self.get()
+        except Exception:
+            return other
+
 
 class _Field:
     """A field that holds a value or a ``Lazy`` one, and is always read as a value."""
 
-    def __init__(self, *default: Any) -> None:
+    def __init__(self, *default: Any, **missing: Any) -> None:
         self._default = default
+        self.missing = missing
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -72,9 +83,20 @@ class _Field:
         instance.__dict__[self._name] = value
 
 
-def lazy(*default: Any) -> Any:
-    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without."""
-    return _Field(*default)
+def lazy(*default: Any, **missing: Any) -> Any:
+    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without.
+
+    Args:
+        missing: ``missing=value``: what it holds in a settled record if its value cannot be computed.
+    """
+    return _Field(*default, **missing)
+
+
+def untold(name: str, error: Exception) -> str:
+    """The notice that a field could not be computed."""
+    kind = "" if isinstance(error, ProblemError) else f"{type(error).__name__}: "
+    reason = (str(error).strip().splitlines() or [""])[-1]  # CasADi's last line says what it is
+    return f"The result's {name} is not told: {kind}{reason}"
 
 
 class LazyRecord:
@@ -87,9 +109,21 @@ class LazyRecord:
         return copy
 
     def settled(self) -> Self:
-        """Itself, with nothing lazy left."""
+        """Itself, with nothing lazy left. A field that cannot be computed becomes what it is declared to be then, and
+        ``notices`` say so: all else is not lost with it. If it is asked for alone, or not declared so, it raises.
+        """
+        failed = []
         for name in self.__dict__:
-            getattr(self, name)
+            try:
+                getattr(self, name)
+            except Exception as error:
+                missing = getattr(inspect.getattr_static(type(self), name, None), "missing", None)
+                if not missing:
+                    raise
+                self.__dict__[name] = missing["missing"]
+                failed.append(untold(name, error))
+        if failed:
+            self.__dict__["notices"] = (*getattr(self, "notices", ()), *failed)
         return self
 
     @property

@@ -283,10 +283,10 @@ class Result(LazyRecord):
     """Covariance of the estimates, and what the data do not see."""
     influence: Influence = lazy()
     """How the estimates hang on samples and settings."""
-    complementarity_residual: float = lazy()
+    complementarity_residual: float = lazy(missing=math.nan)
     """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
     bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
-    sticking: Mapping[str, float] = lazy()
+    sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
     """Of the problem that was solved."""
@@ -296,9 +296,9 @@ class Result(LazyRecord):
     """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
-    disturbance: tuple[Disturbance, ...] = lazy(())
+    disturbance: tuple[Disturbance, ...] = lazy((), missing=())
     """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
-    measured: tuple[MeasuredPoses, ...] = lazy(())
+    measured: tuple[MeasuredPoses, ...] = lazy((), missing=())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
@@ -309,19 +309,19 @@ class Result(LazyRecord):
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
     """None where there was none."""
-    notices: tuple[str, ...] = lazy(())
+    notices: tuple[str, ...] = lazy((), missing=())
     """What a user should know about how the problem was set up and what came out."""
-    mechanism: Mechanism | None = lazy(None)
+    mechanism: Mechanism | None = lazy(None, missing=None)
     """None if it was read from a folder that does not hold it."""
-    physical: Mapping[str, Derived] = lazy()
+    physical: Mapping[str, Derived] = lazy(missing={})
     """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
-    joints: Mapping[str, Derived] = lazy()
+    joints: Mapping[str, Derived] = lazy(missing={})
     """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
-    base_parameters: Mapping[str, Derived] = lazy()
+    base_parameters: Mapping[str, Derived] = lazy(missing={})
     """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     source: str = ""
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
-    constraints: Mapping[str, ConstraintTension] = lazy()
+    constraints: Mapping[str, ConstraintTension] = lazy(missing={})
     """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 _WORDS = {
     "time": ("t", "time", "timestamp", "stamp"),
@@ -45,8 +46,9 @@ _FILLERS = {
     "rad",
 }
 """Words that say nothing of the kind."""
-EFFORTS = ("torque", "current", "voltage")
-"""What drives a joint, what says most first."""
+EFFORTS = ("torque", "current", "voltage", "control")
+"""What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Matched:
         return [*self.positions.values(), *self.efforts.values()]
 
 
-def match(columns: Sequence[str], labels: Sequence[str]) -> Matched:
+def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str, str] = _NONE) -> Matched:
     """Positions and efforts of coordinates among the columns of a log.
 
     A column that has the name of a joint in it, with or without ``joint``, is that joint's; of others a number at the
@@ -75,6 +77,7 @@ def match(columns: Sequence[str], labels: Sequence[str]) -> Matched:
 
     Args:
         labels: of the coordinates, in the order of the file.
+        actuators: labels by the names of actuators of the file, whose controls have these names.
     """
     time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
     found: dict[str, dict[str, str]] = {}
@@ -82,7 +85,10 @@ def match(columns: Sequence[str], labels: Sequence[str]) -> Matched:
     others = [column for column in columns if column != time]
     first = 0 if any(_tokens(column)[-1:] == ["0"] for column in others) else 1
     for column in others:
-        kind, label = _read(column, labels, first)
+        if column in actuators and column not in labels:
+            kind, label = "control", actuators[column]
+        else:
+            kind, label = _read(column, labels, first)
         if label and kind in ("position", *EFFORTS) and label not in found.get(kind, {}):
             found.setdefault(kind, {})[label] = column
         else:

@@ -70,8 +70,8 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapp
         one = _Seen(told.efforts[:, i], told.measured[:, i], rate, np.gradient(rate, told.t))
         if np.any(one.rate) and np.any(one.signal) and np.all(np.isfinite(one.signal)):
             seen[label] = one
-    if matched.effort == "torque":
-        return {label: one.drive(1.0) for label, one in seen.items()}
+    if matched.effort in ("torque", "control"):
+        return {label: one.drive(given.get(label, 1.0)) for label, one in seen.items()}
     independent = told.cutoff * float(told.t[-1] - told.t[0])
     gains = {label: given.get(label) or one.gain(independent) for label, one in seen.items()}
     known = [gain for gain in gains.values() if gain is not None]

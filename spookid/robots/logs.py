@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,9 @@ class Log:
     has_times: bool
     """True if one of the columns has the times; False if the format itself knows them."""
 
-    def matched(self, labels: list[str]) -> Matched:
-        """Its columns by the coordinates of a robot."""
-        return match(self.columns if self.has_times else ["time", *self.columns], labels)
+    def matched(self, labels: list[str], actuators: Mapping[str, str]) -> Matched:
+        """Its columns by the coordinates of a robot, and by its actuators; see ``match``."""
+        return match(self.columns if self.has_times else ["time", *self.columns], labels, actuators)
 
     def recording(self, matched: Matched) -> Recording:
         """What was matched."""

@@ -56,7 +56,9 @@ def scaffold(
     gains = gains or {}
     labels = list(robot.freedoms)
     file = None if log is None else opened(log)
-    matched = _simulated(labels) if file is None else file.matched(labels)
+    actuators = {one.name: one for one in robot.description.actuators if one.joint in labels}
+    driven = {name: one.joint for name, one in actuators.items()}
+    matched = _simulated(labels) if file is None else file.matched(labels, driven)
     if file is not None and not matched.positions:
         raise ProblemError(
             f"{log} has no position of any joint of {robot.name!r}; it has {', '.join(file.columns)}: name columns "
@@ -65,6 +67,8 @@ def scaffold(
     _check_gains(gains, matched)
     if matched.effort == "voltage":
         gains = {**{a.joint: a.gain for a in robot.description.actuators if a.joint in matched.efforts}, **gains}
+    if matched.effort == "control":
+        gains = {label: actuators[column].gain for label, column in matched.efforts.items()}
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     if len(robot.freedoms) > _MOST:
@@ -300,9 +304,11 @@ def _about_gains(matched: Matched, gains: Mapping[str, float]) -> list[str]:
 
 def _motor(key: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str], known: bool) -> list[str]:
     joint, which = at
-    measured = "" if kind == "voltage" else ", measured=True"
+    measured = "" if kind in ("voltage", "control") else ", measured=True"
     gain = []
-    if kind != "torque":
+    if kind == "control":
+        gain = [f"        gain={drive.gain!r},  # gear times gain of the file's actuator"]
+    elif kind != "torque":
         lower = 0.0 if drive.gain > 0 else -np.inf
         upper = np.inf if drive.gain > 0 else 0.0
         share = _DATA_SHEET if known else 0.0
