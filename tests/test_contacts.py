@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 from spookid import (
     GROUND,
     Body,
+    EnergyBalance,
     FixedLagSmoother,
     Hinge,
     JointPosition,
@@ -31,7 +32,8 @@ from spookid import (
     Weld,
     gravity,
 )
-from spookid.assembly.schedules import contact_data, schedule
+from spookid.assembly.assembly import assemble
+from spookid.assembly.schedules import contact_data, idle_notices, schedule, unsettled_notices
 from spookid.data.sampling import Grid
 from spookid.stepping.contact_rows import ContactRows, Schedule, StepMotion
 from spookid.stepping.impulses import Settings
@@ -203,6 +205,37 @@ def test_contacts_hold_with_a_given_weight(jump: Recording, weight: float) -> No
     assert np.all(problem.contact_forces(solution)["toe"][53:68] == 0)
 
 
+def test_ipopt_finds_the_same_with_errors(fitted: tuple[Problem, Solution], jump: Recording) -> None:
+    problem, solution = fitted
+    other = problem.solve(backend="ipopt", warm_start=solution)
+    assert other.status is Status.CONVERGED
+    for name in TRUE:
+        assert other[name].estimate == pytest.approx(solution[name].estimate, abs=0.05 * solution[name].std_err)
+        assert other[name].std_err == pytest.approx(solution[name].std_err, rel=0.2)  # at noise taken as known
+
+
+def test_a_balance_of_energy_refuses_touchdowns(jump: Recording) -> None:
+    assert hopper([jump]).with_(residuals=[EnergyBalance()]).residuals
+    with pytest.raises(ProblemError, match="'toe' holds at times, and a touchdown takes energy"):
+        hopper([jump], holds="down").with_(residuals=[EnergyBalance()])
+
+
+def test_a_simulation_keeps_the_signal_by_which_contacts_hold(jump: Recording) -> None:
+    problem, start = hopper([], holds="down", threshold=10), {"hip": 0.5, "knee": -1.0}
+    twin = problem.simulate(TRUE, duration=0.05, inputs=jump, initial=start, substeps=1)
+    assert np.array_equal(twin.signals["down"], jump.signals["down"][:6])
+
+
+def test_contacts_that_never_hold_are_told(jump: Recording) -> None:
+    notices = assemble(hopper([jump], holds="down", threshold=1000)).notices
+    assert any("'toe' never holds in recording 'jump'" in notice for notice in notices)
+    steps = Grid(0.0, 0.01, 121)
+    for holds, count in (([], 1), ([(10.0, 20.0)], 1), ("down", 0)):
+        model = hopper([], holds=holds).model
+        assert len(idle_notices(model, [(jump, schedule(model, jump, steps))])) == count
+    assert "PointContact 'toe' did not hold" in unsettled_notices(hopper([jump]).model)[0]
+
+
 def test_schedules_by_steps() -> None:
     model, steps = hopper([], holds=[(0.02, 0.05), (0.07, 0.2)]).model, Grid(0.0, 0.01, 11)
     held = schedule(model, None, steps)
@@ -247,6 +280,8 @@ def test_what_is_refused(jump: Recording) -> None:
         hopper([jump], holds="nowhere").solve()
     with pytest.raises(ProblemError, match=r"Variational\(\)"):
         hopper([jump], holds="down").with_(stepper=Spook()).solve()
+    with pytest.raises(ProblemError, match=r"Spook\(\) has no contacts that hold"):
+        hopper([jump]).with_(stepper=Spook()).solve()
     problem = hopper([jump], holds="down")
     sideways = replace(problem.model.constraints[0], axes="xyz")
     with pytest.raises(ProblemError, match="row 'y' follows from joints"):

@@ -23,7 +23,7 @@ from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
-from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.schedules import check_schedules, idle_notices, schedule
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.assembly.turns import check_turns
 from spookid.data.bandwidth import SHARE
@@ -104,6 +104,7 @@ class Assembly:
             *step_chosen(self.problem),
         ]
         own += given_inertias(self.problem.model)
+        own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.evidence])
         own += [note for recording in self.problem.recordings for note in recording.notes]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 

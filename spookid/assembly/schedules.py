@@ -22,6 +22,11 @@ _ROUNDING = 1e-6
 def check_schedules(model: Model, scheme: Scheme) -> None:
     """Raise ProblemError for contacts that a scheme cannot do."""
     for contact in model.holding.contacts:
+        if not scheme.holds_contacts:
+            raise ProblemError(
+                f"{contact.what}: Spook() has no contacts that hold, for masses and damping would be wrong by more "
+                "than their errors; use Variational()"
+            )
         if not scheme.switches and (contact.switches or contact.level != "position"):
             raise ProblemError(
                 f"{contact.what} holds at times or at acceleration level, which needs Variational() and the "
@@ -38,6 +43,36 @@ def schedule(model: Model, recording: Recording | None, steps: Grid) -> Array:
     times = steps.times()
     columns = [_holds(contact, recording, times, steps.step) for contact in model.holding.contacts]
     return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count - 1, 0))
+
+
+def schedule_signals(model: Model, recording: Recording | None, steps: Grid) -> dict[str, Array]:
+    """The signals of a recording by which contacts hold, at the steps, (N,)."""
+    told = [contact.schedule(recording.name) for contact in model.holding.contacts] if recording else []
+    assert recording is not None or not told
+    names = dict.fromkeys(one for one in told if isinstance(one, str))
+    return {name: _last(*finite_samples(recording, name), steps.times()) for name in names}  # type: ignore[arg-type]
+
+
+def idle_notices(model: Model, recordings: Sequence[tuple[Recording, Array]]) -> list[str]:
+    """Notices of contacts that never hold.
+
+    Args:
+        recordings: each with its ``schedule``.
+    """
+    return [
+        f"{contact.kind} {contact.name!r} never holds in recording {recording.name!r}: look at its holds and threshold."
+        for recording, held in recordings
+        for contact, column in zip(model.holding.contacts, held.T, strict=True)
+        if not np.any(column)
+    ]
+
+
+def unsettled_notices(model: Model) -> list[str]:
+    """Notices of a fit that did not converge: a schedule may be the cause."""
+    names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in model.holding.contacts)
+    return (
+        [f"The fit did not converge; one cause may be that {names} did not hold when holds says so."] if names else []
+    )
 
 
 def contact_data(held: Array) -> Array:
@@ -79,8 +114,12 @@ def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, t
         t, values = finite_samples(recording, signal)
     except ProblemError as error:
         raise ProblemError(f"{contact.what}: {error}") from None
-    last = values[np.maximum(np.searchsorted(t, times, side="right") - 1, 0)] >= contact.threshold
+    last = _last(t, values, times) >= contact.threshold
     return (last[:-1] & last[1:]).astype(np.float64)
+
+
+def _last(t: Array, values: Array, times: Array) -> Array:
+    return np.asarray(values[np.maximum(np.searchsorted(t, times, side="right") - 1, 0)])
 
 
 def _by_times(spans: Sequence[tuple[float, float]], times: Array, margin: float) -> Array:

@@ -66,8 +66,8 @@ class EnergyBalance(Residual):
     error along the measured power. It is no further evidence; standard errors take account of that (see above).
 
     Raises:
-        ProblemError: when a problem is declared with it: for friction that hangs on loads, motors whose coordinate has
-            no such sensor, or no motor.
+        ProblemError: when a problem is declared with it: for friction that hangs on loads, contacts that hold at times,
+            motors whose coordinate has no such sensor, or no motor.
     """
 
     name: str = "energy"
@@ -84,6 +84,11 @@ class EnergyBalance(Residual):
             raise ProblemError(f"{self._what}: there are no motors; declare those whose work was measured")
         if rubbing := [joint.name for joint in model.joints if is_load_dependent(joint)]:
             raise ProblemError(f"{self._what}: friction of {rubbing[0]!r} hangs on its load; make it coulomb")
+        if switching := [contact for contact in model.holding.contacts if contact.switches]:
+            raise ProblemError(
+                f"{self._what}: {switching[0].kind} {switching[0].name!r} holds at times, and a touchdown takes energy "
+                "that no motor's work shows; leave the balance out"
+            )
         super().check(model)
 
     def data(self, model: Model) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
+from spookid.assembly.schedules import unsettled_notices
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import (
     constraint_tension,
@@ -228,7 +229,7 @@ class Fit:
         remarks += filter(None, [kernels.points.notice])
         remarks += unexplained_notices(assembly, self.point, self.motion)
         if self.outcome.status is not Status.CONVERGED:
-            return ranked([*identifiability.notices, *remarks])
+            return ranked([*identifiability.notices, *unsettled_notices(problem.model), *remarks])
         steps = []
         if not (problem.corrects or (problem.every or 1) > 1):
             steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)

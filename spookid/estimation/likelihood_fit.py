@@ -167,7 +167,7 @@ def fit_at_known_noise(
     for size in assembly.noise:
         # A size that several joints shared may have been told apart.
         for name, place in zip(_spread(size), size.places, strict=True):
-            constants[place] = by_name[size.kind, name]
+            constants[place] = by_name[size.kind, name] or _least(size)
     numbered = assembly.transcription.with_numbers(constants)
     outcome = _without(solver.solve(numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
@@ -225,9 +225,13 @@ def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) ->
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
     by_name = _symbols(known, step, sizes)
-    rigid = [size.floor if size.of_motion else 0.0 for size in sizes]
-    values = [by_name.get((s.kind, s.names[0]), 0.0) or least for s, least in zip(sizes, rigid, strict=True)]
+    values = [by_name.get((s.kind, s.names[0]), 0.0) or _least(s) for s in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
+
+
+def _least(size: NoiseSize) -> float:
+    """What stands for a size of zero: of a contact that does not slip, as small as digits allow."""
+    return size.floor if size.of_motion else 0.0
 
 
 def _apart(search: Search) -> tuple[NoiseSize, ...]:

@@ -40,6 +40,8 @@ class Scheme(ABC):
     """True if the unknowns of its fits tell one turn of an angle from the next."""
     switches: ClassVar[bool] = False
     """True if contacts may hold at times (``HeldContact.holds``)."""
+    holds_contacts: ClassVar[bool] = True
+    """True if contacts may hold at all."""
     law: DryFriction = DryFriction()
     """Form of dry friction."""
 

@@ -53,6 +53,7 @@ class Spook(Stepper):
     """Form of dry friction; ``Problem.friction`` sets it."""
     order: ClassVar[int] = 1
     infinite_weight: ClassVar[bool] = False
+    holds_contacts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.multipliers not in ("eliminated", "lifted"):

@@ -45,6 +45,7 @@ class SpookSpace(Scheme):
 
     name = "spook"
     order: ClassVar[int] = 1
+    holds_contacts: ClassVar[bool] = False
     law: DryFriction = field(default=DryFriction(), repr=False)
 
     def check_model(self, model: Model) -> None:

@@ -16,7 +16,7 @@ from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widt
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import closing_rows, geared
-from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.assembly.turns import check_turns
 from spookid.data.channels import Channel
@@ -379,6 +379,7 @@ def _recording(
         for i, o in enumerate(problem.channels)
     }
     signals |= {signal: march.inputs[:, i] for i, signal in enumerate(problem.model.signals)}
+    signals = schedule_signals(problem.model, march.source, march.steps) | signals
     return Recording(
         t=march.steps.times(),
         signals=signals,
