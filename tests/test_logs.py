@@ -228,6 +228,14 @@ def test_damaged_lengths_in_a_matlab_file(tmp_path):
     refused(lambda: Recording.from_mat(path), "an element is longer than what holds it", path)
 
 
+def test_text_as_recorders_of_western_europe_write_it(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_bytes("t;Drehwinkel_für_q\nms;°\n0;0,0\n500;90,0\n".encode("cp1252"))
+    run = Recording.from_csv(path)
+    np.testing.assert_allclose([run.t, run.signals["Drehwinkel_für_q"]], [[0, 0.5], [0, np.pi / 2]])
+    assert run.notes == ("run.csv is no UTF-8 text; it is read as Windows-1252 (Latin-1).",)
+
+
 def test_times_that_are_dates(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("time;q\n2026-01-31 12:00:00.25Z;1,5\n2026-01-31 12:00:00.75Z;2,5\n2026-01-31 13:00:01+01:00;3,5\n")

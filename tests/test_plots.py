@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from solutions import awkward, estimated, solution
 
-from spookid.report import pictures, plots
+from spookid.report import pictures, plots, report_plot
 from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
 from spookid.solution import Solution
 from spookid.tables.numbers import uncertain
@@ -236,6 +236,17 @@ def test_the_way_of_a_parameter_is_relative_to_its_largest_value() -> None:
     figure = drawn(plots.convergence(replace(s, history=steps)))
     np.testing.assert_array_equal(figure.axes[1].lines[1].get_ydata(), [0.5, 1.0, 0.0])
     assert [text.get_text().strip() for text in figure.axes[1].get_legend().get_texts()] == ["_b"]
+
+
+def test_of_many_parameters_those_that_go_farthest_are_named() -> None:
+    s = solution()
+    ways = [{f"wrist_link_{i:02}_{'viscous_' * 5}": 1.0 + i * k for i in range(90)} for k in (0.1, 0.0)]
+    steps = tuple(replace(s.history[0], iteration=k, parameters=way) for k, way in enumerate(ways))
+    figure = drawn(report_plot.convergence(replace(s, history=steps)))
+    named = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert [name[11:13] for name in named[:-1]] == [f"{i}" for i in range(78, 90)]
+    assert named[-1] == "78 that go less far"
+    assert len(figure.axes[1].lines) == 1 + 90
 
 
 def test_costs_without_a_logarithm_say_so() -> None:

@@ -280,8 +280,8 @@ def test_missing_file(tmp_path, read):
 
 def test_csv_that_is_no_text(tmp_path):
     path = tmp_path / "binary.csv"
-    path.write_bytes(b"t,a\n\xff\xfe,1\n")
-    with pytest.raises(ProblemError, match=r"binary\.csv is no UTF-8 text"):
+    path.write_bytes(b"t,a\n\xff\xfe\x00,1\n")
+    with pytest.raises(ProblemError, match=r"binary\.csv is text neither in UTF-8 nor in Windows-1252"):
         Recording.from_csv(path)
     with pytest.raises(ProblemError, match="cannot be read"):
         Recording.from_csv(tmp_path)

@@ -274,6 +274,39 @@ def test_gains_of_a_data_sheet(solved: Path, tmp_path: Path, capsys: pytest.Capt
         assert words in capsys.readouterr().err
 
 
+def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Recording.from_csv(solved / "log.csv")
+    columns = {name: np.rad2deg(values) if name == "elbow_pos" else values for name, values in run.signals.items()}
+    Recording(1e3 * run.t, columns).to_csv(tmp_path / "log.csv", time="time")
+    new = ["new", str(solved / "arm.urdf"), str(tmp_path / "log.csv"), "--out"]
+    assert main([*new, str(tmp_path / "odd.py")]) == 0
+    assert "is 'time' in ms? Then say --units time=ms" in capsys.readouterr().err
+    units = ["--units", "time=ms", "elbow_pos=deg"]
+    assert main([*new, str(tmp_path / "arm.py"), *units, "shoulder_vel=deg/s"]) == 0
+    assert "in ms?" not in capsys.readouterr().err
+    read = load_problem(str(tmp_path / "arm.py")).recordings[0]
+    np.testing.assert_allclose(read.t, run.t, atol=1e-9)
+    np.testing.assert_allclose(read.signals["elbow_pos"], run.signals["elbow_pos"], atol=1e-9)
+    assert main([*new, str(tmp_path / "no.py"), "--units", "elbow=deg"]) == 2
+    assert "has no column 'elbow', which --units names" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*new, str(tmp_path / "no.py"), "--units", "deg"])
+    assert "'deg' is not COLUMN=UNIT, such as t=ms" in capsys.readouterr().err
+    assert main([*new[:2], "--out", str(tmp_path / "no.py"), *units]) == 2
+    assert "units are those of the columns of a log" in capsys.readouterr().err
+
+
+def test_inertias_that_no_body_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'ixx="0.02"' in ARM
+    (tmp_path / "arm.urdf").write_text(ARM.replace('ixx="0.02"', 'ixx="9"'))
+    command = ["new", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm.py")]
+    assert main(command) == 2
+    assert "mend=True, of commands --mend" in " ".join(capsys.readouterr().err.split())
+    assert main([*command, "--mend"]) == 0
+    assert "mend=True" in (tmp_path / "arm.py").read_text()
+    assert load_problem(str(tmp_path / "arm.py")).model.bodies
+
+
 def test_names_of_others_are_no_code(tmp_path: Path) -> None:
     """A name with quotes in it stands in the file as text."""
     evil = 'x"); raise SystemExit("evil'

@@ -113,7 +113,11 @@ def step_chosen(problem: Declaration) -> list[str]:
     """A notice that the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
-    taken = ", taken from the estimates by a fit with half of it" if problem.corrects else ""
+    taken = (
+        ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
+        if problem.corrects
+        else ""
+    )
     return [
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
         f"{100 * SHARE:g} % of the efforts{taken}; step= sets another."

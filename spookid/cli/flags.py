@@ -26,6 +26,13 @@ def _pair(text: str) -> tuple[str, float]:
     return name, number
 
 
+def _unit(text: str) -> tuple[str, str]:
+    name, _, unit = text.rpartition("=")
+    if not (name and unit):
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=UNIT, such as t=ms or q1=deg")
+    return name, unit
+
+
 def _weight(text: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
@@ -126,6 +133,16 @@ SETTINGS = {
 _ROBOT = {
     "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
     "--hold": flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
+    "--mend": flag("take the nearest inertia that some body has for one that none has", action="store_true"),
+}
+_UNITS = {
+    "--units": flag(
+        "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",
+        "COLUMN=UNIT",
+        type=_unit,
+        default=[],
+        **SEVERAL,
+    )
 }
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -133,6 +150,7 @@ OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
         "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
+        **_UNITS,
         "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("the problem file", "FILE.py", required=True),
     },
@@ -150,6 +168,7 @@ OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
         "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
         "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+        **_UNITS,
         "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
         "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),

@@ -11,6 +11,7 @@ from spookid.assembly.assembly import WIDTH_SHARE, Assembly, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.data.channels import Channel
+from spookid.data.sampling import finite_samples
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.mechanics.motor import Motor
@@ -39,7 +40,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
     sections = [
         _title(title, description, width),
         _mechanism(assembly.problem, width),
-        ["Recordings", *_table(("name", "steps", "duration", "samples"), _recordings(assembly), width)],
+        _recordings(assembly, width),
         ["Parameters", *_parameters(assembly.problem, width)],
         _settings(assembly, width),
         _size(assembly, width),
@@ -104,17 +105,25 @@ def _label(label: str, names: Sequence[str]) -> str:
     return f"{label:<7}{len(names):>3}  "
 
 
-def _recordings(assembly: Assembly) -> Sequence[Row]:
-    rows = []
+def _recordings(assembly: Assembly, width: int) -> list[str]:
+    problem, rows, fewer = assembly.problem, [], False
     for e in assembly.evidence:
         duration = e.recording.t[-1] - e.recording.t[0]
-        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", _samples(assembly.problem, e)))
-    return rows
+        counts = _samples(problem, e)
+        fewer = fewer or any(used < there for _, used, there in counts)
+        texts = [f"{name} {used:,}" + (f" of {there:,}" if used < there else "") for name, used, there in counts]
+        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", ", ".join(texts)))
+    table = _table(("name", "steps", "duration", "samples"), rows, width)
+    if not fewer or problem.every:
+        return ["Recordings", *table]
+    left_out = "Samples of what took place before the first step or behind the last one are left out."
+    return ["Recordings", *table, *wrapped(left_out, width, "  ")]
 
 
-def _samples(problem: Declaration, evidence: Evidence) -> str:
-    pairs = zip(problem.channels, evidence.samples, strict=True)
-    return ", ".join(f"{channel.signal} {len(own.at):,}" for channel, own in pairs)
+def _samples(problem: Declaration, evidence: Evidence) -> list[tuple[str, int, int]]:
+    """Of each signal how many samples count, and how many there are."""
+    pairs = [(channel.signal, own) for channel, own in zip(problem.channels, evidence.samples, strict=True)]
+    return [(name, len(own.at), len(finite_samples(evidence.recording, name)[0])) for name, own in pairs]
 
 
 def _parameters(problem: Declaration, width: int) -> list[str]:

@@ -15,7 +15,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.results.result import Result
-from spookid.robots.logs import opened
+from spookid.robots.logs import Log, opened
 from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.tables.numbers import seconds
@@ -34,7 +34,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
-    recording = _recording(Path(arguments.log), arguments.time, problem)
+    recording = _recording(opened(Path(arguments.log), dict(arguments.units)), arguments.time, problem)
     loaded = time.perf_counter()
     found = find(
         problem,
@@ -73,17 +73,13 @@ def _problem(arguments: Namespace, result: Result) -> Declaration:
     return problem
 
 
-def _recording(path: Path, stamps: str | None, problem: Declaration) -> Recording:
+def _recording(log: Log, stamps: str | None, problem: Declaration) -> Recording:
     """The signals of the problem's sensors and motors."""
-    log = opened(path)
     signals = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     missing = [name for name in signals if name not in log.columns]
     if missing:
         raise ProblemError(
-            f"{path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has {', '.join(log.columns)}: "
-            "name its columns as those of the log that was fitted"
+            f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
+            f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
         )
-    if not log.has_times:
-        return Recording.from_file(path, signals=signals)
-    named = stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time)
-    return Recording.from_file(path, signals=signals, time=named)
+    return log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))

@@ -25,15 +25,18 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
+    if log is None and arguments.units:
+        raise ProblemError(f"--units {arguments.units[0][0]}: units are those of the columns of a log; give LOG, too")
     gains = ["--gain", *(f"{name}={value:g}" for name, value in arguments.gain)] if arguments.gain else []
-    command = shlex.join(["spookid", "new", arguments.robot, *([arguments.log] if log else []), *gains])
-    made = scaffold(robot, log, out, command, dict(arguments.gain))
+    units = ["--units", *map("=".join, arguments.units)] if arguments.units else []
+    command = shlex.join(["spookid", "new", arguments.robot, *([arguments.log] if log else []), *units, *gains])
+    made = scaffold(robot, log, out, command, dict(arguments.gain), dict(arguments.units))
     folders.write(out, made.text)
     matched = made.matched
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
-    for notice in [*robot.notices, *_complaints(made.held, dict(matched.unused))]:
+    for notice in [*robot.notices, *made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
 
@@ -56,5 +59,4 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _robot(arguments: Namespace, path: str) -> Robot:
-    held = dict(arguments.hold)
-    return read(path, free=arguments.free, held=held)
+    return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend)

@@ -79,10 +79,11 @@ def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple
     return figure, grid
 
 
-def foremost(sizes: Sequence[float]) -> list[int]:
-    """Which rows of a figure are drawn where there are too many to read: those of the largest sizes, in their order."""
+def foremost(sizes: Sequence[float], most: int | None = None) -> list[int]:
+    """Which rows or curves of a figure are drawn where there are too many to read: those of the largest sizes, in their
+    order; at the most MOST_ROWS, or ``most``."""
     largest = sorted(range(len(sizes)), key=lambda i: -sizes[i])
-    return sorted(largest[:MOST_ROWS])
+    return sorted(largest[: MOST_ROWS if most is None else most])
 
 
 def plain(axes: Axes, size: float = 9, grid: bool = True) -> None:

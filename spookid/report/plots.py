@@ -34,7 +34,10 @@ _NEAR = 1.0
 """A bound is drawn if it is no farther from what its row shows than this share of the row's range."""
 _LINEAR = 1e-3
 """Relative change of a parameter below which its axis is linear."""
-_LEGEND_ROWS = 20
+_MOST_WAYS = 12
+"""Parameters whose ways have a colour and a name; those of others are grey."""
+_MOST_LETTERS = 30
+"""Of a name in a legend beside its panel."""
 _ROW_GAP = 0.16
 """Around each row of the figure of the parameters, for the numbers below it [in]."""
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
@@ -171,8 +174,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 def convergence(solution: Result) -> Figure:
     """Cost, parameters and damping against the iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
-    columns = 1 + (len(names) - 1) // _LEGEND_ROWS
-    figure = _figure(8.5 + columns * (0.4 + 0.08 * max(map(len, names), default=0)), 9.0)
+    figure = _figure(8.9 + 0.08 * max(map(len, map(_short, names)), default=0), 9.0)
     pictures.title(figure, _headline(solution), 11)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 4, 1.4]})
     k = np.array([step.iteration for step in solution.history])
@@ -208,20 +210,31 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
     """How far each parameter is from where it came to rest."""
     plain(axes)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
-    for i, (name, values) in enumerate(ways.items()):
-        # Not relative to the final value: many end at zero.
-        with np.errstate(invalid="ignore"):
-            distance = (values - values[-1]) / (np.max(np.abs(values)) or 1.0)
+    with np.errstate(invalid="ignore"):  # not relative to the final value: many end at zero
+        distances = {n: (values - values[-1]) / (np.max(np.abs(values)) or 1.0) for n, values in ways.items()}
+    farthest = pictures.foremost([float(np.max(np.abs(d))) for d in distances.values()], _MOST_WAYS)
+    shown = [name for i, name in enumerate(distances) if i in farthest]
+    others = [distance for name, distance in distances.items() if name not in shown]
+    for i, name in enumerate(shown):
         colour, dash = COLOURS[i % len(COLOURS)], _DASHES[i // len(COLOURS) % len(_DASHES)]
         # Matplotlib leaves labels that begin with _ out of the legend.
-        label = f" {name}" if name.startswith("_") else name
-        axes.plot(k, distance, dash, marker=marker, color=colour, linewidth=1.4, label=label)
+        label = f" {_short(name)}" if name.startswith("_") else _short(name)
+        axes.plot(k, distances[name], dash, marker=marker, color=colour, linewidth=1.4, label=label)
+    for i, distance in enumerate(others):
+        label = "" if i else f"{len(others)} that go less far"
+        axes.plot(k, distance, color=LIGHT, linewidth=0.7, zorder=1, label=label)
     axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
     axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylabel("parameter less its final value,\nrelative to its largest")
     if ways:
-        axes.legend(**_BESIDE, ncols=1 + (len(ways) - 1) // _LEGEND_ROWS)
+        axes.legend(**_BESIDE)
+
+
+def _short(name: str) -> str:
+    """A name, of a long one both ends."""
+    half = (_MOST_LETTERS - 1) // 2
+    return name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
 def _damping(axes: Axes, k: Array, damping: Array, marker: str) -> None:

@@ -269,8 +269,8 @@ class Parts:
         except ProblemError as error:
             reason = str(error).partition(": FullInertia ")[2].partition("; ")[0]
             raise ProblemError(
-                f"{group.place}: link {group.name!r} {reason or error}; correct it, or read(..., mend=True) takes the "
-                "nearest that some body has"
+                f"{group.place}: link {group.name!r} {reason or error}; correct it, or take the nearest "
+                "that some body has with mend=True, of commands --mend"
             ) from None
 
     def _frame(self, link: str, own: Placement) -> Frame:

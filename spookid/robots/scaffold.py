@@ -16,7 +16,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.inertia_coordinates import LogCholesky
 from spookid.robots.columns import Matched
 from spookid.robots.first_guesses import Drive, drives, printed
-from spookid.robots.logs import Log, opened
+from spookid.robots.logs import Log, notices, opened
 from spookid.robots.robot import Robot
 
 _WITHIN = 0.3
@@ -36,10 +36,17 @@ class Scaffold:
     matched: Matched
     held: tuple[str, ...]
     """Joints of which the log says nothing."""
+    notices: tuple[str, ...] = ()
+    """What to look at in the log."""
 
 
 def scaffold(
-    robot: Robot, log: Path | None, out: Path, command: str, gains: Mapping[str, float] | None = None
+    robot: Robot,
+    log: Path | None,
+    out: Path,
+    command: str,
+    gains: Mapping[str, float] | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> Scaffold:
     """The problem file of a robot.
 
@@ -48,6 +55,7 @@ def scaffold(
         out: where the file will be, for the paths in it.
         command: that it was asked for by.
         gains: what is known of drives by joint, effort along it per unit of its current or voltage.
+        units: those of columns of the log that are not in SI, as pint writes them.
 
     Raises:
         ProblemError: for a log that cannot be read, or in which no position of any joint is found, or for gains of
@@ -55,7 +63,7 @@ def scaffold(
     """
     gains = gains or {}
     labels = list(robot.freedoms)
-    file = None if log is None else opened(log)
+    file = None if log is None else opened(log, units)
     actuators = {one.name: one for one in robot.description.actuators if one.joint in labels}
     driven = {name: one.joint for name, one in actuators.items()}
     matched = _simulated(labels) if file is None else file.matched(labels, driven)
@@ -77,7 +85,7 @@ def scaffold(
             "most; hold others with --hold, or give a log without them"
         )
     robot.model()  # refuses one of which nothing moves
-    mend = not _all_thick(robot)
+    mend = robot.mend or not _all_thick(robot)
     recording = None if file is None else file.recording(matched)
     found = drives(robot, recording, matched, gains)
     parts = [
@@ -87,7 +95,9 @@ def scaffold(
         _joints(robot, matched, found),
         _rest(robot, file, out, matched, found, gains),
     ]
-    return Scaffold("\n".join(parts), matched, tuple(held))
+    return Scaffold(
+        "\n".join(parts), matched, tuple(held), () if recording is None else notices(recording, matched.time)
+    )
 
 
 def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ class _Sheet:
     lines: NDArray[np.intp]
     rows: list[list[str]]
     delimiter: str
+    note: str
+    """What a user should know of the characters of the file."""
 
     def texts(self, name: str) -> list[str]:
         at = self.header.index(name)
@@ -87,10 +90,9 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     dated, first = seconds(stamps, sheet.lines.tolist(), str(form.path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
     clocks = _clocks(sheet, values, time, own, units or {})
-    if not dated:
-        return clocks
-    note = f"The times of {form.path.name} are dates; they count in seconds from the first one, {first}."
-    return [replace(clocks[0], note=note), *clocks[1:]]
+    of_dates = f"The times of {form.path.name} are dates; they count in seconds from the first one, {first}."
+    notes = [note for note in (sheet.note, of_dates if dated else "") if note]
+    return [replace(clocks[0], note=" ".join(notes)), *clocks[1:]]
 
 
 def _clocks(
@@ -120,13 +122,8 @@ def _clocks(
 def _sheet(form: Form, time: str) -> _Sheet:
     """Rows from the header on, without the blank lines at the end."""
     path = form.path
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            texts = file.readlines()[form.line - 1 :]
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError:
-        raise ProblemError(f"{path} is no UTF-8 text; save it as comma-separated text in UTF-8") from None
+    text, note = decoded(path)
+    texts = io.StringIO(text, newline="").readlines()[form.line - 1 :]
     delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
     rows = list(_fields(texts, delimiter, form))
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
@@ -140,7 +137,32 @@ def _sheet(form: Form, time: str) -> _Sheet:
                 f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
             )
     lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
-    return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter)
+    return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
+
+
+def decoded(path: Path) -> tuple[str, str]:
+    """The text of a file, and a note if it is none in UTF-8: recorders of Western Europe write Windows-1252, of which
+    Latin-1 is a part.
+
+    Raises:
+        ProblemError: if it cannot be read, or is neither.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    try:
+        return content.decode("utf-8-sig"), ""
+    except UnicodeDecodeError:
+        pass
+    try:
+        if b"\0" in content:  # UTF-16, or no text at all, which Windows-1252 would take as it is
+            raise ValueError
+        return content.decode("cp1252"), f"{path.name} is no UTF-8 text; it is read as Windows-1252 (Latin-1)."
+    except ValueError:
+        raise ProblemError(
+            f"{path} is text neither in UTF-8 nor in Windows-1252 (Latin-1); save it as comma-separated text in UTF-8"
+        ) from None
 
 
 def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int, list[str]]]:
