@@ -125,7 +125,9 @@ SETTINGS = {
 }
 _ROBOT = {
     "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
-    "--hold": flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
+    "--hold": flag(
+        "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
+    ),
 }
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {

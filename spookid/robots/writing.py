@@ -33,6 +33,8 @@ _IN_MJCF = {
     "stiffness": "stiffness",
     "rest": "springref",
 }
+_ROUNDING = 4 * float(np.finfo(float).eps)
+"""Share of the scale of a body's numbers below which nothing is left of one."""
 _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
@@ -42,6 +44,9 @@ def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, 
     target = Path(path)
     if target.resolve() == robot.source.document.file.resolve():
         raise ProblemError(f"{target} is the robot's own file, which is kept; write into another one")
+    folders.check_file(target)
+    beside = target.with_name(f"{target.name}.json")
+    folders.check_file(beside)
     if isinstance(found, Result):
         identified = from_result(robot, found)
     elif isinstance(found, Mapping):
@@ -50,7 +55,6 @@ def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, 
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
     new = rewritten(robot, identified)
     folders.write(target, lambda part: _fill(part, new.content))
-    beside = target.with_name(f"{target.name}.json")
     folders.write(beside, _document(robot, target, identified, new.inertials, new.joints))
     return beside
 
@@ -88,7 +92,20 @@ def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | Non
     found: dict[str, Inertial | None] = {}
     for name, own in identified.bodies.items():
         found |= shared(robot, robot.grouped.groups[name], own)
-    return found
+    return {name: None if part is None else _rounded(part) for name, part in found.items()}
+
+
+def _rounded(part: Inertial) -> Inertial:
+    """With zeros where there is nothing but rounding, of a body of this size and mass."""
+    extent = float(np.linalg.norm(part.center))
+    if part.mass > 0:
+        extent = max(extent, math.sqrt(abs(np.trace(part.inertia)) / part.mass))
+    return Inertial(part.mass, _above(part.center, extent), _above(part.inertia, part.mass * extent**2))
+
+
+def _above(values: Array, scale: float) -> Array:
+    """Zeros for numbers below the rounding of a scale."""
+    return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
 
 
 def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
@@ -169,7 +186,7 @@ def _urdf_inertial(document: Document, link: Element, inertial: Inertial | None)
 
 def _urdf_values(inertial: Inertial, axes: Array) -> dict[str, dict[str, str | None]]:
     """Attributes of the elements of an ``<inertial>``."""
-    own = axes.T @ inertial.inertia @ axes
+    own = _above(axes.T @ inertial.inertia @ axes, float(np.abs(inertial.inertia).max()))
     entries = {f"i{'xyz'[i]}{'xyz'[j]}": text(own[i, j]) for i in range(3) for j in range(i, 3)}
     return {"origin": {"xyz": text(*inertial.center)}, "mass": {"value": text(inertial.mass)}, "inertia": {**entries}}
 
