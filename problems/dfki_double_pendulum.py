@@ -1,10 +1,9 @@
 """Double pendulum with two geared drives (DFKI, designs A.0 and C.1): inertia and friction of both joints.
 
-The data ("dfki-double-pendulum") are converted by `problems/data/convert.py`: angles, and torques that the drives report.
-Torque acts in closed loop and on dry friction, so that it is an input whose errors are part of the disturbance: a
-regression of torques on motion is biased here (25 to 60 % on the open-loop records). Masses are told by their priors,
-for the motion of a double pendulum shows but five quantities of inertia; `results/bayesian_measured.md` has those beside
-the authors'.
+The data ("dfki-double-pendulum") are converted by `problems/data/convert.py`: angles, and torques as the drives tell
+them. Torque acts in closed loop and on dry friction, so that it is an input whose errors are part of the disturbance:
+a regression of torques on motion is biased here (25 to 60 % on the open-loop records). Masses are told by priors, for
+the motion of a double pendulum shows but five quantities of inertia; `results/bayesian_measured.md` has them.
 """
 
 from data.convert import measured

@@ -66,7 +66,11 @@ def pendulum() -> Iterator[str]:
             problem = load_problem(f"{PROBLEMS / 'dfki_double_pendulum.py'}::{design}_{kind}")
             yield f"| {design}, {kind} | " + " | ".join(base(problem, length)) + " |"
         yield f"| {design}, the authors' | " + " | ".join(f"{value:g}" for value in AUTHORS[design]) + " |"
-        yield f"| {design}, a regression, tracking | " + " | ".join(f"{value:g}" for value in REGRESSION[design]) + " | | |"
+        yield (
+            f"| {design}, a regression, tracking | "
+            + " | ".join(f"{value:g}" for value in REGRESSION[design])
+            + " | | |"
+        )
 
 
 PAGE = """# Friction and inertia of measured joints

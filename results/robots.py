@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import casadi as ca
 import mujoco
 import numpy as np
 import pinocchio as pin
-from scipy.signal import butter, sosfiltfilt
 
 from spookid import JointPosition, LogCholesky, Parameter, Problem, Recording, load, load_problem, robots
 from spookid.cli.main import main as spookid
@@ -65,7 +64,6 @@ LOOPS = {
 FITTED, UNSEEN, LOADED = "excitation_12harm_40s", "excitation_14harm_50s", "excitation_14harm_50s_load"
 SAMPLES = {FITTED: (500, 4460), UNSEEN: (195, 4966), LOADED: (308, 5071)}
 MASS = 2.805  # kg, published, of the loaded run
-CUTOFF = 6.0  # Hz
 PERIOD = 6.0  # s
 Array = Any
 
@@ -178,8 +176,7 @@ The truth is the robot of a file with inertias, friction and armatures changed a
 torques (1 % of their rms) along Fourier trajectories of 6 s are the log. `spookid new`, `spookid solve`,
 `spookid export`, and the new file is read again: masses, first moments and inertias about the links' origins are those
 of the solution to rounding. Torques are those of an unseen trajectory, as share of their standard deviation, in the
-median of the joints and at the worst; armatures, which a URDF cannot hold, are taken from the JSON beside it. The last
-joint of `kinova.urdf` takes 7 mN m, less than what the step of the fit is off by.
+median of the joints and at the worst; armatures, which a URDF cannot hold, are taken from the JSON beside it.
 
 {table([*heads, "of the new file"], rows)}
 """
@@ -328,38 +325,42 @@ def arm(place: Path) -> str:
         run(*words)
         times.append(time.process_time() - began)
     run("export", results, "--to", urdf, "--out", out)
-    solution = load(results)
-    gains = np.array([solution.joints[f"{name} gain"].estimate for name in robots.read(urdf).joints])
-    offsets = np.array([solution.joints[f"{name} offset"].estimate for name in robots.read(urdf).joints])
-    motion, current = filtered(urdf.parent / f"{UNSEEN}.npz", SAMPLES[UNSEEN])
-    measured, edge = gains * current, slice(50, -50)
-    files = {"the file as it was": robots.read(urdf), "the new file": robots.read(out)}
-    files["the new file, armatures and offsets of the JSON"] = armed(robots.read(out), out)
-    rows, spread = [], np.std(measured[edge], axis=0)
-    for name, robot in files.items():
-        told = lowpass(torques(robot, motion)) - (offsets if "offsets" in name else 0)
-        rows.append([name, *(f"{100 * x:.1f}" for x in rms((measured - told)[edge]) / spread)])
-    replays = [[name, *cells] for name, cells in replayed(urdf, out, motion, measured + offsets)]
+    solution, problem = load(results), load_problem(file)
+    # States alone are fitted to the other log: they tell where replays begin.
+    fixed = [p.name for p in problem.parameters]
+    unseen = problem.solve(recordings=[logged(UNSEEN)], initial=dict(solution.values), fixed=fixed)
+    compared = robots.read(urdf).compare(unseen)
+    spread, torque_rows, replay_rows = np.std(compared.measured, axis=0), [], []
+    for version in compared.versions:
+        shares = 100 * compared.torque_errors(version) / spread
+        torque_rows.append([version.name, *(f"{share:.1f}" for share in shares)])
+        replay_rows.append([version.name, *map(_angle, np.degrees(compared.replay_errors(version)))])
     joints = [f"joint {i}" for i in range(1, 7)]
     return f"""## UR10e by commands
 
 `spookid new ur10e.urdf log.csv --out ur10e.py` ({times[0]:.1f} s of one core), `spookid solve ur10e.py`
 ({times[1]:.0f} s: {solution.status.value} in {solution.iterations} iterations), `spookid export`.
-The log is `{FITTED}`, positions and currents; gains are unknown. Torques of
-`{UNSEEN}`, which no estimate has seen, low-passed at {CUTOFF:g} Hz, measured
-(current times the gain found) less predicted, as share of their standard deviation in per cent:
+The log is `{FITTED}`, positions and currents; gains are unknown. The file before and after stands
+beside `{UNSEEN}`, which no estimate has seen, by `robot.compare` as in `spookid report`.
+Torques, measured (current, gain and offset) less predicted, low-passed at {compared.cutoff:g} Hz, root mean square as
+share of the standard deviation in per cent:
 
-{table(["inverse dynamics of", *joints], rows)}
+{table(["inverse dynamics of", *joints], torque_rows)}
 
 What a URDF holds is bodies, damping and friction; armatures (up to {armature(solution):.1f} kg m²) stand in the JSON.
-MuJoCo, started at each second of the same log where the arm is and driven by the measured torques, is off after 1 s by
-(root mean square over windows, degrees):
+MuJoCo, started on each second of the same log where the arm was and driven by the measured torques, is off over that
+second by (root mean square over {len(compared.windows)} windows, degrees):
 
-{table(["replay of", *joints], replays)}
+{table(["replay of", *joints], replay_rows)}
 
 The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
 {consistent(out)}.
 """
+
+
+def _angle(error: float) -> str:
+    """[deg]; what turned more than once is nowhere."""
+    return f"{error:.1f}" if error < 360 else "over 360"
 
 
 def carried(place: Path) -> str:
@@ -425,51 +426,6 @@ def logged(name: str) -> Recording:
 def armature(solution: Any) -> float:
     """The largest."""
     return max(one.estimate for name, one in solution.joints.items() if name.endswith("armature"))
-
-
-def lowpass(values: Array) -> Array:
-    """Forward and back."""
-    return sosfiltfilt(butter(2, CUTOFF, fs=100.0, output="sos"), values, axis=0)
-
-
-def filtered(path: Path, samples: tuple[int, int]) -> tuple[tuple[Array, Array, Array, Array], Array]:
-    """Motion on a grid of 10 ms, and currents."""
-    with np.load(path) as archive:
-        kept = slice(*samples)
-        t = archive["t"][kept] - archive["t"][kept][0]
-        grid = np.arange(0, t[-1], 0.01)
-        q, current = (
-            np.column_stack([np.interp(grid, t, archive[name][kept, i]) for i in range(6)]) for name in ("q", "current")
-        )
-    q = lowpass(q)
-    v = np.gradient(q, 0.01, axis=0)
-    return (grid, q, v, np.gradient(v, 0.01, axis=0)), lowpass(current)
-
-
-def replayed(
-    urdf: Path, out: Path, motion: tuple[Array, Array, Array, Array], drive: Array
-) -> Iterator[tuple[str, list[str]]]:
-    """Windows of 1 s in MuJoCo, root mean square of where each ends."""
-    beside = json.loads(out.with_name(f"{out.name}.json").read_text())["quantities"]
-    armatures = [beside[f"{name} armature"]["estimate"] for name in robots.read(out).joints]
-    for name, path, own in (
-        ("the file as it was", urdf, [0.0] * 6),
-        ("the new file", out, [0.0] * 6),
-        ("the new file, armatures of the JSON", out, armatures),
-    ):
-        model = mujoco.MjModel.from_xml_path(str(path))
-        model.opt.timestep, model.dof_armature[:] = 0.002, own
-        model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-        data, ends = mujoco.MjData(model), []
-        _, q, v, _ = motion
-        for k in range(100, len(q) - 200, 100):
-            mujoco.mj_resetData(model, data)
-            data.qpos[:], data.qvel[:] = q[k], v[k]
-            for step in range(500):
-                data.qfrc_applied[:] = drive[k + step // 5]
-                mujoco.mj_step(model, data)
-            ends.append(data.qpos - q[k + 100])
-        yield name, [f"{x:.1f}" for x in np.degrees(rms(np.array(ends)))]
 
 
 def consistent(path: Path) -> str:

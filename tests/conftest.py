@@ -60,14 +60,16 @@ def shipped() -> Iterator[None]:
 
 
 # Figures are made but not drawn, which takes longer than small fits: their files are empty.
-_DRAW = pictures.save
+_DRAW, _ENCODE = pictures.save, pictures.encoded
 pictures.save = lambda _, path: path.write_bytes(b"")
+pictures.encoded = lambda *_: b""
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn; commands in processes of their own do so anyway."""
     monkeypatch.setattr(pictures, "save", _DRAW)
+    monkeypatch.setattr(pictures, "encoded", _ENCODE)
 
 
 _LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")

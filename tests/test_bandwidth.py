@@ -48,6 +48,16 @@ def test_a_sinusoid_has_its_step_whatever_its_size_and_noise(size: float) -> Non
         assert step_of(values) == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("cutoff", [5.0, 20.0])
+def test_noise_of_ten_percent_is_not_the_motion(cutoff: float) -> None:
+    """100 samples a second, of which the noise has more power in its rates than the motion."""
+    t = np.arange(601) * 0.01
+    for seed in range(5):
+        values = np.sin(HZ * t) + 0.1 * np.random.default_rng(seed).normal(size=601)
+        found = longest_step(Recording(t, {"q": values}), "q", angle=False, scale=1.0, cutoff=cutoff)
+        assert 0.02 <= found <= 0.05
+
+
 def test_fast_parts_count_by_the_power_of_their_rates() -> None:
     values = np.sin(HZ * 0.4 * T) + 0.02 * np.sin(HZ * 5 * T)
     rates = np.array([0.4, 0.02 * 5]) ** 2

@@ -235,6 +235,4 @@ def test_all_that_a_solve_takes_is_compiled_before_it(monkeypatch, tmp_path):
     libraries = sorted(tmp_path.iterdir())
     solver.solve(assembly.transcription, assembly.start)
     assert sorted(tmp_path.iterdir()) == libraries
-    assert (
-        len(libraries) == 9
-    )  # six of kernels, those of the motion apart, two of linear algebra, and one for hard rows
+    assert len(libraries) == 9  # six of kernels, the motion's apart, two of linear algebra, and one for hard rows

@@ -39,6 +39,7 @@ TRUTH = {"J": 0.02, "b": 0.05, "c": 0.12, "k": 0.4}
 ROTOR, OFFSET, BACK = 0.01, 0.15, 0.3**2 / 2.0
 AXLE = {"x": (0, 1, 0), "y": (1, 0, 0)}
 ENDS = np.array([0.4, 0.0])
+DURATION = 6.0
 
 
 def pendulum(**friction: Any) -> Model:
@@ -55,16 +56,21 @@ def voltage(t: Any) -> Any:
 
 
 @cache
-def motion(interval: float, duration: float = 6.0) -> tuple[Array, Array, Array]:
-    """(t, angle, rate) from the differential equation written by hand."""
+def trajectory() -> Any:
+    """Angle and rate as a function of time, from the differential equation written by hand."""
 
     def slope(t: float, x: Array) -> list[float]:
         torque = 0.15 * voltage(t) + OFFSET - (TRUTH["b"] + BACK) * x[1] - TRUTH["c"] * np.tanh(x[1] / WIDTH)
         return [x[1], (torque - TRUTH["k"] * x[0] - M * G * L * np.sin(x[0])) / (TRUTH["J"] + M * L**2 + ROTOR)]
 
-    t = np.arange(round(duration / interval) + 1) * interval
-    found = solve_ivp(slope, (0, t[-1]), ENDS, t_eval=t, rtol=1e-10, atol=1e-12).y
-    return t, found[0], found[1]
+    return solve_ivp(slope, (0, DURATION), ENDS, method="DOP853", dense_output=True, rtol=1e-10, atol=1e-12).sol
+
+
+@cache
+def motion(interval: float) -> tuple[Array, Array, Array]:
+    """(t, angle, rate)."""
+    t = np.arange(round(DURATION / interval) + 1) * interval
+    return t, *trajectory()(t)
 
 
 def problem(h: float, seed: int | None = None, rates: bool = True, **settings: Any) -> Problem:

@@ -142,10 +142,12 @@ def test_the_page_needs_nothing_but_itself() -> None:
     assert "@media screen and (max-width" in html
 
 
+@pytest.mark.usefixtures("drawn")
 def test_it_is_the_same_each_time() -> None:
     assert report.page({"a": solution()}, {"a": "today"}) == report.page({"a": solution()}, {"a": "today"})
 
 
+@pytest.mark.usefixtures("drawn")
 def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> None:
     s = replace(awkward(), problem="<b>a & b</b>", notices=("<script>",))
     parsed = page(s)

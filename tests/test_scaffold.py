@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robot_files import ARM, FOURBAR
 
-from spookid import JointPosition, Motor, Problem, ProblemError, Recording, load, load_problem, robots
+from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
 from spookid.cli.main import main
 from spookid.robots.columns import match
 
@@ -132,7 +132,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
         assert words in capsys.readouterr().err
         assert not new.exists()
     assert main([*command[:-1], str(tmp_path), "--hold", "slide=0"]) == 2
-    assert "is a folder; give the name of a file" in capsys.readouterr().err
+    assert "is there already and is no earlier export" in capsys.readouterr().err
     assert main([*command[:-1], ".", "--hold", "slide=0"]) == 2
     assert main([*command, "--hold", "slide=0"]) == 0
     back = robots.read(new, held={"slide": 0.0})
@@ -190,6 +190,54 @@ def test_a_report_compares_the_file_before_and_after(
     assert "it is another one than when the problem was solved" in capsys.readouterr().err
     assert main(["report", str(solved / "res"), "--robot", str(tmp_path / "no.urdf")]) == 2
     assert "it is not there; spookid report --robot FILE says" in capsys.readouterr().err
+
+
+def test_what_is_written_replaces_earlier_exports_alone(
+    solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def export(robot: object, out: object) -> str:
+        told = ["export", str(solved / "res"), "--to", str(robot), "--out", str(out), "--hold", "slide=0"]
+        assert main(told) == (0 if out == fine else 2)
+        return capsys.readouterr().err
+
+    fine = tmp_path / "made" / "fine.urdf"
+    for _ in range(2):
+        assert export(solved / "arm.urdf", fine) == ""
+    link, hard, other = (tmp_path / f"{name}.urdf" for name in ("link", "hard", "other"))
+    link.symlink_to(solved / "arm.urdf")
+    hard.hardlink_to(solved / "arm.urdf")
+    other.write_text('<robot name="o"><link name="a"/></robot>')
+    (tmp_path / "n.urdf.json").mkdir()
+    for out in (solved / "res" / "solution.json", solved / "log.csv", hard, other, tmp_path):
+        assert f"{out} is there already and is no earlier export; remove it" in export(solved / "arm.urdf", out)
+    assert "n.urdf.json is there already" in export(solved / "arm.urdf", tmp_path / "n.urdf")
+    assert not (tmp_path / "n.urdf").exists()
+    assert "is the robot's own file, which is kept" in export(solved / "arm.urdf", link)
+    assert "choose another folder" in export(solved / "arm.urdf", solved / "log.csv" / "x.urdf")
+    refused = {tmp_path: "is a folder", "/dev/zero": "is a device", solved / "res" / "solution.json": "is no XML"}
+    for robot, words in refused.items():
+        assert words in export(robot, tmp_path / "new.urdf")
+    other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
+    assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
+    assert not (tmp_path / "new.urdf").exists()
+
+
+def test_what_includes_others_is_written_where_they_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    shape = '<geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.02"/>'
+    tip = f'<body name="tip" pos="0 0 -0.3"><joint name="b" axis="0 1 0"/>{shape}</body>'
+    (tmp_path / "tip.xml").write_text(f"<mujocoinclude>{tip}</mujocoinclude>")
+    top = f'<body name="top"><joint name="a" axis="0 1 0"/>{shape}<include file="tip.xml"/></body>'
+    (tmp_path / "arm.xml").write_text(f"<mujoco><worldbody>{top}</worldbody></mujoco>")
+    robot = robots.read(tmp_path / "arm.xml")
+    own, others = (robot.with_(joints={name: {"viscous": Parameter("b", 0.1)}}) for name in "ab")
+    own.write(tmp_path / "new.xml", {"b": 0.2})
+    assert robots.read(tmp_path / "new.xml").joints["a"].viscous == 0.2
+    with pytest.raises(ProblemError, match=r"would lack 'tip.xml', which .*arm\.xml includes"):
+        own.write(tmp_path / "elsewhere" / "new.xml", {"b": 0.2})
+    with pytest.raises(ProblemError, match="joint 'b' stands in no element of this file's own, as after <include>"):
+        others.write(tmp_path / "other.xml", {"b": 0.2})
+    assert not {"elsewhere", "other.xml"} & {one.name for one in tmp_path.iterdir()}
 
 
 def test_replays_without_mujoco_say_how_to_get_it(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from spookid import (
     ProblemError,
     Propeller,
     Recording,
+    Spook,
+    Status,
     gravity,
 )
 
@@ -74,7 +76,7 @@ def test_ratio_rotor_and_friction_of_a_differential_are_identified():
     model = differential(n, rotor, friction)
     seen = [HingeAngle(joint, joint.name) for joint in model.joints]
     problem = Problem("differential", model, observations=seen, step=0.01, step_correction=False, estimator="noise")
-    pushes = {"u_0": 0.03 * np.sin(5 * t), "u_1": 0.04 * np.sin(8 * t + 1)}  # no motor turns over: a simulation's limit
+    pushes = {"u_0": 0.03 * np.sin(5 * t), "u_1": 0.04 * np.sin(8 * t + 1)}
     start = dict.fromkeys((joint.name for joint in model.joints), 0.0)
     made = problem.simulate(truth, 3.0, start, inputs=Recording(t, pushes), substeps=1)
     noisy = {o.signal: made.signals[o.signal] + 1e-4 * rng.normal(size=301) for o in seen}
@@ -99,6 +101,53 @@ def test_a_coupling_holds_through_turns(ratios, whole, turns):
     found = tie.violation(model, None, lambda joint: np.array([at[joint]]))
     assert float(found) == pytest.approx(1e-3, abs=1e-9)
     assert float(tie._whole()) == pytest.approx(whole)
+
+
+def discs(settings: Any = None, **model: Any) -> tuple[Problem, Recording]:
+    """Two discs whose ratio √3 is a Parameter, and J a'' = u − b a' in closed form through several turns of both."""
+    r, u, t = np.sqrt(3), 0.5, np.arange(161) * 0.01
+    one, two = (Body(name, mass=1, inertia=(J, J, J)) for name, J in (("one", 0.01), ("two", 0.015)))
+    a = Hinge("a", GROUND.frame(), one.frame(), viscous=0.01)
+    b = Hinge("b", GROUND.frame(), two.frame(), viscous=0.01)
+    mesh = Gear("mesh", a, b, Parameter("r", 1.5), 0.3)
+    made = Model([one, two], [a, b], [Motor(a, "u")], gravity=gravity(0), constraints=[mesh], **model)
+    J, loss = 0.01 + r**2 * 0.015, 0.01 + r**2 * 0.01
+    angle = u / loss * (t - J / loss * (1 - np.exp(-loss / J * t)))
+    assert r * angle[-1] > 4 * np.pi
+    seen = {"a": angle, "b": r * angle + 0.3}
+    noise = np.random.default_rng(0).normal(size=(2, 161))
+    noisy = {name: values + 1e-4 * n for (name, values), n in zip(seen.items(), noise, strict=True)}
+    given = {"step": 0.01, "step_correction": False, "estimator": "noise"} | (settings or {})
+    recording = Recording(t, {**noisy, "u": np.full(161, u)})
+    return Problem("discs", made, [recording], [HingeAngle(a, "a"), HingeAngle(b, "b")], **given), Recording(t, seen)
+
+
+@pytest.mark.parametrize(
+    ("friction", "start"), [("smooth", {"a": 0.0, "b": 0.3}), ("exact", {"a": 0.0}), ("exact", {"b": 0.3})]
+)
+def test_a_ratio_that_is_a_parameter_is_simulated_through_turns(friction, start):
+    problem, exact = discs({"friction": friction})
+    run = problem.simulate({"r": np.sqrt(3)}, initial=start)
+    for name, values in exact.signals.items():
+        np.testing.assert_allclose(run.signals[name], values, atol=1e-9 if friction == "smooth" else 1e-3)
+    np.testing.assert_allclose(run.signals["b"], np.sqrt(3) * run.signals["a"] + 0.3, atol=1e-9)
+
+
+@pytest.mark.parametrize("given", [{}, {"state_weight": 1e4}])
+def test_a_ratio_that_is_a_parameter_is_fitted_through_turns(given):
+    solution = discs(given)[0].solve()
+    assert solution.status is Status.CONVERGED
+    assert solution["r"].estimate == pytest.approx(np.sqrt(3), abs=5e-6)
+
+
+def test_turns_that_poses_do_not_tell_are_refused_where_they_are_needed():
+    for problem in (discs({"stepper": Spook()})[0], discs(coordinates="maximal")[0]):
+        with pytest.raises(ProblemError, match=r"Gear 'mesh': a passes half a turn at 0\.93 s"):
+            problem.solve()
+    problem, _ = discs({"stepper": Spook(), "step": 0.005})
+    with pytest.raises(ProblemError, match=r"Gear 'mesh': [ab] passes half a turn"):
+        problem.simulate({"r": np.sqrt(3)}, initial={"a": 0.0, "b": 0.3})
+    assert problem.simulate({"r": np.sqrt(3)}, 0.5, {"a": 0.0, "b": 0.3}).signals["a"][-1] < np.pi
 
 
 def test_a_propeller_pushes_along_its_axis_and_turns_about_it():

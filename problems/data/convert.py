@@ -153,7 +153,10 @@ def double_pendulum(source: Path) -> Arrays:
     """
     with np.load(source) as archive:
         t, q, tau = archive["t"], archive["pos"], archive["tau_meas"]
-    return {"t": t - t[0], **{f"{name}{i + 1}": part[:, i] for name, part in (("q", q), ("tau", tau)) for i in range(2)}}
+    return {
+        "t": t - t[0],
+        **{f"{name}{i + 1}": part[:, i] for name, part in (("q", q), ("tau", tau)) for i in range(2)},
+    }
 
 
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")

@@ -13,6 +13,7 @@ from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import with_late_inputs
@@ -24,9 +25,10 @@ from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
+from spookid.assembly.turns import check_turns
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
-from spookid.data.inputs import Acting, acting
+from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
@@ -48,27 +50,10 @@ _PASSES = 2
 """A fit with steps half as long follows."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
+_ROUNDING = 1e-15
+"""Share of a parameter's span, or of 1, below which a guess of either sign is what rounding left of zero."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """One recording, sampled at the steps."""
-
-    recording: Recording
-    grid: Grid
-    guess: Guess
-    observed: Array
-    """At the steps, between the samples next to them where there is none, (N, n_o), NaN where missing."""
-    samples: tuple[Samples, ...]
-    """Of each channel, at their own times."""
-    acting: Acting
-    """Inputs."""
-    slopes: Acting
-    """How inputs change with their delays."""
-    held: Array
-    """1 for each contact that holds from a step to the next, 0 for others, (N − 1, n_c)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +150,8 @@ def assemble(
     for e in evidence:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
+        if not problem.scheme.turns:
+            check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
     settings = settings_of(problem)
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
@@ -365,9 +352,14 @@ def chosen_numbers(problem: Declaration, values: Mapping[str, float], recording:
 
 
 def magnitude(parameter: Parameter, guess: float) -> float:
-    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
+    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1.
+
+    A guess of either sign that is below the rounding of its bounds' span, or of 1, is a zero: it is no scale.
+    """
     span = parameter.upper - parameter.lower
-    return abs(guess) or (span if np.isfinite(span) else 1.0)
+    otherwise = span if np.isfinite(span) else 1.0
+    signed = parameter.lower < 0 < parameter.upper
+    return otherwise if guess == 0 or (signed and abs(guess) < _ROUNDING * otherwise) else abs(guess)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

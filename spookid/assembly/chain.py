@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spookid.assembly import residual_factors
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.assembly.input_data import input_data
 from spookid.assembly.observations import Observed, observation_data
 from spookid.assembly.schedules import at_switches
@@ -16,9 +16,6 @@ from spookid.assembly.standing_start import PLACE, place_data
 from spookid.kernels.kernel import Mask
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain
-
-if TYPE_CHECKING:
-    from spookid.assembly.assembly import Evidence
 
 
 def chain_of(

@@ -64,7 +64,7 @@ def guess(
     seen = _coordinates(model, sensors, targets, values)
     for i, target in seen.items():
         moved[:, i] = target
-    sensors, targets = _geared(model, sensors, targets, values)
+    sensors, targets = geared(model, sensors, targets, values)
     hidden = [i for i in range(len(model.freedoms)) if i not in seen]
     if model.has_loops or len(seen) < len(sensors):
         start = place(model, moved[:1], values)[0]
@@ -113,7 +113,7 @@ def _some(model: Model, numbers: Sequence[int]) -> list[Freedom]:
     return [model.freedoms[i] for i in numbers]
 
 
-def _geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
+def geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
     """What is seen, and angles that gears and couplings tell from others where poses do not tell them."""
     pairs = zip(sensors, targets.T, strict=True)
     seen = {

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Assembly, Evidence
+from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
 from spookid.assembly.standing_start import PLACE

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
+from spookid.assembly.assembly import WIDTH_SHARE, Assembly, slip_widths
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.data.channels import Channel
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight

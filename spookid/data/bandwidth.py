@@ -6,7 +6,8 @@ is h²/12 √(∫ω⁴S dω / ∫S dω) of it, with S the spectral density of th
 sines and cosines, whose rates may be faster: S is the sum of all three.
 
 Noise of positions, differentiated, rises with the frequency, and the rates of a motion fall: S counts up to where it is
-least, and at least 99 % of it. All is below the cutoff, above which there is no motion by declaration.
+least, and at least 99 % of that which stands out of the noise of positions, which is white. All is below the cutoff,
+above which there is no motion by declaration.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
@@ -24,6 +26,10 @@ SHARE = 0.005
 """Of a motion's efforts that the step may be off by."""
 _MOST = 0.99
 """Of the power of the rates."""
+_ABOVE = 20.0
+"""Times its mean, which the power of white noise at a frequency exceeds once in e²⁰."""
+_ENOUGH = 16
+"""Frequencies of a half octave whose mean tells that of noise."""
 _FIRST = 2.0
 """Periods in the recording of the slowest motion that is told from a drift."""
 
@@ -83,8 +89,8 @@ def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[Flo
     rates = omega**2 * power
     if not rates.sum() > 2 * np.finfo(float).eps * np.mean(values**2) / (window @ window) * len(values):
         return np.zeros(0), np.zeros(0)
-    shared = np.cumsum(rates) / rates.sum()
-    last = max(int(np.searchsorted(shared, _MOST)), _meets_noise(rates))
+    shared = np.cumsum(_outstanding(power) * rates)
+    last = max(int(np.searchsorted(shared, _MOST * shared[-1])), _meets_noise(rates))
     return np.asarray(omega[: last + 1]), np.asarray(power[: last + 1])
 
 
@@ -92,7 +98,22 @@ def _meets_noise(rates: FloatArray) -> int:
     """The last frequency of the half octave with the least density."""
     if len(rates) < _FIRST:  # too few to tell
         return len(rates) - 1
-    octaves = math.log2((len(rates) + 1) / _FIRST)
-    edges = np.unique(np.append(np.round(_FIRST * 2 ** np.arange(0, octaves, 0.5)).astype(int), len(rates) + 1)) - 1
-    densities = np.add.reduceat(rates, edges[:-1]) / np.diff(edges)
+    edges, densities = _half_octaves(rates)
     return int(edges[int(np.argmin(densities)) + 1]) - 1
+
+
+def _outstanding(power: FloatArray) -> FloatArray:
+    """1 for each frequency whose power is no noise, 0 for others; 1 for all where that cannot be told."""
+    if len(power) < _FIRST:
+        return np.ones(len(power))
+    edges, densities = _half_octaves(power)
+    wide = np.diff(edges) >= _ENOUGH
+    found = power > _ABOVE * np.min(densities[wide], initial=np.inf) if wide.any() else np.zeros(len(power), dtype=bool)
+    return found.astype(float) if found.any() else np.ones(len(power))
+
+
+def _half_octaves(power: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+    """The first frequency of each and the end of the last, (n + 1,), and their mean power, (n,)."""
+    octaves = math.log2((len(power) + 1) / _FIRST)
+    edges = np.unique(np.append(np.round(_FIRST * 2 ** np.arange(0, octaves, 0.5)).astype(int), len(power) + 1)) - 1
+    return edges, np.add.reduceat(power, edges[:-1]) / np.diff(edges)

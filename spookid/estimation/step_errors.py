@@ -17,8 +17,9 @@ from typing import Self
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Assembly, Evidence
+from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.data.channels import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.parameter import is_constant

@@ -109,8 +109,10 @@ class Gear(LinearConstraint):
     An angle in a state is one in (−π, π]. The row holds through any number of turns where it can be told modulo what
     whole turns make of it: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 100
     (teeth, say); ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
-    Parameter, it holds through turns in fits with ``Variational()`` that estimate the noise, whose unknowns are the
-    angles themselves; elsewhere both must stay in (−π, π].
+    Parameter, it takes ``Variational()``: unknowns of fits are then the angles themselves, which begin in (−π, π] or
+    where their sensors show them, and each step of a simulation holds by how much both angles turn, from what they are
+    at its beginning. ``Spook()``, ``coordinates="maximal"`` and constraints on velocities beside it are refused once an
+    angle leaves (−π, π] (ProblemError, by ``solve`` and ``simulate``).
 
     Raises:
         ProblemError: for what is no joint of the model or has no such coordinate, or a ratio of zero.
@@ -149,8 +151,7 @@ class Coupling(LinearConstraint):
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
 
     What stands on the motor's side, inertia, friction, the motor itself, is that of a body with a joint of its own.
-    Angles may turn over as those of a ``Gear`` may: where all ratios are those of whole numbers, or in fits with
-    ``Variational()`` that estimate the noise.
+    Angles may turn over as those of a ``Gear`` may.
 
     Args:
         name: for results and messages.

@@ -93,6 +93,22 @@ class Holding:
         ties = [tie for tie in self._model.ties if not tie.on_velocities]
         return self._violation(q, ties, joints)
 
+    def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
+        """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
+        on the way, which is told of angles that turn by less than half a turn a step, and vanishes alike."""
+        parts = [self._model.joint(joint, q_next).violation for joint in self._model.joints]
+        for tie in (tie for tie in self._model.ties if not tie.on_velocities):
+            parts.append(self.tied(tie, q_next) if tie.told_by_poses else self._changed(tie, q, q_next))
+        return ca.vertcat(ca.SX(0, 1), *parts)
+
+    def _changed(self, tie: Constraint, q: ca.SX, q_next: ca.SX) -> ca.SX:
+        def moved(joint: Joint) -> ca.SX:
+            before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
+            return joint.in_range(after - before)
+
+        still = self.tied(tie, q_next, lambda joint: ca.SX(len(joint.coordinates), 1))
+        return self.tied(tie, q_next, moved) - still
+
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
         """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)

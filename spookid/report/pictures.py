@@ -6,6 +6,7 @@ Matplotlib is loaded on first use, because it takes a while.
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +41,16 @@ def save(figure: Figure, path: Path) -> None:
 
     figure.set_dpi(DPI)
     FigureCanvasAgg(figure).print_png(path)  # type: ignore[no-untyped-call]
+
+
+def encoded(figure: Figure, kind: str, dpi: float) -> bytes:
+    """Content of a file, "svg" or "png", that is the same for the same figure."""
+    from matplotlib import rc_context
+
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "spookid"}):
+        figure.savefig(file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    return file.getvalue()
 
 
 def drawn(draw: Callable[P, Figure], *what: P.args, **how: P.kwargs) -> Callable[[Path], None]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,11 +30,8 @@ _GHOSTS = 12
 
 def embedded(figure: Figure, kind: str = "svg") -> str:
     """The figure as an address that holds all of it; "png" for many points."""
-    file = io.BytesIO()
-    with rc_context({"svg.hashsalt": "spookid"}):  # the same figure gives the same text
-        figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
     mime = "image/svg+xml" if kind == "svg" else "image/png"
-    return f"data:{mime};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+    return f"data:{mime};base64,{base64.b64encode(pictures.encoded(figure, kind, _DPI)).decode('ascii')}"
 
 
 def fit(solution: Result, trajectory: Trajectory) -> Figure:

@@ -9,7 +9,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -192,7 +192,8 @@ def write(path: Path, content: Content) -> None:
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that is a file
+            part.unlink()
 
 
 def embedded(path: Path) -> str:

@@ -185,6 +185,8 @@ def read_bytes(path: Path) -> bytes:
         ProblemError: if it cannot be read, is empty or far too large.
     """
     try:
+        if path.exists() and not path.is_file():  # a device may have no end
+            raise ProblemError(f"{path} is a {'folder' if path.is_dir() else 'device'}; give a robot's file")
         size = path.stat().st_size
         content = b"" if size > _LARGEST else path.read_bytes()
     except OSError as error:

@@ -41,7 +41,8 @@ class Robot(Parts):
             where the JSON is.
 
         Raises:
-            ProblemError: if nothing of it is the robot's, for the robot's own file, or if the disk refuses.
+            ProblemError: if nothing of it is the robot's, if ``path`` is there and is no earlier export, for a folder
+                from which an ``<include>`` is not found, or if the disk refuses.
         """
         return write(self, path, found)
 

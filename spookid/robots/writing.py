@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -42,11 +44,8 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
-    if target.resolve() == robot.source.document.file.resolve():
-        raise ProblemError(f"{target} is the robot's own file, which is kept; write into another one")
-    folders.check_file(target)
-    beside = target.with_name(f"{target.name}.json")
-    folders.check_file(beside)
+    beside = target.with_name(f"{target.name}.json") if target.name else target
+    _check_target(robot.source.document, target, beside)
     if isinstance(found, Result):
         identified = from_result(robot, found)
     elif isinstance(found, Mapping):
@@ -57,6 +56,31 @@ def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, 
     folders.write(target, lambda part: _fill(part, new.content))
     folders.write(beside, _document(robot, target, identified, new.inertials, new.joints))
     return beside
+
+
+def _check_target(document: Document, target: Path, beside: Path) -> None:
+    """Refuse to replace what is none of an earlier export, and a folder in which the file's parts are not found."""
+    if target.resolve() == document.file.resolve():
+        raise ProblemError(f"{target} is the robot's own file, which is kept; write into another one")
+    for one in (target, beside):
+        if os.path.lexists(one) and not _is_ours(target, beside):
+            raise ProblemError(f"{one} is there already and is no earlier export; remove it or give another name")
+    for element in document.root.inside():
+        name = element.attributes.get("file", "") if element.tag == "include" else ""
+        if name and not (target.parent / name).is_file():
+            raise ProblemError(
+                f"{target} would lack {name!r}, which {document.path} includes and which is not found from that "
+                f"folder; write into {document.file.parent}"
+            )
+
+
+def _is_ours(target: Path, beside: Path) -> bool:
+    """True of a file with the JSON that ``write`` puts beside it."""
+    try:
+        tree = msgspec.json.decode(beside.read_bytes()) if target.is_file() else None
+    except (OSError, ValueError):
+        return False
+    return isinstance(tree, dict) and {"schema", "robot", "sha256"} <= tree.keys() and tree.get("file") == target.name
 
 
 def _fill(part: Path, content: bytes) -> None:

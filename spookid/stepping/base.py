@@ -36,6 +36,8 @@ class Scheme(ABC):
     """Errors of a motion fall with this power of h."""
     offers_hard: ClassVar[bool] = False
     """True if the same scheme, its disturbances at nothing, fits hard dynamics as a second estimator."""
+    turns: ClassVar[bool] = False
+    """True if the unknowns of its fits tell one turn of an angle from the next."""
     switches: ClassVar[bool] = False
     """True if contacts may hold at times (``HeldContact.holds``)."""
     law: DryFriction = DryFriction()
@@ -143,6 +145,8 @@ class Stepper(Scheme):
     simulations with smooth friction are refined to continuous time (``stepping.refinement``)."""
     two_sided: ClassVar[bool] = False
     """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
+    forward_turns: ClassVar[bool] = False
+    """True if its forward step holds constraints that poses do not tell through turns of angles."""
     infinite_weight: ClassVar[bool] = True
     """True if its dynamics can be hard."""
 

@@ -54,6 +54,7 @@ class JointSpace(Scheme):
     name = "variational"
     order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
+    turns: ClassVar[bool] = True
     switches: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
     weighted: bool = False

@@ -63,6 +63,7 @@ class Variational(Stepper):
     corrects: ClassVar[bool] = True
     staggered: ClassVar[bool] = True
     two_sided: ClassVar[bool] = True
+    forward_turns: ClassVar[bool] = True
 
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
@@ -72,10 +73,11 @@ class Variational(Stepper):
         return JointSpace(law)
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step in the coordinates of the joints, if those are asked for, or in trees that have no limits or
-        contacts."""
+        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits or
+        contacts, and where turns of angles must be told."""
         tree = not (model.has_loops or set(model.ties) - set(model.holding.contacts) or model.is_unilateral)
-        if model.coordinates == "joint" or (model.coordinates is None and tree):
+        turning = any(not tie.told_by_poses for tie in model.ties)
+        if model.coordinates == "joint" or (model.coordinates is None and (tree or turning)):
             return JointSpace(self.law, weighted=True).fitting(model)
         return self
 
@@ -180,7 +182,7 @@ class Variational(Stepper):
             x=x,
             u=ca.vertcat(u, mean, held, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),
+            equations=ca.vertcat(impulse, model.holding.reached(q, q_next) / settings.step, rolling),
             x_next=ca.vertcat(q_next, v_next),
             guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
             velocities=v_next.numel(),
@@ -213,7 +215,7 @@ class Variational(Stepper):
             u=ca.vertcat(u, mean, held, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
-            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),
+            equations=ca.vertcat(impulse, model.holding.reached(q, q_next) / settings.step, rolling),
             rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
             constant=constant,
             weights=weights,

@@ -144,7 +144,7 @@ def inverse_dynamics(
     problem = problem.with_(
         recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
     )
-    return _compared(problem, recorded(problem))
+    return _compared(problem, recorded(problem, settings_of(problem)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,10 +221,14 @@ def _given(problem: Declaration, motion: Moving) -> Measured:
     return Measured(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
 
 
-def recorded(problem: Declaration) -> Measured:
-    """That of the problem's recording, filtered, without its ends."""
+def recorded(problem: Declaration, settings: Settings) -> Measured:
+    """That of the problem's recording, filtered, without its ends.
+
+    Args:
+        settings: of the problem; equations of others with the same ones need not be made again.
+    """
     model, evidence = problem.model, gather(problem, problem.recordings[0])
-    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings := settings_of(problem))
+    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings)
     x = scheme.start(model, evidence.guess.states, evidence.guess.displacements, np.zeros((steps.count, 0)))
     differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
     moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T

@@ -32,6 +32,7 @@ from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import moved
 from spookid.parameter import substitute
 from spookid.statistics.prior_regression import Rows
+from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
 from spookid.studies.motor_efforts import Measured, constants, recorded
 from spookid.tables.numbers import number
@@ -106,11 +107,12 @@ def payload_rows(
     Raises:
         ProblemError: for a recording that lacks a signal or is too short for the cutoff.
     """
-    (recording,), motion = problem.recordings, recorded(problem)
+    (recording,), settings = problem.recordings, settings_of(problem)
+    motion = recorded(problem, settings)
     joints = JointCoordinates(problem.model)
     driven = {motor.label: motor for motor in problem.model.motors}
     gap = _gaps(problem, recording, motion.t)
-    evaluated = _Rows(problem, joints, body, place, parameters)
+    evaluated = _Rows(problem, settings, joints, body, place, parameters)
     rows = evaluated.along(motion, ~gap)
     units = [problem.model.freedoms[i].coordinate.effort for i in joints.places if i < len(problem.model.freedoms)]
     units += ["N", "N", "N", "N m", "N m", "N m"] * len(joints.roots)
@@ -137,14 +139,14 @@ class _Rows:
     def __init__(
         self,
         problem: Declaration,
+        settings: Settings,
         joints: JointCoordinates,
         body: Body,
         place: tuple[Array, Array],
         parameters: Sequence[str],
     ) -> None:
         self._problem, self._joints, self._names = problem, joints, list(parameters)
-        self._settings = settings_of(problem)
-        self._equations = instant(problem.model, self._settings)
+        self._settings, self._equations = settings, instant(problem.model, settings)
         declared = {p.name: p for p in problem.parameters}
         self._known = [declared.get(name) for name in parameters]
         self._symbols = ca.vertcat(ca.SX(0, 1), *(p for p in self._known if p is not None))

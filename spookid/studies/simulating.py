@@ -12,11 +12,13 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers, slip_widths
+from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.initialization import closing_rows
+from spookid.assembly.evidence import Evidence
+from spookid.assembly.initialization import closing_rows, geared
 from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.trajectories import predict, stamped
+from spookid.assembly.turns import check_turns
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting, at_values, commanded
 from spookid.data.recording import Recording
@@ -99,7 +101,10 @@ def simulate(
     random = None if sizes is None else random_impulses(problem, sizes, steps.count - 1, rng)
     march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
     name = measured.recording.name if measured else problem.name
-    return _recording(march, _motion(march, substeps), name, sizes or {}, rng)
+    states = _motion(march, substeps)
+    if not problem.stepper.forward_turns:
+        check_turns(problem.model, states[:, : problem.model.configuration.ambient], steps.times(), march.values)
+    return _recording(march, states, name, sizes or {}, rng)
 
 
 def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
@@ -329,9 +334,10 @@ def _from_joints(problem: Declaration, initial: dict[str, Any], values: Mapping[
     if model.has_loops:
         chosen = [model.freedoms[j] for j in moving]
         sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
+        sensors, targets = geared(model, sensors, moved[None, moving], values)
         rows = closing_rows(model, sensors, values)
-        q = tracked(rows, q, moved[None, moving])[0]
-        if np.max(np.abs(rows(q, moved[moving], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
+        q = tracked(rows, q, targets)[0]
+        if np.max(np.abs(rows(q, targets[0], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
             raise ProblemError(
                 f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
             )
