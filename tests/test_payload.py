@@ -193,7 +193,48 @@ def test_another_arm_is_told(folder: Path) -> None:
     log = Recording.from_csv(folder / "loaded.csv")
     exchanged = log.with_signals(i_0=log.signals["i_2"], i_2=log.signals["i_0"])
     found = problem.payload(result, exchanged, "flange")
-    assert any("does not fit this arm" in notice for notice in found.notices)
+    assert not found.fits
+    assert "does not fit this arm" in found.notices[0] == found.blocks()[1]
+    assert problem.payload(result, log, "flange").fits
+
+
+def test_wrong_units_are_no_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = Recording.from_csv(folder / "loaded.csv")
+    log.with_signals(**{f"i_{k}": 1000 * log.signals[f"i_{k}"] for k in range(3)}).to_csv(folder / "thousands.csv")
+    assert spookid(folder, "thousands.csv") == 3
+    told = capsys.readouterr()
+    assert "There is no payload" not in told.out
+    assert "thousands.csv does not fit the arm" in told.err
+
+
+def test_less_than_the_arm_had_is_negative(folder: Path) -> None:
+    """Half of the load is taken off: currents are linear in it."""
+    own = links(np.random.default_rng(4), 1)
+    empty, loaded = (run(np.random.default_rng(5), own, "lighter", scale) for scale in (0.0, 1.0))
+    signals = {f"i_{k}": 1.5 * empty.signals[f"i_{k}"] - 0.5 * loaded.signals[f"i_{k}"] for k in range(3)}
+    lighter = empty.with_signals(**signals)
+    found = load_problem(folder / "arm.py").payload(load(folder / "results"), lighter, "flange")
+    assert found["mass"].estimate < -3 * found["mass"].std_err
+    assert found["c_x"].reason == "the mass is negative"
+    assert any("The mass is negative by" in notice for notice in found.notices)
+    assert not any("There is no payload" in notice for notice in found.notices)
+
+
+def test_a_run_begins_where_all_signals_have_values(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem, result = load_problem(folder / "arm.py"), load(folder / "results")
+    log = Recording.from_csv(folder / "loaded.csv")
+    late = {"i_0": log.signals["i_0"].copy(), "q_2": log.signals["q_2"].copy()}
+    late["i_0"][:3], late["q_2"][-2:] = np.nan, np.nan
+    found = problem.payload(result, log.with_signals(**late), "flange")
+    assert "Where not all signals have values, the run is left out: 0.03 s at its beginning and 0.02 s at its end." in (
+        found.notices
+    )
+    assert found["mass"].estimate == pytest.approx(LOAD["mass"], abs=3 * found["mass"].std_err)
+    (folder / "none.json").mkdir()
+    for more, words in ((("--cutoff", "51"), "has 100 samples a second"), (("--out", "none.json"), "is a folder")):
+        given = [str(folder / one) if one == "none.json" else one for one in more]
+        assert spookid(folder, "loaded.csv", *given) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_what_cannot_be_told_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

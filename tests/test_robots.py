@@ -298,6 +298,13 @@ def test_a_part_that_the_whole_cannot_hold_has_no_mass(arm: Path, tmp_path: Path
     assert back.description.links["tool"].inertial is None
 
 
+def test_what_rounding_leaves_of_zero_is_zero(arm: Path, tmp_path: Path) -> None:
+    tiny = FullInertia(Parameter("m", 1.0), (1e-45, 0, 0.1), inertia=(3e-3, 4e-3, 2e-3, 1e-21, 0, 1e-12))
+    beside = robots.read(arm).with_(inertias={"finger": tiny}).write(tmp_path / "new.urdf", {"m": 0.2})
+    own = json.loads(beside.read_text())["links"]["finger"]
+    assert (own["center_of_mass"], own["inertia"][0][1]) == ([0.0, 0.0, 0.0], 0.0)
+
+
 # --- a joint's armature ---
 
 

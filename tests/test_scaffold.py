@@ -119,6 +119,21 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     command = ["export", str(solved / "res"), "--to", robot, "--out", str(new)]
     assert main(command) == 2
     assert "joint 'slide' of robot 'arm' does not move in the results" in capsys.readouterr().err
+    for change, more, words in (
+        ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is held and moves in the results"),
+        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m off on 'upper' from where it is in the results"),
+        ('<axis xyz="1 0 0"/>', (), "joint 'elbow' of robot 'arm' has another axis than in the results"),
+        ('rpy="0 0.4 0"', (), "joint 'elbow' of robot 'arm' has another"),
+    ):
+        other = tmp_path / "other.urdf"
+        changed = {"0 0.05 0.4": "0 0.05 0.5", '<axis xyz="1 0 0"/>': '<axis xyz="-1 0 0"/>', 'rpy="0 0.4 0"': ""}
+        other.write_text(ARM.replace(change, changed[change]) if change else ARM)
+        assert main(["export", command[1], "--to", str(other), *command[4:], "--hold", "slide=0", *more]) == 2
+        assert words in capsys.readouterr().err
+        assert not new.exists()
+    assert main([*command[:-1], str(tmp_path), "--hold", "slide=0"]) == 2
+    assert "is there already and is no earlier export" in capsys.readouterr().err
+    assert main([*command[:-1], ".", "--hold", "slide=0"]) == 2
     assert main([*command, "--hold", "slide=0"]) == 0
     back = robots.read(new, held={"slide": 0.0})
     assert float(back.joints["elbow"].viscous) == solution["elbow_viscous"].estimate

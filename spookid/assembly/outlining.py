@@ -105,6 +105,7 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
     if isinstance(joint, Screw):
         quantities.append(_quantity("pitch", joint.pitch, "m/rad", values))
     parent, child = joint.bodies()
+    turn = [_vector(row.T, values) for row in ca.vertsplit(joint.parent.axes @ joint.child.axes.T)]
     return JointOutline(
         name=joint.name,
         parent=parent.name,
@@ -114,6 +115,7 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
         axis=_vector(joint.parent.axes[:, 0], values),
         quantities=tuple(quantities),
         kind=joint.kind,
+        turn=(turn[0], turn[1], turn[2]),
     )
 
 

@@ -132,7 +132,9 @@ SETTINGS = {
 }
 _ROBOT = {
     "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
-    "--hold": flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
+    "--hold": flag(
+        "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
+    ),
     "--mend": flag("take the nearest inertia that some body has for one that none has", action="store_true"),
 }
 _UNITS = {

@@ -26,8 +26,8 @@ _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py
 _STATUS = """exit status:
   0    converged, or done
   2    wrong input: one line on stderr says what
-  3    not converged, or a simulation came to a step that has no solution;
-       what there is, is written and says so
+  3    not converged, or a simulation came to a step that has no solution, or
+       the run of a payload does not fit; what there is, is written and says so
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """

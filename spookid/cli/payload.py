@@ -14,6 +14,7 @@ from spookid.cli.runner import Exit
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import export as exports
+from spookid.results import folders
 from spookid.results.result import Result
 from spookid.robots.logs import Log, opened
 from spookid.studies.arm_knowledge import ArmKnowledge
@@ -31,6 +32,8 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     out = None if arguments.out is None else Path(arguments.out)
     if out is not None and out.suffix != ".json":
         raise ProblemError(f"--out {out}: a payload is written as JSON; give a name that ends in .json")
+    if out is not None:
+        folders.check_file(out)
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
@@ -50,6 +53,9 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     if out is not None:
         found.save(out)
         terminal.say(f"Written to {out}")
+    if not found.fits:
+        terminal.complain(f"{arguments.log} does not fit the arm of {arguments.result}")
+        return Exit.NOT_CONVERGED
     return Exit.DONE
 
 

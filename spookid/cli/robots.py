@@ -53,8 +53,13 @@ def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a robot's own file with what a result has found of it."""
     robot, out = _robot(arguments, arguments.to), Path(arguments.out)
-    beside = write(robot, out, exports.load(arguments.result))
+    result = exports.load(arguments.result)
+    beside = write(robot, out, result)
     terminal.say(f"Written to {out}, and with errors and covariance to {beside}")
+    bodies = result.mechanism.bodies if result.mechanism else ()
+    others = [body.name for body in bodies if body.name not in robot.description.links]
+    if others:
+        terminal.complain(f"{arguments.to} has no link {', '.join(others)}: what was found of it is not in {out}")
     return Exit.DONE
 
 

@@ -167,12 +167,23 @@ def save(directory: AnyPath, files: Files) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+def check_file(path: Path) -> None:
+    """Refuse a folder where a file is to be written.
+
+    Raises:
+        ProblemError: if one is there.
+    """
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; give the name of a file in it")
+
+
 def write(path: Path, content: Content) -> None:
     """Write a file whole or not at all, in the place of what was there.
 
     Raises:
-        ProblemError: if the disk refuses.
+        ProblemError: as `check_file`, or if the disk refuses.
     """
+    check_file(path)
     part = _beside(path, "part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ _INFLUENCE = {
 """Arrays of an Influence."""
 _STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
 """Those of each recording."""
-_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot")
+_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot", "turn")
 """Keys whose null is no number that is not known."""
 
 

@@ -48,6 +48,9 @@ class JointOutline:
     """Those that are not zero."""
     kind: str = "Hinge"
     """Name of its class."""
+    turn: tuple[Vector, Vector, Vector] | None = None
+    """Rows of the rotation that takes the child's axes to the parent's where its coordinates are zero; None in files of
+    earlier versions."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Result
 from spookid.robots.description import Inertial
 from spookid.robots.groups import Group
+from spookid.robots.matching import check_same
 from spookid.robots.parts import Parts
 
 _CENTER = ("c_x", "c_y", "c_z")
@@ -59,7 +60,7 @@ def from_result(robot: Parts, result: Result) -> Identified:
     """What a result has of a robot.
 
     Raises:
-        ProblemError: if it has nothing of it.
+        ProblemError: if it has nothing of it, or is of another mechanism.
     """
     bodies: dict[str, dict[str, float]] = {}
     joints: dict[str, dict[str, float]] = {}
@@ -76,28 +77,8 @@ def from_result(robot: Parts, result: Result) -> Identified:
             f"{', '.join(own) or 'no bodies or joints'}, it has {', '.join([*robot.bodies, *robot.freedoms])}; give "
             "bodies and joints the names of its file, as spookid.robots.read does"
         )
-    _check_parts(robot, result)
+    check_same(robot, result)
     return found
-
-
-def _check_parts(robot: Parts, result: Result) -> None:
-    """Refuse a result in which other links are one body than in the robot: what was found would be that of others."""
-    if result.mechanism is None:
-        return
-    moving = {joint.name for joint in result.mechanism.hinges}
-    still = [name for name in robot.joints if name not in moving]
-    if still:
-        raise ProblemError(
-            f"joint {still[0]!r} of robot {robot.name!r} does not move in the results of {result.problem!r}; read the "
-            f"robot as the problem does: with held={{{still[0]!r}: ...}}, or --hold {still[0]}=..."
-        )
-    known = {body.name: body.free for body in result.mechanism.bodies}
-    for name, body in robot.bodies.items():
-        if known.get(name) is not body.free:
-            raise ProblemError(
-                f"body {name!r} of robot {robot.name!r} is not the same in the results of {result.problem!r}; read the "
-                "robot as the problem does: with free=, merge= and held= as there"
-            )
 
 
 def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:

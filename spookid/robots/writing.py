@@ -35,6 +35,8 @@ _IN_MJCF = {
     "stiffness": "stiffness",
     "rest": "springref",
 }
+_ROUNDING = 4 * float(np.finfo(float).eps)
+"""Share of the scale of a body's numbers below which nothing is left of one."""
 _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
@@ -114,7 +116,20 @@ def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | Non
     found: dict[str, Inertial | None] = {}
     for name, own in identified.bodies.items():
         found |= shared(robot, robot.grouped.groups[name], own)
-    return found
+    return {name: None if part is None else _rounded(part) for name, part in found.items()}
+
+
+def _rounded(part: Inertial) -> Inertial:
+    """With zeros where there is nothing but rounding, of a body of this size and mass."""
+    extent = float(np.linalg.norm(part.center))
+    if part.mass > 0:
+        extent = max(extent, math.sqrt(abs(np.trace(part.inertia)) / part.mass))
+    return Inertial(part.mass, _above(part.center, extent), _above(part.inertia, part.mass * extent**2))
+
+
+def _above(values: Array, scale: float) -> Array:
+    """Zeros for numbers below the rounding of a scale."""
+    return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
 
 
 def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
@@ -195,7 +210,7 @@ def _urdf_inertial(document: Document, link: Element, inertial: Inertial | None)
 
 def _urdf_values(inertial: Inertial, axes: Array) -> dict[str, dict[str, str | None]]:
     """Attributes of the elements of an ``<inertial>``."""
-    own = axes.T @ inertial.inertia @ axes
+    own = _above(axes.T @ inertial.inertia @ axes, float(np.abs(inertial.inertia).max()))
     entries = {f"i{'xyz'[i]}{'xyz'[j]}": text(own[i, j]) for i in range(3) for j in range(i, 3)}
     return {"origin": {"xyz": text(*inertial.center)}, "mass": {"value": text(inertial.mass)}, "inertia": {**entries}}
 

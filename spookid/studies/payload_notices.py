@@ -22,8 +22,10 @@ from spookid.tables.numbers import number, superscripts, uncertain
 
 _MISFIT = 1.5
 """What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
-_STRANGE = 4.0
+STRANGE = 4.0
 """That from which on a run hardly is one of this arm."""
+NEGATIVE = 3.0
+"""Standard errors below zero from which on a mass is that of no body."""
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
 _LIKELY = 0.05
@@ -70,7 +72,12 @@ def notices_of(
     Args:
         told: as of ``expected``.
     """
-    sentences = [*_none(fit, known_mass), *_misfit(told, found, fit), *_changes(problem, solution, fit)]
+    excess = excesses(fit.sizes, told)
+    sentences = [*_misfit(excess, found)]
+    if known_mass is None:
+        fits = not np.nanmax(excess, initial=0.0) > STRANGE
+        sentences += [*_negative(fit), *(_none(fit) if fits else ())]
+    sentences += _changes(problem, solution, fit)
     sentences += [*_impossible(fit, quantities, known_mass), *_uncertain_scale(quantities["mass"])]
     if solution.status is not Status.CONVERGED:
         sentences.append(f"The fit of the arm has not converged ({solution.status.value}); so little is known of it.")
@@ -84,11 +91,24 @@ def notices_of(
     return tuple(sentences)
 
 
-def _none(fit: Regression, known_mass: float | None) -> Iterator[str]:
+def excesses(left: Array, told: Array) -> Array:
+    """What is left of balances over what the noise of the fit lets expect, (n,); NaN if that is not known."""
+    return np.asarray(np.divide(left, told, out=np.full(len(told), np.nan), where=told > 0))
+
+
+def _negative(fit: Regression) -> Iterator[str]:
+    """That the mass is that of no body."""
+    errors = -fit.estimates[0] / math.sqrt(fit.covariance[0, 0])
+    if errors > NEGATIVE:
+        yield (
+            f"The mass is negative by {number(errors, 2)} of its errors, as that of no body is: a sign, a unit or a "
+            "gain is another than in the fit, or the arm carried something when it was fitted that it lacks here."
+        )
+
+
+def _none(fit: Regression) -> Iterator[str]:
     """That there is no payload, or that the motion does not tell."""
     first = [i for i in range(4) if np.isfinite(fit.covariance[i, i])]
-    if known_mass is not None:
-        return
     if not first:
         yield "The motion does not determine a payload: mass and centre are not in its efforts."
         return
@@ -98,18 +118,17 @@ def _none(fit: Regression, known_mass: float | None) -> Iterator[str]:
         yield f"There is no payload within the errors{mass}."
 
 
-def _misfit(told: Array, found: PayloadRows, fit: Regression) -> Iterator[str]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = np.where(told > 0, fit.sizes / told, np.nan)
+def _misfit(ratios: Array, found: PayloadRows) -> Iterator[str]:
     large = [
         f"{name} ({number(ratio, 2)} times)"
         for name, ratio in zip(found.names, ratios.tolist(), strict=True)
         if ratio > _MISFIT
     ]
-    if np.nanmax(ratios, initial=0.0) > _STRANGE:
+    if np.nanmax(ratios, initial=0.0) > STRANGE:
         yield (
-            f"The run does not fit this arm: more is left than the noise of the fit, of {', '.join(large)}. Are its "
-            "columns and units those of the fit, and is the payload on this body?"
+            "The run does not fit this arm, and the estimates are not to be used: more is left than the noise of the "
+            f"fit, of {', '.join(large)}. Are its columns, signs and units those of the fit, and is the payload on "
+            "this body?"
         )
     elif large:
         yield (

@@ -73,8 +73,23 @@ def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
 
 def fine_step(problem: Declaration, recording: Recording, cutoff: float) -> float:
     """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
-    intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
-    return max(min(intervals), 1 / (_FINE * cutoff))
+    return max(sampled_every(problem, recording), 1 / (_FINE * cutoff))
+
+
+def sampled_every(problem: Declaration, recording: Recording) -> float:
+    """Interval of the samples of the fastest sensor [s]."""
+    return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels)
+
+
+def with_values(problem: Declaration, recording: Recording) -> Recording:
+    """The part of a recording in which all sensors have values, and from which on all inputs have."""
+    seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
+    acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
+    start = max((t[0] for t in [*seen, *acting]), default=recording.t[0])
+    stop = min((t[-1] for t in seen), default=recording.t[-1])
+    if start <= recording.t[0] and stop >= recording.t[-1]:
+        return recording
+    return recording.between(start, math.nextafter(stop, math.inf))
 
 
 def payload_rows(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -37,8 +37,8 @@ from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.studies.motor_efforts import check_tree
-from spookid.studies.payload_notices import expected, notices_of
-from spookid.studies.payload_rows import fine_step, payload_rows, placed
+from spookid.studies.payload_notices import NEGATIVE, STRANGE, excesses, expected, notices_of
+from spookid.studies.payload_rows import fine_step, payload_rows, placed, sampled_every, with_values
 from spookid.studies.simulating import values_of
 from spookid.tables.numbers import counted, number, superscripts, uncertain
 from spookid.tables.table import Table
@@ -50,6 +50,7 @@ _CENTER = ("c_x", "c_y", "c_z")
 _TOLD = 2.0
 """Standard errors from which on a mass is one, and has a centre."""
 _NO_MASS = "the mass is not told from zero"
+_NEGATIVE_MASS = "the mass is negative"
 _UNTOLD = "?"
 _UNSEEN = "the motion does not determine it"
 
@@ -100,6 +101,13 @@ class Payload(Tabular):
         mass = self.quantities["mass"]
         return mass.estimate > _TOLD * mass.std_err
 
+    @property
+    def fits(self) -> bool:
+        """False if the run hardly is one of this arm: four times what the noise of the fit lets expect is left of the
+        balance of some coordinate. Then the first of ``notices`` says so."""
+        left, told = np.array(list(self.residuals.values())).T
+        return not np.nanmax(excesses(left, told), initial=0.0) > STRANGE
+
     def blocks(self) -> Sequence[Block]:
         """What was found, where its errors are from, and what to know of it."""
         found = [self._found()]
@@ -115,7 +123,14 @@ class Payload(Tabular):
             (name, number(left, 3), number(told, 3) if math.isfinite(told) else "", unit)
             for (name, (left, told)), unit in zip(self.residuals.items(), self.units, strict=True)
         ]
-        return [self._title, *found, Table(heads, rows, left=(0, 3)), *self.notices]
+        first = 0 if self.fits else 1
+        return [
+            self._title,
+            *self.notices[:first],
+            *found,
+            Table(heads, rows, left=(0, 3)),
+            *self.notices[first:],
+        ]
 
     @property
     def _title(self) -> str:
@@ -209,13 +224,14 @@ def payload(
     frame = _frame(problem, body)
     arm = calibration.arm if isinstance(calibration, Payload) else calibration or ArmKnowledge.of(solution)
     arm.check(solution)
+    whole, recording = recording, with_values(problem, recording)
     fixed = _at(problem, solution, recording, dict(values or {}), cutoff)
     place = placed(frame, fixed.guess)
     found = payload_rows(fixed, arm.names, frame.body, place)
     told = expected(problem, solution, found)
     fit = regress(found.rows, arm.belief, _given(known_mass), told)
     quantities = _quantities(body, fit, known_mass)
-    notices = notices_of(problem, solution, found, told, fit, quantities, known_mass)
+    notices = (*notices_of(problem, solution, found, told, fit, quantities, known_mass), *_ends(whole, recording))
     return Payload(
         problem.name,
         body,
@@ -260,6 +276,14 @@ def _frame(problem: Declaration, name: str) -> Frame:
     return frames[name]
 
 
+def _ends(whole: Recording, used: Recording) -> Iterator[str]:
+    """What is left out at the ends of a recording."""
+    before, after = used.t[0] - whole.t[0], whole.t[-1] - used.t[-1]
+    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
+    if ends:
+        yield f"Where not all signals have values, the run is left out: {' and '.join(ends)}."
+
+
 def _at(
     problem: Declaration, solution: Result, recording: Recording, values: dict[str, float], cutoff: float | None
 ) -> Declaration:
@@ -284,6 +308,7 @@ def _at(
         )
     found = values_of(problem, solution)
     cutoff = problem.cutoff if cutoff is None else cutoff
+    _check_cutoff(problem, recording, cutoff)
     return problem.with_(
         recordings=[recording],
         initial={name: found[name] for name in solution.parameters if name in shared} | values,
@@ -291,6 +316,16 @@ def _at(
         cutoff=cutoff,
         step=fine_step(problem, recording, cutoff),
     )
+
+
+def _check_cutoff(problem: Declaration, recording: Recording, cutoff: float) -> None:
+    """Refuse a filter that would filter nothing."""
+    rate = 1 / sampled_every(problem, recording)
+    if cutoff > rate / 2:
+        raise ProblemError(
+            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
+            "second: give one below half of that, with cutoff= or --cutoff"
+        )
 
 
 # --- what follows ---
@@ -305,6 +340,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
     function = ca.Function("quantities", [pi], [ca.densify(whole), ca.densify(ca.jacobian(whole, pi))])
     mass, error = fit.estimates[0], math.sqrt(fit.covariance[0, 0])
     estimates, slopes = (np.asarray(part.full()) for part in function(fit.estimates if mass else np.ones(len(PI))))
+    centreless = _NEGATIVE_MASS if mass < -NEGATIVE * error else _NO_MASS
     found, none = {}, not mass > _TOLD * error and known_mass is None
     for i, name in enumerate(("mass", *_CENTER, *ENTRIES)):
         used = np.flatnonzero(slopes[i])
@@ -316,7 +352,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
             reason = "" if i == 0 else "there is no payload"
         else:
             estimate = float(estimates[i, 0])
-            reason = reason or (_NO_MASS if i and none else "")
+            reason = reason or (centreless if i and none else "")
         share = min(own / variance, 1.0) if variance > 0 else math.nan
         std_err = math.nan if reason else math.sqrt(variance)
         found[name] = Derived(name, math.nan if reason else estimate, std_err, reason, _unit(i), body, share)
