@@ -138,7 +138,8 @@ def test_compliant_joints_give_way_by_the_weight_that_they_bear():
 )
 def test_it_identifies(settings):
     model = double(compliance=1e-7) if "stepper" in settings else None
-    solution = swing(model, recordings=[truth(2.0 if settings else 1.0, noise=1e-3)], **settings).solve()
+    problem = swing(model, recordings=[truth(2.0 if settings else 1.0, noise=1e-3)], **settings)
+    solution = problem.solve(max_iterations=300)
     assert solution.status.value == "converged"
     for name, value in TRUTH.items():
         found = solution[name]
