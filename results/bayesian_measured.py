@@ -96,11 +96,13 @@ the inertia about the joints, with the rotors. The authors' values come from lea
 
 {remark_pendulum}
 """
-REMARK_LEGS = """The legs are not alike within these errors, but for rotors of hips and calves. Places of centres of mass differ by
+REMARK_LEGS = """\
+The legs are not alike within these errors, but for rotors of hips and calves. Places of centres of mass differ by
 centimetres, so that it is not gravity alone that legs are held against: the zeros of the angles are not known, and
 the model has no constant torque. Friction differs by a factor of two, and samples that are far off say that it is not
 of this law at reversals. What a leg is, and what the missing constant torque makes of it, these fits do not tell."""
-REMARK_PENDULUM = """Where the link's own inertia ends at zero, A has no error (nan). With tracking, E, A and B of design C.1 are within 9 %
+REMARK_PENDULUM = """\
+Where the link's own inertia ends at zero, A has no error (nan). With tracking, E, A and B of design C.1 are within 9 %
 of the authors', D within 1 %; a regression on the same record is up to 21 % below. A.0 is 7 to 15 % above. Open-loop
 records move little beside friction: those of A.0 disagree with one another (r_1 by 25 errors) and with the prior of
 the masses (by 11 deviations), as the fit's notices say, and their rows are not to be trusted."""
