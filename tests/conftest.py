@@ -45,9 +45,7 @@ _USERS = (
     (Compiler, "flags", _SHIPPED),
     (native, "code_library", _CODE_LIBRARY),
     (native, "compiles", native.compiles),
-    (compiled, "FEWEST_STEPS", compiled.FEWEST_STEPS),
 )
-compiled.FEWEST_STEPS *= 2  # two fits of a test share their kernels, but a cache that is empty has none
 Compiler.flags = _unoptimized  # type: ignore[method-assign]
 native.code_library = _optimized_library
 native.compiles = lambda steps: compiled.compiles(steps + compiled.FEWEST_STEPS)

@@ -112,6 +112,7 @@ def errors(name: str, coordinates: Literal["joint", "maximal"]) -> Array:
     return np.array(found)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("name", RELEASES)
 def test_estimates_differ_by_the_square_of_the_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOOKID_COMPILE", "off")  # a compiler takes longer than the fits

@@ -267,6 +267,7 @@ def test_a_delay_that_damping_could_be_is_told(frequency: float, told: bool) -> 
     assert any("late and b trade off" in notice for notice in solution.notices) == told
 
 
+@pytest.mark.study
 def test_a_delay_is_found_where_nothing_disturbs_the_motion() -> None:
     J, late = Parameter("J", 0.01, lower=1e-6), Parameter("late", 0.0, lower=-0.02, upper=0.02)
     body = Body("body", mass=1.0, inertia=(0.01, J, 0.02))

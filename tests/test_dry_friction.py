@@ -272,6 +272,7 @@ def measured() -> Recording:
     return Recording(t, {"theta": theta, "u": u})
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("stepper", [Variational(), LIFTED], ids=lambda s: s.name)
 def test_exact_friction_is_found_from_a_cold_start(stepper):
     solution = sticking(stepper).solve(friction="exact")

@@ -37,6 +37,7 @@ def test_mass_and_friction_are_those_published(start: float) -> None:
     assert solution["offset"].estimate == pytest.approx(-3.165, abs=0.05)
 
 
+@pytest.mark.study
 def test_friction_by_direction_is_that_published_and_fits_better() -> None:
     """Its viscous part is a third smaller forwards; one parameter more says so by thousands of −2 log L."""
     solution, symmetric = solved("by_direction"), solved("symmetric")

@@ -178,6 +178,7 @@ def test_the_variational_step_stops_there_to_more_than_first_order():
     assert np.min(np.diff(np.log(np.abs(off))) / np.log(0.5)) > 1.5
 
 
+@pytest.mark.study
 @per_stepper
 def test_smooth_friction_tends_to_the_exact_one(stepper):
     model = furuta(shoulder={"dry": 1e-3}, elbow={"coulomb": 2e-3})

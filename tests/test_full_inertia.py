@@ -173,6 +173,7 @@ def swung() -> Recording:
     return Recording(run.t, {n: x + 1e-3 * rng.normal(size=len(x)) for n, x in run.signals.items()}, name="r")
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("stepper", [Variational(), Spook(), Spook(multipliers="lifted")])
 def test_a_pendulum_is_the_same_however_it_is_declared(stepper):
     found = []
@@ -283,6 +284,7 @@ def test_what_the_data_do_not_see_has_no_error_and_what_they_see_has_one(tmp_pat
     assert back(one + two).std_err == pytest.approx(seen.std_err, rel=1e-9)
 
 
+@pytest.mark.study
 def test_a_body_stays_inside_its_ellipsoid():
     """The data put the centre of mass outside of it."""
     guess = FullInertia(1.0, (0.05, 0, 0), inertia=(0.002, 0.004, 0.004))

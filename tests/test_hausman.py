@@ -193,6 +193,7 @@ def chosen() -> Solution:
     return rod(recordings=[lasting(0)]).solve()
 
 
+@pytest.mark.study
 def test_errors_of_a_sensor_that_last_are_no_disturbance() -> None:
     solution = chosen()
     noisy = rod(recordings=[lasting(0)], estimator="noise").solve()
@@ -206,6 +207,7 @@ def test_errors_of_a_sensor_that_last_are_no_disturbance() -> None:
     assert solution.log_likelihood == pytest.approx(noisy.log_likelihood, abs=0.1)
 
 
+@pytest.mark.study
 def test_a_warm_start_chooses_again() -> None:
     again = rod(recordings=[lasting(0)]).solve(warm_start=chosen())
     assert again.choice is not None
@@ -236,6 +238,7 @@ def test_the_step_is_taken_from_hard_dynamics_too() -> None:
     assert solution["J"].estimate == pytest.approx(TRUTH["J"], abs=4 * solution["J"].std_err)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("seed", range(3))
 def test_a_disturbance_that_adds_up_is_one(seed: int) -> None:
     solution = rod(recordings=[release(seed, 1e-3)]).solve()
@@ -244,6 +247,7 @@ def test_a_disturbance_that_adds_up_is_one(seed: int) -> None:
     assert max(map(abs, offs(solution))) < 4
 
 
+@pytest.mark.study
 def test_without_a_disturbance_there_is_nothing_to_choose() -> None:
     choices = [rod(recordings=[release(seed, 0.0)]).solve().choice for seed in range(3)]
     assert {choice.estimator for choice in choices if choice} == {"noise"}
@@ -256,6 +260,7 @@ def test_an_unstable_motion_keeps_the_noise() -> None:
     assert solution.choice == Choice("noise", "the motion is not stable")
 
 
+@pytest.mark.study
 def test_a_profile_is_that_of_the_likelihood() -> None:
     asked: list[tuple[str, Solution | None]] = []
 
@@ -300,6 +305,7 @@ def test_a_measured_closed_loop_is_found() -> None:
     assert solution["M"].estimate == pytest.approx(95.11, rel=3e-3)
 
 
+@pytest.mark.study
 @needs_data
 @pytest.mark.parametrize(("law", "times"), [pytest.param("viscous", 3, marks=pytest.mark.study), ("dry", 10)])
 def test_releases_scatter_as_they_say(law: str, times: float) -> None:

@@ -113,6 +113,7 @@ def test_an_inertial_unit_alone_tells_inertia_friction_and_its_biases() -> None:
     np.testing.assert_allclose(np.unwrap(found), pendulum_angle(2.0), atol=1e-3)
 
 
+@pytest.mark.study
 def test_an_accelerometer_alone_tells_them_too() -> None:
     problem = pendulum(1.0)
     solution = problem.with_(observations=problem.observations[1:], estimator="noise").solve()

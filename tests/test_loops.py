@@ -94,6 +94,7 @@ KNOWN = linkage(LENGTHS, BASE, MASSES, list(TRUTH.values())[:3])
 # --- forward ---
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("seconds", [1, pytest.param(5, marks=pytest.mark.study)])
 def test_the_planar_linkage_follows_its_reference(seconds):
     lengths, masses = (1.0, 2.0, np.sqrt(13)), (1.0, 2.0, 4.0)

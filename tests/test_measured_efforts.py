@@ -143,6 +143,7 @@ def test_fits_with_h_and_half_of_it_have_the_kernels_of_the_motion_in_common(mon
     assert one != other  # of half as many samples a step
 
 
+@pytest.mark.study
 def test_errors_are_those_of_the_noise_of_samples() -> None:
     # 12 wheels: the root mean square of J and b over their errors is 1 but for accident.
     found = [list(off(wheel(driven(seed), TORQUE).solve()).values()) for seed in range(12)]

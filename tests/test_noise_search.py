@@ -115,6 +115,7 @@ def test_where_disturbances_dominate_the_sensor_is_not_seen():
     assert all(abs(solution[name].estimate - value) < 4 * solution[name].std_err for name, value in TRUTH.items())
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("initial", [{"J": 0.003, "b": 0.05}, {"J": 0.02, "b": 1e-4}, {"J": 0.01, "b": 0.02}])
 def test_all_starts_lead_to_one_answer(initial):
     one, other = found(1e-2, 1e-3), swung(rod(), 1e-2, 1e-3).solve(initial=initial)

@@ -76,6 +76,7 @@ TWINS = {
 }
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("name", TWINS)
 def test_fits_recover_what_their_own_step_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOOKID_COMPILE", "off")

@@ -145,6 +145,7 @@ def test_a_length_that_is_wrong_is_told_with_its_size() -> None:
     assert any(f"the length of arm is off by about -{x} %?" in notice for x in ("1.8", "1.9", "2", "2.1"))
 
 
+@pytest.mark.study
 def test_recordings_that_disagree_are_told() -> None:
     runs = [draw(rod(), TRUTH | {"J": J}, {"pin": 1.5}, seed) for seed, J in enumerate((2e-3, 2e-3, 2.04e-3))]
     notice = told(rod().with_(recordings=runs).solve())

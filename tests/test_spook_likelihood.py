@@ -238,6 +238,7 @@ def test_a_twin_tells_its_parameters_and_its_noise(compliance: float, multiplier
     assert angle.std == pytest.approx(SIGMA, rel=0.15)
 
 
+@pytest.mark.study
 def test_a_chain_tells_its_parameters_and_its_noise() -> None:
     solution = twin(chain(), 1e-2, 1.5).solve()
     assert solution.status is Status.CONVERGED
@@ -301,6 +302,7 @@ def loop(compliance: float, inertia: Any = 2e-4) -> Problem:
     return declared(model)
 
 
+@pytest.mark.study
 def test_a_soft_loop_can_be_fitted() -> None:
     problem = loop(1e-6, Parameter("J", 2.4e-4, lower=1e-7))
     t = np.arange(61) * 0.01

@@ -174,6 +174,7 @@ def test_the_noise_found_does_not_hang_on_a_weight_far_off(state_weight):
     assert angle == pytest.approx(1e-3, rel=0.1)
 
 
+@pytest.mark.study
 def test_error_bars_cover_with_noise_in_the_motion():
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     model = pendulum(inertia=J, viscous=b)

@@ -119,6 +119,7 @@ def test_a_step_in_friction_is_told_within_two_seconds(swing, capsys) -> None:
         assert abs(float(last[0]) - value) < 4 * float(last[1])
 
 
+@pytest.mark.study
 def test_a_step_in_payload_by_standard_input_is_told_with_clock_times(here, capsys, monkeypatch) -> None:
     header, *rows = lines("payload.csv")
     text = header + "".join(f"{1.7e9 + float(row.split(',', 1)[0]):.2f},{row.split(',', 1)[1]}" for row in rows)

@@ -128,6 +128,7 @@ def swung(noise: float, seed: int = 0) -> Recording:
     return Recording(t, {name: x + noise * rng.normal(size=len(t)) for name, x in {**points, **more}.items()})
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "settings",
     [

@@ -127,6 +127,7 @@ def test_compliant_joints_give_way_by_the_weight_that_they_bear():
     np.testing.assert_allclose(run.q[:, 0, 2], -weight, atol=1e-10)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "settings",
     [
@@ -166,6 +167,7 @@ def test_friction_that_sticks_stands_still():
     assert np.ptp(run.signals["theta_knee"][-50:]) < 1e-9
 
 
+@pytest.mark.study
 def test_residuals_vanish_along_its_own_motion_with_random_impulses():
     """The likelihood's scheme and the forward step are one: noise that is drawn is noise that is found."""
     sizes = {"hip": 0.02, "knee": 0.01}

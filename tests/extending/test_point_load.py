@@ -189,6 +189,7 @@ def test_what_the_model_lacks_is_found_beside_a_strut():
     assert any("N m s of viscous friction in h0 are missing" in notice for notice in notices)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("stepper", [Spook(), Variational()], ids=["spook", "variational"])
 def test_a_thruster_on_a_free_body_is_identified(stepper):
     """By Newton's and Euler's equations; its input is held from sample to sample."""
