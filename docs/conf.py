@@ -73,16 +73,14 @@ nitpick_ignore_regex = [
     ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|pathlib|typing)\..*"),
     (
         "py:.*",
-        r"Array|Axes|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters"
-        r"|Progress|TypeAliasForwardRef",
+        r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
+        r"|Literal.*|Mapping\[str|Noises|Parameters|Progress|TypeAliasForwardRef",
     ),
     ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
     ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.Description).*"),
-    (
-        "py:.*",
-        r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))",
-    ),
+    ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|robot_file\.RobotFile|standing\.HeldContact)"),
+    ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
     ("py:.*", r"spookid\.(graphs\.variables\.Variables|transcription\.transcription\.Transcription)"),
     ("py:.*", r"spookid\.(planar\.(closing\.Closing|linkage\.Linkage)|smoothing\.stream\.Mark)"),
 ]

@@ -26,7 +26,7 @@ from spookid import (
 )
 from spookid.cli.main import main
 from spookid.report import pictures
-from spookid.statistics.prior_regression import Belief, Rows, _Fit, correlation_time, regress
+from spookid.statistics.prior_regression import Normal, Rows, _Fit, correlation_time, regress
 from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.studies.payload_rows import shifted
 
@@ -47,13 +47,13 @@ def test_a_distribution_in_another_frame_is_that_of_its_points() -> None:
 # --- the regression ---
 
 
-def rows_of(rng: np.random.Generator, count: int = 400) -> tuple[Rows, Belief]:
+def rows_of(rng: np.random.Generator, count: int = 400) -> tuple[Rows, Normal]:
     """Two channels, three parameters, of which the first two are gains, and two φ."""
     slopes, columns = rng.normal(size=(count, 2, 3)), rng.normal(size=(count, 2, 2))
     gains = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     counted = np.ones((count, 2))
     rows = Rows(np.arange(count) * 0.1, rng.normal(size=(count, 2)), slopes, columns, gains, counted)
-    return rows, Belief(np.array([0.1, -0.1, 0.2]), rng.normal(size=(3, 3)) * 0.3)
+    return rows, Normal(np.array([0.1, -0.1, 0.2]), rng.normal(size=(3, 3)) * 0.3)
 
 
 def test_slopes_of_the_rows_are_those_of_differences() -> None:

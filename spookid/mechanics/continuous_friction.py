@@ -26,6 +26,9 @@ class ContinuousFriction(Load):
     data tell the sum alone. A step takes friction at its middle rate, so near rest rates should change by v_b in it at
     most.
 
+    Each argument is a number, an expression of Parameters, or one for each coordinate; those that are no velocities
+    may be a ``Fourier``.
+
     Args:
         stiction: σ [N m or N], by which friction near rest rises above ``coulomb``; all of it where v_b is far below
             v_s.
@@ -34,9 +37,6 @@ class ContinuousFriction(Load):
         coulomb: c [N m or N].
         coulomb_velocity: v_c [rad/s or m/s], around which Coulomb's friction has risen; None: ``breakaway_velocity``.
         viscous: b [N m s or N s/m].
-
-        Each is a number, an expression of Parameters, or one for each coordinate; those that are no velocities may be a
-        ``Fourier``.
 
     Raises:
         ProblemError: for a fixed value that is negative, or a Parameter that its bounds let be so; of velocities that

@@ -48,7 +48,7 @@ _UNSEEN = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class Normal:
     """What is known beforehand of n_p parameters, as changes δ from where the rows are linear."""
 
     mean: Array
@@ -90,7 +90,7 @@ class Regression:
     """Of φ, (p, p): 0 of those that were given, NaN of those that are unseen."""
     of_belief: Array
     """The part of it that what is known beforehand leaves open, (p, p)."""
-    found: Belief
+    found: Normal
     """δ afterwards."""
     surprise: Array
     """δ − d over the standard deviation it has if all that was said of rows and δ is true, (n_p,)."""
@@ -100,7 +100,7 @@ class Regression:
     """How many errors are from."""
 
 
-def regress(rows: Rows, belief: Belief, given: Array, expected: Array) -> Regression:
+def regress(rows: Rows, belief: Normal, given: Array, expected: Array) -> Regression:
     """Fit.
 
     Args:
@@ -113,7 +113,7 @@ def regress(rows: Rows, belief: Belief, given: Array, expected: Array) -> Regres
 class _Fit:
     """Products of the columns (r + J d, J L, Y) of each channel in each block, and the unknowns (z, φ_free)."""
 
-    def __init__(self, rows: Rows, belief: Belief, given: Array) -> None:
+    def __init__(self, rows: Rows, belief: Normal, given: Array) -> None:
         self._rows, self._belief = rows, belief
         self._free = np.flatnonzero(np.isnan(given))
         self._phi = np.where(np.isnan(given), 0.0, given)
@@ -245,11 +245,11 @@ class _Fit:
             blocks,
         )
 
-    def _found(self, covariance: Array) -> Belief:
+    def _found(self, covariance: Array) -> Normal:
         """δ afterwards."""
         values, vectors = np.linalg.eigh(covariance[: self._count, : self._count])
         root = self._belief.root @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        return Belief(self._belief.mean + self._belief.root @ self._z, root)
+        return Normal(self._belief.mean + self._belief.root @ self._z, root)
 
     def _merged(self) -> Array:
         """Products of as many blocks as are long against the correlation of residuals."""

@@ -17,7 +17,7 @@ from spookid.results import folders
 from spookid.results.documents import Tree
 from spookid.results.result import Result
 from spookid.statistics.combinations import root_of
-from spookid.statistics.prior_regression import Belief
+from spookid.statistics.prior_regression import Normal
 
 _AGAIN = "give a file that spookid payload --out has written"
 _WIDE = 10.0
@@ -33,7 +33,7 @@ class ArmKnowledge:
     names: tuple[str, ...]
     estimates: Array
     """Those of the fit, (n_p,)."""
-    belief: Belief
+    belief: Normal
     """Their changes."""
 
     @classmethod
@@ -52,7 +52,7 @@ class ArmKnowledge:
         magnitudes = np.where(known.seen.magnitudes > 0, known.seen.magnitudes, 1.0)
         root = np.hstack([root_of(known.seen.joint, magnitudes), _WIDE * known.seen.hidden.T])
         estimates = np.array([result[name].estimate for name in known.names])
-        return cls(known.names, estimates, Belief(np.zeros(len(estimates)), root))
+        return cls(known.names, estimates, Normal(np.zeros(len(estimates)), root))
 
     def tree(self) -> Tree:
         """For a file."""
@@ -82,7 +82,7 @@ class ArmKnowledge:
         if not all(np.all(np.isfinite(part)) for part in (fitted, mean, covariance)):
             raise ValueError("numbers are missing")
         widths = np.sqrt(np.diag(covariance))
-        return cls(names, fitted, Belief(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
+        return cls(names, fitted, Normal(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
 
     def check(self, result: Result) -> None:
         """Refuse a result other than that from which this is.
