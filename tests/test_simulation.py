@@ -205,6 +205,16 @@ def test_progress_is_shown(swung):
     assert seen == [100]
 
 
+def test_steps_in_c_are_those_of_python(monkeypatch):
+    run = problem(furuta(elbow={"coulomb": 0.01}), 0.005, friction_width=1e-2)
+    start = {"shoulder": (0.0, 2.0), "elbow": (1.5, 0.0)}
+    found = run.simulate(duration=0.5, initial=start)
+    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+    plain = run.simulate(duration=0.5, initial=start)
+    np.testing.assert_allclose(found.q, plain.q, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found.v, plain.v, rtol=0, atol=1e-6)
+
+
 # --- how it fails ---
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import casadi as ca
 import numpy as np
@@ -14,6 +15,9 @@ from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
 from spookid.mechanics.motor import Input
 from spookid.parameter import is_constant, number
+
+_TOGETHER = 64
+"""Steps whose parts are interpolated at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,24 @@ def acting_between(
     columns = zip(*((*now, *slope) for now, slope in pairs), strict=True)
     held, mean, late, *slopes = (np.column_stack(part) for part in columns)
     return Acting(held, mean, late), Acting(*slopes)
+
+
+def acting_within(
+    recording: Recording | None, inputs: Sequence[Input], grid: Grid
+) -> Callable[[int, int], tuple[FloatArray, FloatArray]]:
+    """The mean and late inputs of a step's equal parts, by its number and theirs; those of neighbours at once."""
+
+    @lru_cache(maxsize=16)  # more than there are divisions
+    def near(first: int, parts: int) -> Acting:
+        count = min(_TOGETHER, grid.count - 1 - first) * parts
+        fine = Grid(grid.start + first * grid.step, grid.step / parts, count + 1)
+        return acting(recording, inputs, fine, {})[0]
+
+    def within(k: int, parts: int) -> tuple[FloatArray, FloatArray]:
+        now, first = near(k - k % _TOGETHER, parts), k % _TOGETHER * parts
+        return now.mean[first : first + parts], now.late[first : first + parts]
+
+    return within
 
 
 def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) -> FloatArray:

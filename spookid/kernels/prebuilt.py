@@ -15,6 +15,7 @@ SOURCES = {
     "blocks": ("platform.h", "vectors.h", "panels.h", "blocks.c"),
     "saddle": ("platform.h", "vectors.h", "saddle.c"),
     "riccati": ("platform.h", "vectors.h", "panels.h", "riccati.c"),
+    "newton": ("platform.h", "newton.c"),
     "window": ("platform.h", "vectors.h", "window.c", "window_steps.c"),
     "processor": ("platform.h", "processor.c"),
 }

@@ -10,7 +10,8 @@ import casadi as ca
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.reactions import ExactStep
 from spookid.stepping.redundancy import has_redundant_rows, smallest
@@ -25,6 +26,8 @@ _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
+_FEW = 32
+"""Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
 _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
@@ -73,6 +76,13 @@ class NewtonStepper:
         """True if the joints' rows depend on one another, found out at the first step."""
         self._velocities = step.velocities
         self._guess = first_guess(step)
+        self._routine = self._compiled() if 0 < step.unknowns.numel() <= _FEW else None
+
+    def _compiled(self) -> NewtonRoutine | None:
+        equations, jacobian, x_next = self._outputs
+        limits = Limits(_TOLERANCE, _ROUNDING, _SMALLEST_SHARE, _MAX_NEWTON)
+        outputs = equations, jacobian, x_next
+        return newton_routine(self._run, self._inputs[2], outputs, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
         """Go on with other numbers for the symbols, in the same order."""
@@ -89,6 +99,14 @@ class NewtonStepper:
             ArithmeticError: if Newton's method does not get there; its argument is the residual left.
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
+        if self._routine is None or self._redundant is not False:
+            return self._solved(unknowns)
+        self._inputs[2][:] = unknowns
+        self._routine()
+        return self._outputs[2][0].copy(), self._inputs[2].copy()
+
+    def _solved(self, unknowns: Array) -> tuple[Array, Array]:
+        """As ``step``, in Python."""
         here, last = self._evaluate(unknowns), np.inf
         for _ in range(_MAX_NEWTON):
             delta = self._newton(here)
@@ -147,8 +165,9 @@ class NewtonStepper:
 
 def first_guess(step: ForwardStep | ExactStep) -> Callable[[Array], Array]:
     """The unknowns to start from, as a function of x."""
-    function = ca.Function("guess", [step.x], [ca.densify(step.guess)])
-    return lambda x: np.asarray(function(x).full()[:, 0])
+    kernel = Kernel(ca.Function("guess", [step.x], [ca.densify(step.guess)]), 1)
+    size = step.guess.numel()
+    return lambda x: kernel([contiguous(x)[None]], [], np.empty((1, 1, size)))[0, 0]
 
 
 class Steps(Protocol):

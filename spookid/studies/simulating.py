@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -20,7 +20,7 @@ from spookid.assembly.schedules import check_schedules, schedule, schedule_signa
 from spookid.assembly.trajectories import predict, stamped
 from spookid.assembly.turns import check_turns
 from spookid.data.channels import Channel
-from spookid.data.inputs import acting, at_values, commanded
+from spookid.data.inputs import acting, acting_within, at_values, commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
@@ -174,6 +174,10 @@ class _March:
             return np.zeros((self.steps.count - 1, 0))
         return schedule(model, self.source, self.steps)
 
+    @cached_property
+    def _parts(self) -> Callable[[int, int], tuple[Array, Array]]:
+        return acting_within(self.source, self._acting, self.steps)
+
     @property
     def _means(self) -> bool:
         """True if constraints take inputs, whose means over a substep a staggered step has behind its others."""
@@ -237,9 +241,7 @@ class _March:
 
     def _within(self, k: int, substeps: int) -> Array:
         """Inputs of ``Refinement`` in step k: a kick that takes no time, substeps, and one more with what acts last."""
-        t, part = self.steps.start + k * self.steps.step, self.steps.step / substeps
-        now, _ = acting(self.source, self._acting, Grid(t, part, substeps + 1), {})
-        mean, late = now.mean, now.late
+        mean, late = self._parts(k, substeps)
         ends = 2 * (mean - late)[:1], 2 * late[-1:]
         pushes = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
         share = np.ones((len(pushes), 1))
