@@ -40,8 +40,8 @@ _NAMES = {"solution", "profile", "audit", "sweep", "crossvalidation"}
 _SHOWN = {
     "problem": "joint +kind +joins",
     "recording": "theta +95",
-    "estimate": "std err +0.000168",
-    "value": "std err +0.000336",
+    "estimate": "std err +0.00016[89]",
+    "value": "std err +0.00033[678]",
     "cost": "total",
     "size": "steps +100",
     "timing": "analysis",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self, cast
@@ -39,6 +40,8 @@ STEP = 0.01
 """h where nothing else is asked for [s]."""
 _TELLS_STEP = {"model", "recordings", "observations", "cutoff", "stepper"}
 """What the bandwidth of a motion follows from."""
+_DECLARES = {"model", "recordings", "observations", "residuals", "constraints"}
+"""What ``channels`` and ``parameter_set`` follow from."""
 Dynamics = Literal["estimated", "hard", "weight"]
 """Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
 
@@ -322,9 +325,19 @@ class Declaration:
         follows = self.follows_motion and "step" not in changes
         if follows and not _TELLS_STEP.isdisjoint(changes):
             changes["step"] = None
-        changed = replace(self, **changes)
+        changed = self._changed(changes)
         if follows:
             object.__setattr__(changed, "follows_motion", True)
+        return changed
+
+    def _changed(self, changes: Mapping[str, Any]) -> Self:
+        """A copy that finds out again only what the changes may change."""
+        changed = copy(self)
+        kept = {*self.__dataclass_fields__, *(("channels", "parameter_set") if _DECLARES.isdisjoint(changes) else ())}
+        for name in set(changed.__dict__) - kept:
+            del changed.__dict__[name]
+        changed.__dict__.update(changes)
+        changed.__post_init__()
         return changed
 
 

@@ -176,14 +176,17 @@ def _imports_from(folder: Path) -> Iterator[None]:
     path, before = list(sys.path), dict(sys.modules)
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()  # a file may be younger than what Python knows of its folder
-    aside = {name: module for name, module in before.items() if _shadowed(name, folder)}
+    shadowed = _shadowed({_root(name) for name in before}, folder)
+    aside = {name: module for name, module in before.items() if _root(name) in shadowed}
     _forget(aside)
     try:
         yield
     finally:
         added = {folder, *(Path(entry).resolve() for entry in set(sys.path) - set(path) if not _installed(entry))}
         fresh = [name for name, module in sys.modules.items() if before.get(name) is not module]
-        _forget([name for name in fresh if _home(_root(name)) in added and _root(name) != "spookid"])
+        gone = {root for root in map(_root, fresh) if root != "spookid"}
+        gone = {root for root in gone if _home(root) in added}
+        _forget([name for name in fresh if _root(name) in gone])
         sys.modules.update(aside)
         sys.path[:] = path
 
@@ -207,15 +210,11 @@ def _home(name: str) -> Path | None:
     return None
 
 
-def _shadowed(name: str, folder: Path) -> bool:
-    """True for a loaded module of someone else whose name the folder gives to a module of its own."""
-    root = _root(name)
-    if root in ("__main__", "spookid") or root in sys.stdlib_module_names:
-        return False
-    home = _home(root)
-    if home is None or home == folder or _installed(str(home)):
-        return False
-    return (folder / f"{root}.py").is_file() or (folder / root / "__init__.py").is_file()
+def _shadowed(roots: set[str], folder: Path) -> set[str]:
+    """Of loaded modules those of someone else whose names the folder gives to modules of its own."""
+    own = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    homes = {root: _home(root) for root in (roots & own) - {"__main__", "spookid", *sys.stdlib_module_names}}
+    return {root for root, home in homes.items() if not (home in (None, folder) or _installed(str(home)))}
 
 
 def _installed(place: str) -> bool:

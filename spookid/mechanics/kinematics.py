@@ -93,15 +93,27 @@ def tracked(rows: ca.Function, start: Array, targets: Array) -> Array:
         start: where to begin, (7 n_b,).
         targets: (N, n).
     """
-    poses, q, still = [], start, np.zeros(rows.size1_in(2))
-    for target in targets:
+    poses, (q, target, still) = [], (np.zeros(rows.size1_in(i)) for i in range(3))
+    value, slope, moved = (np.zeros(rows.size_out(i)[::-1]) for i in range(3))
+    symbols = [ca.SX.sym("x", rows.size1_in(i)) for i in range(3)]
+    dense = ca.Function("rows", symbols, [ca.densify(part) for part in rows(*symbols)])
+    buffer, evaluate = dense.buffer()  # in place: horizons are long, and rows small
+    for i, argument in enumerate((q, target, still)):
+        buffer.set_arg(i, argument.data)
+    for i, result in enumerate((value, slope, moved)):
+        buffer.set_res(i, result.data)
+    q[:] = start
+    for target[:] in targets:
         for _ in range(_MOST_CORRECTIONS):
-            value, slope, _ = (np.asarray(part.full()) for part in rows(q, target, still))
-            step = -np.linalg.lstsq(slope, value[:, 0], rcond=1e-10)[0]
+            still[:] = 0.0
+            evaluate()
+            step = -np.linalg.lstsq(slope.T, value[0], rcond=1e-10)[0]
             # Half a radian at a time keeps far starts on the branch they are on.
             step *= min(1.0, 0.5 / max(float(np.max(np.abs(step))), 1e-300))
-            q = rows(q, target, step)[2].full()[:, 0]
+            still[:] = step
+            evaluate()
+            q[:] = moved[0]
             if np.max(np.abs(step)) <= _SETTLED:
                 break
-        poses.append(q)
+        poses.append(q.copy())
     return np.array(poses)
