@@ -188,9 +188,9 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
     that an input multiplies, such as gains of motors, are taken at their guesses.
 
     Args:
-        recordings: whose motion is taken, as their sensors of positions show it, with contacts as they hold there; None:
-            any motion, joints anywhere with any rates and accelerations and contacts open that are not always closed,
-            which is what an experiment can show at the most.
+        recordings: whose motion is taken, as their sensors of positions show it, with contacts as they hold there.
+            None: any motion, joints anywhere with any rates and accelerations and contacts open that are not always
+            closed, which is what an experiment can show at the most.
 
     Raises:
         ProblemError: if loops do not close, or a recording is too short, lacks a signal, or is none of the problem's

@@ -81,7 +81,8 @@ def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
     holding = np.array([float(not contact.switches) for contact in regressor.model.holding.contacts])
     found: list[tuple[Array, Array, Array]] = []
     for _ in range(_TRIALS * count):
-        state = at.closed(_point(space, rng), *rng.normal(size=(2, space.tangent)), holding)
+        x, (s, a) = _point(space, rng), rng.normal(size=(2, space.tangent))
+        state = at.closed(x, s, a, holding)
         found += [state] if state is not None else []
         if len(found) == count:
             motion = Motion(*(np.array(part) for part in zip(*found, strict=True)))
@@ -93,8 +94,8 @@ def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
 
 
 def forces(regressor: Regressor, given: Given, widths: Array, values: Values) -> tuple[Array, Array]:
-    """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, (rows, n_c),
-    and what is known of w.
+    """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, and what is
+    known of w, (rows, n_c) and (rows,).
 
     Args:
         widths: of smooth friction, (n_s,).
