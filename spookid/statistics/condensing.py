@@ -75,7 +75,7 @@ class Condensed:
         (count, rows, rows)."""
         T = self.T[chain][place]
         of_parameters = np.matmul(T.transpose(0, 2, 1), np.matmul(self.inverse, T))
-        return of_parameters + self.state_covariances(chain, self.linearized.chains[chain][place])
+        return np.asarray(of_parameters + self.state_covariances(chain, self.linearized.chains[chain][place]))
 
     def state_covariances(self, chain: int, term: LinearizedFactor) -> Array:
         """The same with the parameters given, of any factor in the unknowns of this problem."""
