@@ -13,8 +13,7 @@ from spookid import GROUND, Body, Hinge, JointPosition, Model, Motor, Parameter,
 LENGTHS = {"A0": 0.3, "C1": 0.2}  # m, of the first link
 MASSES = (0.55, 0.6)  # kg, near what the authors find
 ROTOR = 36 * 6.07e-5  # kg m^2, as felt behind the gear of 6:1
-TRACKING = {"A0": ["A0_11"], "C1": ["C1_154220"]}
-OPEN = {"A0": ["A0_01", "A0_04", "A0_12"], "C1": ["C1_143524", "C1_143601", "C1_143704", "C1_144115"]}
+RECORDS = {"tracking": {"A0": "A0_11", "C1": "C1_154220"}, "open": {"A0": "A0_04", "C1": "C1_143601"}}
 STEP = 0.01
 
 
@@ -42,13 +41,13 @@ def pendulum(length: float) -> Model:
     return Model(bodies, joints, motors, gravity=gravity(9.81))
 
 
-def swinging(name: str, design: str, records: list[str]) -> Problem:
-    """Records of one design."""
+def swinging(name: str, design: str, record: str) -> Problem:
+    """One record of one design."""
     model = pendulum(LENGTHS[design])
     return Problem(
         f"dfki_{name}",
         model=model,
-        recordings=[measured(f"dfki_{record}") for record in records],
+        recordings=[measured(f"dfki_{record}")],
         observations=[JointPosition(joint, signal=f"q{i}") for i, joint in enumerate(model.joints, 1)],
         step=STEP,
     )
@@ -57,5 +56,5 @@ def swinging(name: str, design: str, records: list[str]) -> Problem:
 problems = {
     f"{design}_{kind}": swinging(f"{design}_{kind}", design, records[design])
     for design in LENGTHS
-    for kind, records in (("tracking", TRACKING), ("open", OPEN))
+    for kind, records in RECORDS.items()
 }

@@ -15,12 +15,12 @@ STEP = 0.01
 
 
 def links() -> list[Body]:
-    """Hip, thigh and calf of a left leg, each in the frame of its joint; radii of gyration are rough."""
-    c_x, c_y, c_z = (
-        Parameter(f"thigh_{axis}", guess, lower=-0.2, upper=0.2, unit="m", note="centre of the thigh's mass")
-        for axis, guess in (("x", 0.0), ("y", -0.02), ("z", -0.03))
+    """Hip, thigh and calf of a left leg, each in the frame of its joint; radii of gyration are rough, centres of mass
+    the vendor's to a centimetre: beside constant torques gravity tells less of them."""
+    c_x, c_y, c_z, calf = (
+        Parameter(name, guess, prior=(guess, 0.01), unit="m", note="centre of mass")
+        for name, guess in (("thigh_x", 0.0), ("thigh_y", -0.02), ("thigh_z", -0.03), ("calf_z", -0.11))
     )
-    calf = Parameter("calf_z", -0.11, lower=-0.25, upper=0.0, unit="m", note="centre of the calf's mass")
     return [
         Body("hip", inertia=FullInertia(0.678, (0, 0, 0), inertia=[0.678 * r**2 for r in (0.03, 0.035, 0.035)])),
         Body("thigh", inertia=FullInertia(1.152, (c_x, c_y, c_z), inertia=[1.152 * r**2 for r in (0.07, 0.07, 0.03)])),
@@ -44,7 +44,10 @@ def leg(name: str) -> Problem:
             stiffness=STIFFNESS,
         )
         rotor = Parameter(f"I_{body.name}", 0.01, lower=0, unit="kg m^2", note="rotor, as felt at the joint")
-        motors.append(Motor(joint, f"{name}_{i}_d", gain=STIFFNESS, shaft_inertia=rotor))
+        offset = Parameter(
+            f"offset_{body.name}", 0.0, unit="N m", note="constant torque, as an encoder's zero leaves it"
+        )
+        motors.append(Motor(joint, f"{name}_{i}_d", gain=STIFFNESS, shaft_inertia=rotor, offset=offset))
         joints.append(joint)
         before = body
     return Problem(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, Literal
 
 import casadi as ca
@@ -19,7 +20,45 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
-class Parameter(ca.SX):  # type: ignore[misc]
+class _Relation(ca.SX):  # type: ignore[misc]
+    """One that holds a Parameter. Python asks the first of a chain, 0.5 <= m <= 0.9, whether it is true."""
+
+    def __bool__(self) -> bool:
+        if self.is_constant():
+            return bool(super().__bool__())
+        raise ProblemError(
+            f"{declared_at()}: whether {self} is true is not known before the fit; write a chain of relations as two, "
+            "such as [0.5 <= m, m <= 0.9]"
+        )
+
+
+class _Expression(ca.SX):  # type: ignore[misc]
+    """A Parameter, or arithmetic that holds one: the same as CasADi's, but that a chain of relations is refused in a
+    sentence."""
+
+    __hash__ = ca.SX.__hash__
+
+
+def _giving(kind: type[ca.SX], name: str) -> Callable[..., Any]:
+    """CasADi's method of that name with its result as that kind."""
+    plain = getattr(ca.SX, name)
+
+    def method(*operands: Any) -> Any:
+        found = plain(*operands)
+        return kind(found) if isinstance(found, ca.SX) else found
+
+    return wraps(plain)(method)
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(_Expression, f"__{_name}__", _giving(_Relation, f"__{_name}__"))
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(_Expression, f"__{_name}__", _giving(_Expression, f"__{_name}__"))
+    setattr(_Expression, f"__r{_name}__", _giving(_Expression, f"__r{_name}__"))
+setattr(_Expression, "__neg__", _giving(_Expression, "__neg__"))  # noqa: B010
+
+
+class Parameter(_Expression):
     """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
     It *is* a CasADi ``SX`` symbol. A problem finds its parameters in the expressions it is made of; they are never
@@ -156,32 +195,6 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     def __hash__(self) -> int:
         return hash(self.element_hash())
-
-    def __le__(self, other: Any) -> Any:
-        return _unchained(super().__le__(other))
-
-    def __lt__(self, other: Any) -> Any:
-        return _unchained(super().__lt__(other))
-
-    def __ge__(self, other: Any) -> Any:
-        return _unchained(super().__ge__(other))
-
-    def __gt__(self, other: Any) -> Any:
-        return _unchained(super().__gt__(other))
-
-
-class _Inequality(ca.SX):  # type: ignore[misc]
-    """One with a Parameter alone on a side. Python asks the first of a chain, 0.5 <= m <= 0.9, whether it is true."""
-
-    def __bool__(self) -> bool:
-        raise ProblemError(
-            f"{declared_at()}: whether {self} is true is not known before the fit; write a chain of relations as two, "
-            "such as [0.5 <= m, m <= 0.9]"
-        )
-
-
-def _unchained(relation: Any) -> Any:
-    return _Inequality(relation) if isinstance(relation, ca.SX) else relation
 
 
 def own_name(name: str, recording: str) -> str:

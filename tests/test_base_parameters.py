@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import casadi as ca
@@ -23,10 +24,12 @@ from spookid import (
     Hinge,
     HingeAngle,
     Joint,
+    JointPosition,
     LogCholesky,
     Model,
     Motor,
     Parameter,
+    PointContact,
     Prismatic,
     Problem,
     ProblemError,
@@ -199,6 +202,31 @@ def test_a_loop_leaves_what_its_freedom_tells() -> None:
     found = loop(0.1).base_parameters(turning)
     assert [one.name for one in found.combinations] == ["I_crank + I_rocker"]
     assert found.unseen == ("I_coupler",)
+
+
+def carts(holds: Any) -> Problem:
+    """Two on one track, each with its motor, coupled while the contact holds."""
+    bodies = [Body(f"cart {i}", Parameter(f"m_{i}", 1.0 * i, lower=0), (1, 1, 1)) for i in (1, 2)]
+    sliders = [Prismatic(f"track {i}", GROUND.frame(), body.frame()) for i, body in enumerate(bodies, 1)]
+    motors = [Motor(slider, f"u_{i}") for i, slider in enumerate(sliders, 1)]
+    coupling = PointContact("coupling", bodies[1].frame(), bodies[0].frame(), axes="x", holds=holds)
+    model = Model(bodies, sliders, motors, gravity=gravity(G), constraints=[coupling])
+    return Problem("carts", model, observations=[JointPosition(one, one.name) for one in sliders])
+
+
+def test_what_contacts_balance_is_not_seen_while_they_hold() -> None:
+    t = np.arange(0, 2, 0.01)
+    signals = {f"u_{i}": np.sin(t) for i in (1, 2)} | {f"track {i}": np.sin(3 * t) + i for i in (1, 2)}
+    run = Recording(t, signals, name="run")
+    assert [one.name for one in carts(True).base_parameters().combinations] == ["m_1 + m_2"]
+    assert [one.name for one in carts([(0.0, 9.0)]).base_parameters(run).combinations] == ["m_1 + m_2"]
+    half = carts([(1.0, 9.0)])
+    assert half.base_parameters().alone == half.base_parameters(run).alone == ("m_1", "m_2")
+    # Efforts that contacts share are no one's: what would take them for the motors' refuses.
+    unseen: Any = None
+    for asked in (half.inverse_dynamics, half.with_(recordings=[run]).regress, lambda: half.payload(unseen, run, "")):
+        with pytest.raises(ProblemError, match="contacts, whose forces"):
+            asked()
 
 
 def test_of_a_recording_a_joint_that_stands_still_shows_nothing_of_its_own() -> None:

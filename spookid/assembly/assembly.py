@@ -127,12 +127,11 @@ def step_chosen(problem: Declaration) -> list[str]:
 def _uncorrected(problem: Declaration) -> list[str]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
-    fast = [tie.name for tie in problem.model.ties if tie.on_velocities]
-    if not (asked and fast) or problem.corrects:
+    if not (asked and problem.uncorrected):
         return []
     return [
-        f"With constraints on velocities ({', '.join(fast)}) estimates are those of steps of h = {problem.step:g} s; "
-        "a smaller step tells what they add."
+        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
+        "they add."
     ]
 
 

@@ -211,11 +211,20 @@ class Declaration:
     @property
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
-        sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
-        can = self.dynamics == "estimated" and self.stepper.corrects
+        return self.step_correction and self.dynamics == "estimated" and self.stepper.corrects and not self.uncorrected
+
+    @property
+    def uncorrected(self) -> str:
+        """What keeps estimates from being extrapolated to continuous time; empty if nothing does."""
         # A fit with half the step, begun with its noise, is far too slow where rows on velocities hold.
-        rolls = any(tie.on_velocities and tie not in self.model.holding.contacts for tie in self.model.ties)
-        return self.step_correction and can and not (sticks or rolls)
+        rolling = [tie.name for tie in self.model.ties if tie.on_velocities and tie not in self.model.holding.contacts]
+        if rolling:
+            return f"constraints on velocities ({', '.join(rolling)})"
+        unequal = [residual.name for residual in self.residuals if residual.kind == "inequality"]
+        if unequal:
+            return f"residuals that are inequalities ({', '.join(unequal)})"
+        sticking = [joint.name for joint in self.model.joints if joint.rubs and self.friction != "smooth"]
+        return f"friction that sticks ({', '.join(sticking)})" if sticking else ""
 
     @cached_property
     def bandwidth_step(self) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import joined
-from spookid.estimation.fitting import Start, fit
+from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
@@ -94,8 +94,9 @@ class _Path:
 
 def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is solved in stages."""
-    stiff = problem.stepper.leader != problem.stepper
-    return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
+    if problem.dynamics == "estimated":
+        return _sticks(problem) or any(residual.kind == "inequality" for residual in problem.residuals)
+    return _sticks(problem) or (backend == "ipopt" and problem.stepper.leader != problem.stepper)
 
 
 def by_continuation(
@@ -205,11 +206,6 @@ def _worse(solution: Result, smoothed: Result) -> list[str]:
 
 def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
-
-
-def counting_from(callback: Callback | None, done: int) -> Callback | None:
-    """A callback that goes on counting iterations."""
-    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 
 
 def _telling(result: Result, told: list[str]) -> Result:

@@ -8,9 +8,8 @@ delays of the one before, until these stand still; then none of that is left in 
 from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
-from spookid.estimation.continuation import counting_from
 from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, fit
+from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

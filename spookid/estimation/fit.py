@@ -34,6 +34,7 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.sliding import sliding_notices
 from spookid.estimation.unexplained import unexplained_notices
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
@@ -236,6 +237,7 @@ class Fit:
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
         follows += constraint_tension.contradicted(self.tensions)
+        follows += sliding_notices(assembly, self.point, identifiability.condensed, self.values)
         follows += followed_notices(() if self.found is None else self.found.noise, self.motion)
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
         return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])

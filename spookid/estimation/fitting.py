@@ -13,7 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
-from spookid.estimation.fit import Fit
+from spookid.estimation.fit import Fit, joined
 from spookid.estimation.likelihood_fit import fit_at_known_noise, maximize_likelihood
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result, Times
@@ -57,6 +57,8 @@ def fit(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = Start()
 ) -> Fit:
     """One solve."""
+    if isinstance(solver, Ipopt) and problem.dynamics == "estimated" and start.noise is None:
+        return _by_ipopt(problem, solver, callback, start)
     began, known = time.perf_counter(), start.solution
     asked = _asked(known)
     compiled = 0.0 if start.assembly is None else start.assembly.transcription.kernels.seconds
@@ -85,6 +87,28 @@ def fit(
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
     return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
+
+
+def _by_ipopt(problem: Declaration, solver: Ipopt, callback: Callback | None, start: Start) -> Fit:
+    """A solve by IPOPT at the noise that Levenberg–Marquardt finds, with what the likelihood says where IPOPT ends."""
+    inner = LevenbergMarquardt(max_iterations=solver.max_iterations)
+    first = fit(problem, inner, callback, start)
+    if first.outcome.status is not Status.CONVERGED:
+        return replace(first, backend=solver.name)
+    counted = counting_from(callback, first.result.iterations)
+    second = fit(problem, solver, counted, Start(first.result, noise=first.result, held=start.held))
+    both = joined(first.result, second.result)
+    if second.outcome.status is not Status.CONVERGED:
+        return second.with_(**both)
+    known = at_gains(problem, first.result.noise, first.values, back=True)
+    found = maximize_likelihood(first.assembly, second.point, known, replace(inner, max_iterations=0), None, start.hold)
+    there = replace(found, outcome=second.outcome, noise=first.result.noise)
+    return Fit(found.assembly, second.outcome, solver.name, second.times, there).with_(**both)
+
+
+def counting_from(callback: Callback | None, done: int) -> Callback | None:
+    """A callback that goes on counting iterations."""
+    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 
 
 def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:

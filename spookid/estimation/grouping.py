@@ -183,12 +183,14 @@ class BaseParameters(Tabular):
 def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
     """Combinations of the free parameters, and of the inertias that hang on them, that forces at the joints tell.
 
-    A passive joint counts as one whose force is known, which is none. Parameters in which forces are not linear, such
-    as lengths, and those that an input multiplies, such as gains of motors, are taken at their guesses.
+    A passive joint counts as one whose force is known, which is none; forces of loops and of contacts that hold are not
+    known, and so what they balance is not seen. Parameters in which forces are not linear, such as lengths, and those
+    that an input multiplies, such as gains of motors, are taken at their guesses.
 
     Args:
-        recordings: whose motion is taken, as their sensors of positions show it; None: any motion, joints anywhere
-            with any rates and accelerations, which is what an experiment can show at the most.
+        recordings: whose motion is taken, as their sensors of positions show it, with contacts as they hold there.
+            None: any motion, joints anywhere with any rates and accelerations and contacts open that are not always
+            closed, which is what an experiment can show at the most.
 
     Raises:
         ProblemError: if loops do not close, or a recording is too short, lacks a signal, or is none of the problem's
@@ -201,7 +203,9 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
     if chosen:
         evidence = tuple(gather(problem, recording) for recording in chosen)
         widths = slip_widths(problem, evidence)
-        moved = [(measured(regressor, e.guess, problem.step), problem.guess_on(e.recording.name)) for e in evidence]
+        moved = [
+            (measured(regressor, e.guess, problem.step, e.held), problem.guess_on(e.recording.name)) for e in evidence
+        ]
     else:
         widths, values = slip_widths(problem, ()), problem.guess_on()
         moved = [(anywhere(regressor, values, widths), values)]

@@ -39,11 +39,20 @@ class Motion(NamedTuple):
     """(N, n)."""
 
 
-def measured(regressor: Regressor, guess: Guess, step: float) -> Motion:
+class Given(NamedTuple):
+    """What forces are asked for at."""
+
+    motion: Motion
+    holding: Array
+    """1 for each contact that may push, else 0, (N, n_c)."""
+
+
+def measured(regressor: Regressor, guess: Guess, step: float, held: Array) -> Given:
     """The smoothed motion of a recording by differences over three steps each.
 
     Args:
         step: h [s].
+        held: 1 for each contact that holds from a step to the next, (N − 1, n_c).
     """
     joints, bodies = regressor.joints, regressor.model.bodies
     given = ca.SX.sym("displacements", guess.displacements.shape[1]), ca.SX.sym("roots", 7 * len(joints.roots))
@@ -55,11 +64,12 @@ def measured(regressor: Regressor, guess: Guess, step: float) -> Motion:
     rates = np.asarray(apart(x[:-1].T, x[1:].T).full()).T / step
     every = max((len(x) - 2) // _MOST, 1)
     parts = x[1:-1], (rates[1:] + rates[:-1]) / 2, (rates[1:] - rates[:-1]) / step
-    return Motion(*(part[::every] for part in parts))
+    return Given(Motion(*(part[::every] for part in parts)), np.maximum(held[:-1], held[1:])[::every])
 
 
-def anywhere(regressor: Regressor, values: Values, widths: Array) -> Motion:
-    """States at random, the same every time: angles anywhere, all else of the size of one.
+def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
+    """States at random, the same every time: angles anywhere, all else of the size of one; no contact holds that does
+    not always hold.
 
     Raises:
         ProblemError: if loops do not close anywhere.
@@ -68,31 +78,36 @@ def anywhere(regressor: Regressor, values: Values, widths: Array) -> Motion:
     rng = np.random.default_rng(0)
     count = _SPARE * len(regressor.quantities) // max(space.tangent, 1) + _SPARE
     at = _Ties(regressor, values, widths)
+    holding = np.array([float(not contact.switches) for contact in regressor.model.holding.contacts])
     found: list[tuple[Array, Array, Array]] = []
     for _ in range(_TRIALS * count):
-        state = at.closed(_point(space, rng), *rng.normal(size=(2, space.tangent)))
+        x, (s, a) = _point(space, rng), rng.normal(size=(2, space.tangent))
+        state = at.closed(x, s, a, holding)
         found += [state] if state is not None else []
         if len(found) == count:
-            return Motion(*(np.array(part) for part in zip(*found, strict=True)))
+            motion = Motion(*(np.array(part) for part in zip(*found, strict=True)))
+            return Given(motion, np.tile(holding, (count, 1)))
     raise ProblemError(
         f"{regressor.model.place}: Model: its loops do not close from joints at random; ask for the base parameters "
         "of a recording"
     )
 
 
-def forces(regressor: Regressor, motion: Motion, widths: Array, values: Values) -> tuple[Array, Array]:
-    """Y of all states, those that loops and rolling leave, one below the other, (rows, n_c), and what is known of w.
+def forces(regressor: Regressor, given: Given, widths: Array, values: Values) -> tuple[Array, Array]:
+    """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, and what is
+    known of w, (rows, n_c) and (rows,).
 
     Args:
         widths: of smooth friction, (n_s,).
     """
+    motion, holding = given
     n, count = motion.s.shape[1], len(motion.x)
     slopes, known = linear_rows(regressor, motion, widths, values)
     columns = slopes.shape[2]
     free = _Ties(regressor, values, widths).free
     if free is None:
         return slopes.reshape(count * n, columns), known.T
-    bases = [free(x, s) for x, s in zip(motion.x, motion.s, strict=True)]
+    bases = [free(x, s, held) for x, s, held in zip(motion.x, motion.s, holding, strict=True)]
     rows = [basis.T @ one for basis, one in zip(bases, slopes, strict=True)]
     left = [basis.T @ one for basis, one in zip(bases, known, strict=True)]
     return np.vstack(rows), np.concatenate(left)
@@ -119,7 +134,7 @@ def linear_rows(
 
 
 class _Ties:
-    """What closes loops and rolls, in numbers."""
+    """What closes loops, rolls and holds, in numbers."""
 
     def __init__(self, regressor: Regressor, values: Values, widths: Array) -> None:
         self._function = regressor.ties()
@@ -128,33 +143,38 @@ class _Ties:
         x, step = ca.SX.sym("x", self._space.ambient), ca.SX.sym("step", self._space.tangent)
         self._moved = ca.Function("moved", [x, step], [ca.densify(self._space.retract(x, step))])
         self._rows = self._function.numel_out(1)
+        self._of_contacts = regressor.of_contacts
 
     @property
-    def free(self) -> Callable[[Array, Array], Array] | None:
-        """(x, s) to the directions that the rows leave, (n, free); None if there are no rows."""
+    def free(self) -> Callable[[Array, Array, Array], Array] | None:
+        """(x, s, contacts that hold) to the directions that the rows leave, (n, free); None if there are no rows."""
         return self._free if self._rows else None
 
-    def _free(self, x: Array, s: Array) -> Array:
-        J = self._at(x, s)[2]
+    def _free(self, x: Array, s: Array, holding: Array) -> Array:
+        J = self._at(x, s, holding)[1]
         _, sizes, directions = np.linalg.svd(J)
         return np.asarray(directions[int(np.sum(sizes > _FREE * sizes[0])) :].T)
 
-    def closed(self, x: Array, s: Array, a: Array) -> tuple[Array, Array, Array] | None:
+    def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
         """A state near the given one in which the rows hold; None if there is none near."""
         if not self._rows:
             return x, s, a
         for _ in range(_CORRECTIONS):
-            gap, _, J, _ = self._at(x, s)
+            gap, J, _ = self._at(x, s, holding)
             if np.max(np.abs(gap), initial=0.0) < _CLOSED:
                 s = s - _least(J, J @ s)
-                drift = self._at(x, s)[3]
+                drift = self._at(x, s, holding)[2]
                 return x, s, a - _least(J, J @ a + drift)
             x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
         return None
 
-    def _at(self, x: Array, s: Array) -> tuple[Array, Array, Array, Array]:
-        gap, rates, J, drift = (np.asarray(part.full())[:, 0] for part in self._function(x, s, 0 * s, *self._given))
-        return gap, rates, J.reshape(self._rows, len(s)), drift
+    def _at(self, x: Array, s: Array, holding: Array) -> tuple[Array, Array, Array]:
+        """g, J and J̇ s, with zeros for contacts that do not hold."""
+        gap, _, J, drift = (np.asarray(part.full())[:, 0] for part in self._function(x, s, 0 * s, *self._given))
+        acts = np.ones(self._rows)
+        for own, holds in zip(self._of_contacts, holding, strict=True):
+            acts[own] = holds
+        return gap, acts[:, None] * J.reshape(self._rows, len(s)), acts * drift
 
 
 def _least(J: Array, rows: Array) -> Array:

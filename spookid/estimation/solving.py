@@ -13,11 +13,10 @@ from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
-from spookid.estimation.continuation import counting_from
 from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, fit
+from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.physical import base_quantities, joint_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
@@ -145,7 +144,7 @@ def _corrected(
 ) -> Result:
     """With estimates of continuous time, where they are asked for and can be had; ``hold`` as of ``solve``."""
     found = first.result
-    if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
+    if not problem.corrects or found.status is not Status.CONVERGED:
         return first.told()
     counted = counting_from(callback, found.iterations)
     try:

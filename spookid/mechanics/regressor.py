@@ -272,6 +272,14 @@ class Regressor:
         velocities, (n_t,), J row by row (n, n_t), and J̇ s."""
         return ca.Function("ties", self._given, self._tied)
 
+    @property
+    def of_contacts(self) -> list[slice]:
+        """Which of the rows of ``ties`` are those of each contact that holds."""
+        holding = self.model.holding
+        before = self._tied[1].numel() - holding.count  # rows of all are counted on from those of the tree's joints
+        rows = (holding.rows_of(contact) for contact in holding.contacts)
+        return [slice(before + own.start, before + own.stop) for own in rows]
+
     @cached_property
     def _tied(self) -> list[ca.SX]:
         motion, model, space = self._recursion, self.model, self.joints.manifold

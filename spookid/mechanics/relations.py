@@ -3,6 +3,7 @@ larger than another."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,7 +75,12 @@ class Relation:
         equal, less = relation.is_op(ca.OP_EQ), relation.is_op(ca.OP_LE) or relation.is_op(ca.OP_LT)
         if not (equal or less):
             raise ProblemError(f"{self._what} is no relation; write ==, <= or >= between two expressions")
-        return relation.dep(0) - relation.dep(1), equal
+        difference = relation.dep(0) - relation.dep(1)
+        graph = ca.Function("row", ca.symvar(relation), [difference])
+        constants = (i for i in range(graph.n_instructions()) if graph.instruction_id(i) == ca.OP_CONST)
+        if not all(math.isfinite(graph.instruction_constant(i)) for i in constants):
+            raise ProblemError(f"{self._what} holds a number that is not finite; correct it, or leave the relation out")
+        return difference, equal
 
 
 def bare(relation: Any, what: str) -> Relation:

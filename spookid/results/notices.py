@@ -18,6 +18,7 @@ MISFIT = "The residuals are not noise"
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 SMOOTHER = "Smooth friction fits better"
 FOLLOWED = "The estimated motion follows"
+UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
 
 _ORDER = (
@@ -28,6 +29,7 @@ _ORDER = (
     DIFFER,
     ROUGH,
     SMOOTHER,
+    UNDIRECTED,
     TENSE,
     CONTRADICTED,
     WEIGHED,

@@ -280,6 +280,10 @@ class ReducedProblem:
             rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
         return rows, space.basis
 
+    def rows(self, factor: Factor, point: Point, chain: int) -> Rows:
+        """One of these factors."""
+        return self._taken(factor, point, chain, self.spaces(point)[chain])
+
     def _taken(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         """Rows that evaluating has found out, or new ones."""
         there = {} if self._here is None else self._here.rows

@@ -73,15 +73,19 @@ class Condensed:
     def covariances(self, chain: int, place: int) -> Array:
         """JH⁻¹Jᵀ of one factor's rows at each step, what is not known of them where noise is what it is taken for,
         (count, rows, rows)."""
-        term, T = self.linearized.chains[chain][place], self.T[chain][place]
-        N, t = term.steps, term.tangent
-        found = np.matmul(T.transpose(0, 2, 1), np.matmul(self.inverse, T))
-        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, N, t):
+        T = self.T[chain][place]
+        of_parameters = np.matmul(T.transpose(0, 2, 1), np.matmul(self.inverse, T))
+        return np.asarray(of_parameters + self.state_covariances(chain, self.linearized.chains[chain][place]))
+
+    def state_covariances(self, chain: int, term: LinearizedFactor) -> Array:
+        """The same with the parameters given, of any factor in the unknowns of this problem."""
+        found = np.zeros((len(term.residual), term.residual.shape[1], term.residual.shape[1]))
+        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, term.steps, term.tangent):
             here = slice(start, start + len(covariances))
             states = term.at(here).matrix[:, : term.unknowns]
             across = cross_covariances(covariances, term.source.offsets, states)
-            found[here] += np.matmul(states.transpose(0, 2, 1), across)
-        return np.asarray(found)
+            found[here] = np.matmul(states.transpose(0, 2, 1), across)
+        return found
 
     def rows(self, *columns: Sequence[Sequence[Array | Signs]]) -> Iterator[tuple[Any, ...]]:
         """Each linearized factor of each chain, with its parts of vectors of residuals."""

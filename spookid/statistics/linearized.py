@@ -152,6 +152,18 @@ def linearize(problem: Transcription, point: Point) -> LinearizedProblem:
     return LinearizedProblem(problem, tuple(chains))
 
 
+def linearize_beside(problem: Transcription, factor: Factor, point: Point) -> list[LinearizedFactor]:
+    """One more factor in the unknowns of a problem that was linearized at ``point``, along each chain.
+
+    Raises:
+        NotPositiveDefiniteError: if anything is not finite.
+    """
+    reduced = ReducedProblem(problem.with_factors((factor, *problem.factors)), point)
+    return [
+        _term(reduced, factor, reduced.rows(factor, point, c), chain.steps) for c, chain in enumerate(problem.chains)
+    ]
+
+
 def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> LinearizedFactor:
     if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
