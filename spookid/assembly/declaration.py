@@ -25,6 +25,7 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
+from spookid.mechanics.standing import HeldContact
 from spookid.parameter import Parameter, parameters_in
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
@@ -211,7 +212,8 @@ class Declaration:
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
         can = self.dynamics == "estimated" and self.stepper.corrects
         # A fit with half the step, begun with its noise, is far too slow where rows on velocities hold.
-        rolls = any(tie.on_velocities and tie not in self.model.holding.contacts for tie in self.model.ties)
+        # Impacts leave errors that do not fall with the square of the step.
+        rolls = any(tie.on_velocities and not isinstance(tie, HeldContact) for tie in self.model.ties)
         return self.step_correction and can and not (sticks or rolls)
 
     @cached_property
