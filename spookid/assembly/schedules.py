@@ -164,7 +164,7 @@ def unsettled_notices(model: Model) -> list[str]:
     """Notices of a fit that did not converge: a schedule may be the cause."""
     names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in model.holding.contacts)
     return (
-        [f"The fit did not converge; one cause may be that {names} did not hold when holds says so."] if names else []
+        [f"The fit did not converge; one cause may be that {names} did not act when schedules say so."] if names else []
     )
 
 

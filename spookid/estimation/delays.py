@@ -47,16 +47,13 @@ def settled(problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: 
             # With next to no disturbance the motion that was found may lead to no other; the guess may.
             later = fit(around, solver, counted, Start())
         found = later.with_(**joined(found.result, later.result))
-    return _around_impacts(found, solver, callback) if _hits(problem) else found
+    return around_impacts(found, solver, callback)
 
 
-def _hits(problem: Declaration) -> bool:
-    return any(isinstance(contact, Impact) for contact in problem.model.holding.contacts)
-
-
-def _around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None) -> Fit:
-    """A fit carried on around the times of impacts that it has found."""
-    for _ in range(_ROUNDS):
+def around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None) -> Fit:
+    """A fit carried on around the times of impacts that it has found; itself without impacts."""
+    hits = any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts)
+    for _ in range(_ROUNDS if hits else 0):
         assembly, moved = retimed(found.assembly, found.point)
         if moved <= _MET or found.outcome.status is not Status.CONVERGED:
             break

@@ -138,9 +138,9 @@ class ContactRows:
 
     def hard(self, variables: dict[int, ca.SX]) -> Factor:
         """The motion of contacts where they hold, over h: hard rows beside weighted ones."""
-        contacts = self.model.holding.contacts
-        rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in range(len(contacts))]
-        labels = self.model.holding.labels(contacts)
+        held = {i: one for i, one in enumerate(self.model.holding.contacts) if isinstance(one, HeldContact)}
+        rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in held]
+        labels = self.model.holding.labels(held.values())
         return Factor(
             CONTACT_ROWS, Group.STATE, ca.vertcat(*rows), variables, self.schedule.data, labels, kind=Kind.HARD
         )

@@ -158,7 +158,8 @@ class JointSpace(Scheme):
         factors = []
         if model.holding.contacts and self.weighted:
             impulse = step.contacts.idle(impulse)
-            factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
+            if len(step.impacts) < len(model.holding.contacts):
+                factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
         elif model.holding.contacts:
             impulse = step.contacts.beside(impulse, first - 6 * len(joints.roots))
         factors.insert(0, impulse.written_in(step.symbols, step.values))
