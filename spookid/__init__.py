@@ -41,6 +41,7 @@ _HOME = {
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
     "Holonomic": "data.constraints",
+    "Impact": "mechanics.impacts",
     "Joint": "mechanics.joints",
     "JointForce": "data.effort_sensors",
     "JointPosition": "data.sensors",
@@ -127,6 +128,7 @@ __all__ = [
     "Hinge",
     "HingeAngle",
     "Holonomic",
+    "Impact",
     "Joint",
     "JointForce",
     "JointPosition",
@@ -204,6 +206,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.couplings import Coupling, Gear
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
+    from spookid.mechanics.impacts import Impact
     from spookid.mechanics.inertia import FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
     from spookid.mechanics.joint_kinds import (

@@ -12,9 +12,11 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
+from spookid.mechanics.standing import HeldContact
 from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
+    from spookid.assembly.encounters import Strike
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
     from spookid.graphs.picture import Picture
@@ -138,7 +140,7 @@ class Problem(Declaration, Tabular):
     def contact_forces(self, solution: Result, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
         ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step.
+        not hold, NaN at the first and the last step. Impulses of impacts are those of ``impacts``.
 
         Args:
             solution: of this problem.
@@ -153,7 +155,23 @@ class Problem(Declaration, Tabular):
                 f"{self.place}: Problem {self.name!r}: contact_forces takes a solution of another problem"
             )
         means = trajectory.multipliers / float(np.diff(trajectory.t).mean())
-        return {contact.name: means[:, holding.rows_of(contact)] for contact in holding.contacts}
+        held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))
+        return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
+
+    def impacts(self, solution: Result, recording: int = 0) -> tuple[Strike, ...]:
+        """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
+        with which impulse.
+
+        Args:
+            solution: of this problem.
+            recording: number of the recording.
+
+        Raises:
+            ProblemError: if the solution is of another problem.
+        """
+        from spookid.studies.strikes import strikes
+
+        return strikes(self, solution, recording)
 
     def simulate(
         self,

@@ -77,7 +77,7 @@ def test_rates_are_those_of_the_place_and_the_acceleration_is_theirs(kind):
     number = [np.asarray(ca.DM(moved(t)).full())[:, 0] for t in (-2 * e, -e, 0, e, 2 * e)]
     rate = (number[0] - 8 * number[1] + 8 * number[3] - number[4]) / (12 * e)
     assert np.allclose(rate, ca.DM(contact.rates(model, ca.SX(q), ca.SX(v))).full()[:, 0], atol=1e-9)
-    rows = ContactRows(model, Settings.of(model), StepMotion(*map(ca.SX, (q, v, a)), []), Schedule.of(model), {})
+    rows = ContactRows(model, Settings.of(model), StepMotion(*map(ca.SX, (q, v, a)), [], []), Schedule.of(model), {})
     quickening = ca.DM(rows.derivatives(contact)[1]).full()[:, 0]
     # The logarithm is that of a turn from where the frame is, whose second derivative is the angular acceleration.
     second = (-number[0] + 16 * number[1] - 30 * number[2] + 16 * number[3] - number[4]) / (12 * e**2)
@@ -233,7 +233,7 @@ def test_contacts_that_never_hold_are_told(jump: Recording) -> None:
     for holds, count in (([], 1), ([(10.0, 20.0)], 1), ("down", 0)):
         model = hopper([], holds=holds).model
         assert len(idle_notices(model, [(jump, schedule(model, jump, steps))])) == count
-    assert "PointContact 'toe' did not hold" in unsettled_notices(hopper([jump]).model)[0]
+    assert "PointContact 'toe' did not act" in unsettled_notices(hopper([jump]).model)[0]
 
 
 def test_schedules_by_steps() -> None:

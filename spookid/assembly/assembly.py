@@ -15,6 +15,7 @@ from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
+from spookid.assembly.impact_start import begun
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import with_late_inputs
 from spookid.assembly.noise import sizes
@@ -23,7 +24,7 @@ from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
-from spookid.assembly.schedules import check_schedules, idle_notices, schedule
+from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.assembly.turns import check_turns
 from spookid.data.bandwidth import SHARE
@@ -272,7 +273,11 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
         own = [Samples.at_steps(values, steps) for values in measured]
     now, slopes = acting(recording, problem.model.inputs, steps, values)
     held = schedule(problem.model, recording, steps)
-    return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes, held)
+    hits, shown = strikes(problem.model, recording, steps, held), _columns(measured, steps.count)
+    if np.any(hits.struck):
+        sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
+        guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
+    return Evidence(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
 
 
 @lru_cache(maxsize=8)

@@ -11,9 +11,10 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.input_data import input_data
 from spookid.assembly.observations import Observed, observation_data
-from spookid.assembly.schedules import at_switches
+from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
 from spookid.kernels.kernel import Mask
+from spookid.stepping.impact_rows import IMPACTS
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain
 
@@ -23,7 +24,7 @@ def chain_of(
 ) -> Chain:
     """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
     values = problem.guess_on(evidence.recording.name)
-    data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held)
+    data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held, evidence.strikes)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for f, residual in zip(own, problem.residuals, strict=True):
         given = data[f.name], f, evidence.recording, evidence.grid
@@ -31,11 +32,14 @@ def chain_of(
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         rows, absent = observation_data(one, named[one.name], evidence.samples)
-        if one.order and evidence.held.size:
-            jumps, n = at_switches(evidence.held, named[one.name], one.reach is not None), len(one.rows)
+        if evidence.held.size:
+            contacts = evidence.held, evidence.strikes.struck
+            jumps, n = at_switches(*contacts, named[one.name], one.order, one.reach is not None), len(one.rows)
             absent, rows[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
         data[one.name], missing[one.name] = rows, absent
     leads = number == 0
+    if IMPACTS in named:
+        data[IMPACTS], missing[IMPACTS] = impact_data(problem.model, evidence.strikes, named[IMPACTS])
     if PLACE in named:
         data[PLACE] = place_data(problem.model, evidence.guess.states)
     for prior in (f for f in factors if f.group is Group.PRIOR):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spookid.assembly.initialization import Guess
+from spookid.assembly.schedules import Strikes
 from spookid.data.inputs import Acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples
@@ -29,3 +30,5 @@ class Evidence:
     """How inputs change with their delays."""
     held: Array
     """1 for each contact that holds from a step to the next, 0 for others, (N − 1, n_c)."""
+    strikes: Strikes
+    """Impacts."""

@@ -9,7 +9,7 @@ import numpy as np
 from spookid.assembly import residual_factors
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.late_inputs import late_inputs
-from spookid.assembly.schedules import contact_data
+from spookid.assembly.schedules import Strikes, contact_data
 from spookid.data.inputs import Acting
 from spookid.kernels.kernel import Array
 from spookid.stepping.contact_rows import CONTACT_ROWS
@@ -24,18 +24,19 @@ def input_data(
     now: Acting,
     slopes: Acting,
     held: Array | None = None,
+    strikes: Strikes | None = None,
 ) -> dict[str, Array]:
     """Data of the factors that inputs stand in, by their names, (count, n_d).
 
     Args:
         values: of the parameters, by name.
         now, slopes: inputs along a grid, and how they change with their delays.
-        held: contacts as in ``Evidence``; None: all hold.
+        held, strikes: contacts as in ``Evidence``; None: all hold, and none hits.
     """
     pair = [problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes)]
     contacts = np.zeros((len(pair[0]), 0))
     if (count := len(problem.model.holding.contacts)) and problem.scheme.switches:
-        contacts = contact_data(np.ones((len(now.held) - 1, count)) if held is None else held)
+        contacts = contact_data(np.ones((len(now.held) - 1, count)) if held is None else held, strikes)
     inputs = late_inputs(problem.model, values, *(np.hstack([one, contacts]) for one in pair))
     told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
     data = {f.name: inputs[: f.count(len(now.held))] for f in told}

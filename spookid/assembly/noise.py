@@ -17,12 +17,9 @@ from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_u
 from spookid.parameter import is_constant, substitute
 from spookid.results.result import Noise
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.stepping.contact_rows import slip_name
+from spookid.stepping.contact_rows import SLIP_FLOOR, slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
-
-SLIP_FLOOR = 1e-6
-"""Contacts do not move less in a step [m, rad]."""
 
 
 def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
@@ -53,8 +50,8 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         if isinstance(motor, TorqueMotor) and motor.sigma is not None:
             given = motor.sigma * averaging
         found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given, averaging=averaging))
-    for slip in dict.fromkeys(contact.slip for contact in model.holding.contacts if problem.scheme.switches):
-        own = [i for i, contact in enumerate(model.holding.contacts) if contact.slip == slip]
+    for slip in dict.fromkeys(contact.creeps for contact in model.holding.contacts if problem.scheme.switches):
+        own = [i for i, contact in enumerate(model.holding.contacts) if contact.creeps == slip]
         where = tuple(place(settings.slips[i]) for i in own)
         labels = tuple(slip_name(model.holding.contacts[i]) for i in own)
         found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))

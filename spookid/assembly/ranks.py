@@ -7,9 +7,10 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
-from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
 from spookid.parameter import parameters_in
 
 _DEPENDENT = 3e-3
@@ -43,12 +44,12 @@ def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> Non
             if not np.isfinite(left).all():
                 k = int(np.flatnonzero(~np.isfinite(left))[0])
                 raise ProblemError(f"{tie.what}: row {name!r} has no finite derivative at {times[k]:g} s; write it so")
-            if isinstance(tie, HeldContact) and np.max(left) <= _NOTHING:
+            if isinstance(tie, Touch) and np.max(left) <= _NOTHING:
                 raise ProblemError(
                     f"{tie.what}: row {name!r} follows from joints and other contacts, so that its force is not known; "
                     "leave it out with axes=, or make one Weld of contacts on one body"
                 )
-            if np.max(left) > _NOTHING and left[k] < _DEPENDENT * np.max(left):
+            if not isinstance(tie, Impact) and np.max(left) > _NOTHING and left[k] < _DEPENDENT * np.max(left):
                 raise ProblemError(
                     f"{tie.what}: row {name!r} takes no freedom at {times[k]:g} s, as it does elsewhere; leave that "
                     "part of the recording out, or write the constraint in another way"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +11,16 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
 from spookid.stepping.base import Scheme
+from spookid.stepping.impact_rows import AROUND
 from spookid.transcription.factor import Factor
 
+FAR = 1.5
+"""Steps by which an impact may be off its schedule."""
 _ROUNDING = 1e-6
 """Share of a step."""
 
@@ -27,7 +33,7 @@ def check_schedules(model: Model, scheme: Scheme) -> None:
                 f"{contact.what}: Spook() has no contacts that hold, for masses and damping would be wrong by more "
                 "than their errors; use Variational()"
             )
-        if not scheme.switches and (contact.switches or contact.level != "position"):
+        if not scheme.switches and (contact.switches or contact.stabilized):
             raise ProblemError(
                 f"{contact.what} holds at times or at acceleration level, which needs Variational() and the "
                 "coordinates of joints; leave stepper and coordinates out, and constraints on velocities"
@@ -45,8 +51,95 @@ def schedule(model: Model, recording: Recording | None, steps: Grid) -> Array:
     return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count - 1, 0))
 
 
+@dataclass(frozen=True, eq=False)
+class Strikes:
+    """Impacts along one recording."""
+
+    times: tuple[tuple[float, ...], ...]
+    """Of each contact of the model, in steps from the first; none of those that hold."""
+    scheduled: tuple[tuple[float, ...], ...]
+    """What schedules say of the same."""
+    struck: Array
+    """1 for each impact at the step nearest to it, 0 elsewhere, (N, n_c)."""
+    late: Array
+    """How many steps after each step an impact next to it is, 0 at others, (N, 1); of models without any, (N, 0)."""
+
+
+def strikes(model: Model, recording: Recording | None, steps: Grid, held: Array) -> Strikes:
+    """The impacts that schedules tell.
+
+    Args:
+        held: as of ``schedule``.
+
+    Raises:
+        ProblemError: if it is not known when they happen, or the motion around one is not free of others.
+    """
+    contacts = model.holding.contacts
+    told = [_told(one, recording, steps) if isinstance(one, Impact) else () for one in contacts]
+    found = strikes_at(model, told, steps, told)
+    if np.any(found.struck):
+        _check_apart(contacts, found.struck, held, steps)
+    return found
+
+
+def strikes_at(
+    model: Model, times: Sequence[Sequence[float]], steps: Grid, scheduled: Sequence[Sequence[float]]
+) -> Strikes:
+    """Impacts at known times.
+
+    Args:
+        times, scheduled: as of ``Strikes``.
+
+    Raises:
+        ProblemError: for one too near to an end of the motion.
+    """
+    contacts = model.holding.contacts
+    struck = np.zeros((steps.count, len(contacts)))
+    late = np.zeros((steps.count, int(any(isinstance(one, Impact) for one in contacts))))
+    for i, (impact, own) in enumerate(zip(contacts, times, strict=True)):
+        for x in own:
+            k = round(x)
+            if not AROUND <= k < steps.count - AROUND:
+                raise ProblemError(
+                    f"{impact.what}: the impact at {steps.start + x * steps.step:g} s has no {AROUND} steps of "
+                    f"{steps.step:g} s of the motion before and after it; leave it out, or make the step smaller"
+                )
+            struck[k, i] = 1.0
+            late[k - 1 : k + 2, 0] = x - np.arange(k - 1, k + 2)
+    found, told = ([tuple(own) for own in one] for one in (times, scheduled))
+    return Strikes(tuple(found), tuple(told), struck, late)
+
+
+def _told(impact: Impact, recording: Recording | None, steps: Grid) -> list[float]:
+    told = impact.schedule(None if recording is None else recording.name)
+    times = _rising(impact, told, recording) if isinstance(told, str) else told
+    return [(t - steps.start) / steps.step for t in times]
+
+
+def _check_apart(contacts: Sequence[Touch], struck: Array, held: Array, steps: Grid) -> None:
+    """Refuse impacts between which the motion is not free for long enough to have velocities of its own."""
+    times, shown = steps.times(), np.flatnonzero(np.any(struck, axis=1))
+    starts = np.argwhere(held[1:] > held[:-1])
+    others = {int(k): contacts[int(np.argmax(struck[k]))] for k in shown} | {int(k) + 1: contacts[i] for k, i in starts}
+    for k in shown:
+        for other, contact in others.items():
+            if 0 < abs(other - k) < 2 * AROUND:
+                impact = contacts[int(np.argmax(struck[k]))]
+                raise ProblemError(
+                    f"{impact.what}: between the impact at {times[k]:g} s and what {contact.kind} {contact.name!r} "
+                    f"does at {times[other]:g} s there are fewer than {2 * AROUND} steps; make the step smaller than "
+                    f"{abs(other - k) * steps.step / (2 * AROUND):.2g} s"
+                )
+
+
+def _rising(impact: Impact, signal: str, recording: Recording | None) -> list[float]:
+    t, values = _samples(impact, "happens", signal, recording)
+    above = values >= impact.threshold
+    return list(t[1:][above[1:] & ~above[:-1]])
+
+
 def schedule_signals(model: Model, recording: Recording | None, steps: Grid) -> dict[str, Array]:
-    """The signals of a recording by which contacts hold, at the steps, (N,)."""
+    """The signals of a recording by which contacts hold or impacts happen, at the steps, (N,)."""
     told = [contact.schedule(recording.name) for contact in model.holding.contacts] if recording else []
     assert recording is not None or not told
     names = dict.fromkeys(one for one in told if isinstance(one, str))
@@ -63,7 +156,7 @@ def idle_notices(model: Model, recordings: Sequence[tuple[Recording, Array]]) ->
         f"{contact.kind} {contact.name!r} never holds in recording {recording.name!r}: look at its holds and threshold."
         for recording, held in recordings
         for contact, column in zip(model.holding.contacts, held.T, strict=True)
-        if not np.any(column)
+        if isinstance(contact, HeldContact) and not np.any(column)
     ]
 
 
@@ -71,33 +164,58 @@ def unsettled_notices(model: Model) -> list[str]:
     """Notices of a fit that did not converge: a schedule may be the cause."""
     names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in model.holding.contacts)
     return (
-        [f"The fit did not converge; one cause may be that {names} did not hold when holds says so."] if names else []
+        [f"The fit did not converge; one cause may be that {names} did not act when schedules say so."] if names else []
     )
 
 
-def contact_data(held: Array) -> Array:
-    """Data of ``ContactRows`` for the steps around t_1 … t_{N−2}, (N − 2, 2 n_c): which contacts hold in the interval
-    behind, and which may in that, for they hold in a neighbouring one."""
+def contact_data(held: Array, strikes: Strikes | None = None) -> Array:
+    """Data of ``contact_rows.Schedule`` for the steps around t_1 … t_{N−2}: which contacts hold in the interval behind,
+    which may in that, for they hold in a neighbouring one, or hit within a step, and how late impacts are,
+    (N − 2, 2 n_c + n)."""
     before, here, after = held[:-1], held[1:], np.vstack([held[2:], held[-1:]])
-    return contiguous(np.hstack([here, (1 - here) * np.maximum(before, after)]))
+    may = (1 - here) * np.maximum(before, after)
+    if strikes is None:
+        return contiguous(np.hstack([here, may]))
+    struck = strikes.struck
+    may = np.maximum(may, np.maximum(np.maximum(struck[:-2], struck[1:-1]), struck[2:]))
+    return contiguous(np.hstack([here, may, strikes.late[1:-1]]))
 
 
-def at_switches(held: Array, factor: Factor, between: bool) -> Mask:
-    """True for the rows of an observation of rates or accelerations at a step at which a contact takes hold or lets go,
-    (count,): these jump there.
+def impact_data(model: Model, strikes: Strikes, factor: Factor) -> tuple[Array, Mask]:
+    """Data of the factor of impacts, (count, 2 n_i), and which of its rows have none, (count, rows)."""
+    impacts = {i: one for i, one in enumerate(model.holding.contacts) if isinstance(one, Impact)}
+    inner = slice(AROUND, AROUND + factor.count(len(strikes.struck)))
+    own = strikes.struck[inner, list(impacts)]
+    lates = np.zeros_like(own)
+    for column, i in enumerate(impacts):
+        for x in strikes.times[i]:
+            lates[round(x) - AROUND, column] = x - round(x)
+    rows = [np.repeat(own[:, [i]], len(one.rows_along), axis=1) for i, one in enumerate(impacts.values())]
+    return contiguous(np.hstack([own, lates])), np.hstack(rows) == 0
+
+
+def at_switches(held: Array, struck: Array, factor: Factor, order: int, between: bool) -> Mask:
+    """True for the rows of an observation that no smooth motion tells, (count,): of rates or accelerations at a step at
+    which a contact takes hold or lets go, for these jump there, and of all that an impact stands between.
 
     Args:
         held: as of ``schedule``.
+        struck: as of ``Strikes``.
+        order: how many time derivatives it sees.
         between: True of samples between the steps, which all states around them tell.
     """
-    switched = np.zeros(len(held) + 1, dtype=bool)
-    switched[1:-1] = np.any(held[1:] != held[:-1], axis=1)
+    switched, hit = np.zeros(len(held) + 1, dtype=bool), np.any(struck, axis=1)
+    switched[1:-1] = np.any(held[1:] != held[:-1], axis=1) & (order > 0)
     count, middle = factor.count(len(switched)), factor.reach // 2
-    offsets = range(factor.reach + 1) if between else [middle]
-    return np.asarray(np.any([switched[o : o + count] for o in offsets], axis=0))
+    every = range(factor.reach + 1)
+    offsets = every if between else [middle]
+    jumps = [switched[o : o + count] for o in offsets]
+    return np.asarray(np.any([*jumps, *(hit[o : o + count] for o in every if order or between)], axis=0))
 
 
-def _holds(contact: HeldContact, recording: Recording | None, times: Array, step: float) -> Array:
+def _holds(contact: Touch, recording: Recording | None, times: Array, step: float) -> Array:
+    if not isinstance(contact, HeldContact):
+        return np.zeros(len(times) - 1)
     told = contact.schedule(None if recording is None else recording.name)
     if told is True:
         return np.ones(len(times) - 1)
@@ -108,14 +226,18 @@ def _holds(contact: HeldContact, recording: Recording | None, times: Array, step
 
 def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, times: Array) -> Array:
     """A signal keeps its last value."""
-    if recording is None:
-        raise ProblemError(f"{contact.what} holds by the signal {signal!r}; give a recording that has it")
-    try:
-        t, values = finite_samples(recording, signal)
-    except ProblemError as error:
-        raise ProblemError(f"{contact.what}: {error}") from None
+    t, values = _samples(contact, "holds", signal, recording)
     last = _last(t, values, times) >= contact.threshold
     return (last[:-1] & last[1:]).astype(np.float64)
+
+
+def _samples(contact: Touch, does: str, signal: str, recording: Recording | None) -> tuple[Array, Array]:
+    if recording is None:
+        raise ProblemError(f"{contact.what} {does} by the signal {signal!r}; give a recording that has it")
+    try:
+        return finite_samples(recording, signal)
+    except ProblemError as error:
+        raise ProblemError(f"{contact.what}: {error}") from None
 
 
 def _last(t: Array, values: Array, times: Array) -> Array:

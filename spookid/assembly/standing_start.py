@@ -25,6 +25,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND
 from spookid.mechanics.model import Model
+from spookid.mechanics.standing import HeldContact
 from spookid.parameter import parameters_in, substitute
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.starting_sizes import roughness
@@ -50,10 +51,11 @@ def stands_free(model: Model) -> bool:
     """True of a model with free bodies that contacts hold, no joint on the ground, and nothing that pulls there."""
     grounded = any(GROUND in joint.bodies() for joint in model.joints)
     loaded = any(frame.body is GROUND for load in model.loads for frame in load.frames)
-    pulled = any(contact.baumgarte[0] for contact in model.holding.contacts)
+    holding = [contact for contact in model.holding.contacts if isinstance(contact, HeldContact)]
+    pulled = any(contact.baumgarte[0] for contact in holding)
     others = set(model.constraints) - set(model.holding.contacts)
     free = any(body.free for body in model.bodies)
-    return bool(model.holding.contacts) and free and not (grounded or loaded or pulled or others or model.contacts)
+    return bool(holding) and free and not (grounded or loaded or pulled or others or model.contacts)
 
 
 def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:

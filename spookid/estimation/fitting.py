@@ -64,7 +64,7 @@ def fit(
     compiled = 0.0 if start.assembly is None else start.assembly.transcription.kernels.seconds
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
     assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns)
-    point = assembly.start if known is None else _warm(assembly, known, start.own)
+    point = assembly.start if known is None else warm(assembly, known, start.own)
     if start.held:
         assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)
@@ -158,7 +158,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     )
 
 
-def _warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Point:
+def warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Point:
     """States and estimates of a solution where it has them, but for the guesses ``own``."""
     problem, known = assembly.problem, solution.values
     values = [

@@ -13,7 +13,7 @@ from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
-from spookid.estimation.delays import asked_from, free_delays, settled
+from spookid.estimation.delays import around_impacts, asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
@@ -135,7 +135,8 @@ def _onwards(first: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
     """A fit that goes on from another one, with the history and the times of both."""
-    later = fit(problem, solver, counting_from(callback, found.iterations), Start(found))
+    counted = counting_from(callback, found.iterations)
+    later = around_impacts(fit(problem, solver, counted, Start(found)), solver, counted)
     return later.with_(**joined(found, later.result))
 
 

@@ -11,7 +11,7 @@ import casadi as ca
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
 
 
 class Placed(Protocol):
@@ -60,9 +60,9 @@ class Holding:
         """Of the rows of each joint, then of each constraint."""
 
     @cached_property
-    def contacts(self) -> tuple[HeldContact, ...]:
-        """Those that hold, in the order of their rows, (n_c,)."""
-        return tuple(tie for tie in self._model.ties if isinstance(tie, HeldContact))
+    def contacts(self) -> tuple[Touch, ...]:
+        """Those that hold, and impacts, in the order of their rows, (n_c,)."""
+        return tuple(tie for tie in self._model.ties if isinstance(tie, Touch))
 
     @cached_property
     def count(self) -> int:
@@ -163,7 +163,7 @@ class Holding:
         inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
         parts = [tie.over_step(self._original, self._model.configuration, q, q_next, h, inputs) for tie in fast]
         if held is not None and multipliers is not None:
-            for number, tie in enumerate(tie for tie in fast if isinstance(tie, HeldContact)):
+            for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):
                 i, holds = fast.index(tie), held[number]
                 parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
         return ca.vertcat(ca.SX(0, 1), *parts)

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
-import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.mechanics import rotations
-from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint, Mechanism
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.touching import Touch
 
 Holds = bool | str | Sequence[tuple[float, float]] | Mapping[str, "Holds"]
 """When a contact holds: True, always; the name of a signal, while it is at least ``threshold``; or intervals of time
@@ -30,24 +26,14 @@ Level = Literal["position", "acceleration"]
 
 
 @dataclass(frozen=True, eq=False)
-class HeldContact(Constraint):
+class HeldContact(Touch):
     """What ``PointContact`` and ``Weld`` have in common.
 
     Raises:
-        ProblemError: for what is no frame of the model, both on one body, a schedule of another form, a level that is
-            not known, or a negative slip, threshold or gain.
+        ProblemError: for a schedule of another form, a level that is not known, or a negative slip, threshold or gain,
+            and as of ``Touch``.
     """
 
-    on_velocities = True
-    turns: ClassVar[bool] = False
-    """True if rotations hold, too."""
-
-    frame: Frame
-    """Whose origin stays; its body is pushed."""
-    on: Frame = field(default_factory=GROUND.frame)
-    """Where it stays, and in whose axes forces and moments are told."""
-    axes: str = field(default="xyz", kw_only=True)
-    """Along which axes of ``on`` it stays: ``"z"`` of what slides on a plane, ``"yz"`` in mechanisms of that plane."""
     holds: Holds = field(default=True, kw_only=True)
     """When; see ``Holds``. A step counts if the contact holds at both of its ends."""
     threshold: float = field(default=0.5, kw_only=True)
@@ -62,17 +48,6 @@ class HeldContact(Constraint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for frame in (self.frame, self.on):
-            if not isinstance(frame, Frame):
-                raise ProblemError(f"{self.what} is of {shown(frame)}, which is no frame; use body.frame(...)")
-        if self.frame.body is self.on.body:
-            raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself")
-        if self.frame.body is GROUND:
-            raise ProblemError(
-                f"{self.what} holds the ground; name the frame of the body first, then on=GROUND.frame()"
-            )
-        if not (self.axes and set(self.axes) <= set("xyz") and len(set(self.axes)) == len(self.axes)):
-            raise ProblemError(f"{self.what} has axes {shown(self.axes)}; give some of 'xyz'")
         if self.level not in ("position", "acceleration"):
             raise ProblemError(f"{self.what} has level {shown(self.level)}; choose 'position' or 'acceleration'")
         self._check_numbers()
@@ -93,10 +68,14 @@ class HeldContact(Constraint):
         return self.holds is not True
 
     @property
-    def schedules(self) -> tuple[str, ...]:
-        """Signals that say when it holds."""
-        own = self.holds.values() if isinstance(self.holds, Mapping) else [self.holds]
-        return tuple(dict.fromkeys(one for one in own if isinstance(one, str)))
+    def creeps(self) -> float | None:
+        """``slip``."""
+        return self.slip
+
+    @property
+    def stabilized(self) -> bool:
+        """True if its rows are at acceleration level."""
+        return self.level != "position"
 
     def schedule(self, recording: str | None) -> bool | str | Sequence[tuple[float, float]]:
         """When it holds in a recording; as of no recording, always.
@@ -108,69 +87,7 @@ class HeldContact(Constraint):
             return self.holds
         if recording is None:
             return True
-        if recording not in self.holds:
-            names = ", ".join(map(repr, self.holds))
-            raise ProblemError(f"{self.what}: holds says nothing of recording {recording!r}; it speaks of {names}")
-        return self.holds[recording]  # type: ignore[return-value]
-
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
-        """x, y, z, and of a ``Weld`` rx, ry, rz."""
-        return (*self.axes, *(("rx", "ry", "rz") if self.turns else ()))
-
-    def check(self, model: Mechanism) -> None:
-        """Both bodies must be in the model."""
-        for body in self.bodies():
-            if body is not GROUND and body not in model.bodies:
-                raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies")
-
-    def bodies(self) -> tuple[Body, Body]:
-        """That of the frame and that which it stays on."""
-        return self.frame.body, self.on.body
-
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
-        return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
-
-    def place_of(self, model: Mechanism, q: ca.SX) -> ca.SX:
-        """Where the frame is on the other one, (rows,) [m]; of a ``Weld`` the rotation, a quaternion, is behind."""
-        own, other = model.moving(self.frame, q), model.moving(self.on, q)
-        along = self._chosen(other.axes.T @ (own.origin - other.origin))
-        return ca.vertcat(along, own.orientation_in(other)) if self.turns else along
-
-    def moved(self, place: ca.SX, before: ca.SX) -> ca.SX:
-        """By how much it has moved from a place, (rows,) [m, rad], rotations about axes of ``on``."""
-        n = len(self.axes)
-        if not self.turns:
-            return place - before
-        turn = rotations.multiply(place[n:], rotations.conjugate(before[n:]))
-        return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
-
-    def over_step(
-        self, model: Mechanism, space: Manifold, q: ca.SX, q_next: ca.SX, h: ca.SX, inputs: Mapping[str, ca.SX]
-    ) -> ca.SX:
-        """By how much it moves in a step, over h."""
-        return self.moved(self.place_of(model, q_next), self.place_of(model, q)) / h
-
-    @property
-    def home(self) -> ca.SX:
-        """Its place where both frames agree."""
-        return ca.vertcat(ca.SX(len(self.axes), 1), *([ca.SX([1, 0, 0, 0])] if self.turns else []))
-
-    def _chosen(self, along: ca.SX) -> ca.SX:
-        return ca.vertcat(*(along["xyz".index(axis)] for axis in self.axes))
-
-    def rates(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
-        """A(q) v, (rows,) [m/s, rad/s]."""
-        own, other = model.moving(self.frame, q, v), model.moving(self.on, q, v)
-        spin = other.body_axes @ other.omega
-        relative = own.velocity - other.velocity - ca.cross(spin, own.origin - other.origin)
-        along = self._chosen(other.axes.T @ relative)
-        turning = other.axes.T @ (own.body_axes @ own.omega - spin)
-        return ca.vertcat(along, turning) if self.turns else along
-
-    def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Zero."""
-        return ca.SX(1, 1)
+        return self.of_recording(self.holds, recording, "holds")  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)

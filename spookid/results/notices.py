@@ -13,6 +13,7 @@ STEP = "The time step of"
 EXTRAPOLATED = "Estimates are those of continuous time"
 DIFFER = "Fits with noise estimated and with hard dynamics differ on"
 ROUGH = "The noise is that of a smooth fit that did not converge"
+SCHEDULE = "The motion contradicts a schedule:"
 MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
@@ -23,6 +24,7 @@ UNPHYSICAL = "No mass distribution has"
 
 _ORDER = (
     UNEXPLAINED,
+    SCHEDULE,
     MISFIT,
     FOLLOWED,
     UNDETERMINED,
@@ -40,7 +42,7 @@ _ORDER = (
 )
 """How notices begin; those that begin otherwise are remarks."""
 
-DOUBTS = (UNEXPLAINED, MISFIT)
+DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT)
 """Beginnings of those that make estimates and errors meaningless."""
 
 

@@ -133,7 +133,8 @@ def _growth(terms: Sequence[LinearizedFactor]) -> float:
 def _equations(terms: Sequence[LinearizedFactor]) -> Array:
     """Jacobians of the rows that tell a step from the two before, in these three, (N − 2, rows, 3 t)."""
     t, count, parts = terms[0].tangent, terms[0].steps - 2, []
-    for term in (s for s in terms if s.factor.group is Group.STATE and not s.factor.first_only):
+    inner = (term for term in terms if term.factor.group is Group.STATE and not term.factor.first_only)
+    for term in (term for term in inner if max(term.source.offsets) <= 2):
         shift = 2 - max(term.source.offsets)
         states = term.at(slice(shift, shift + count)).matrix[:, : term.unknowns]
         whole = np.zeros((count, 3 * t, states.shape[2]))

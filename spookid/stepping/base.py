@@ -39,7 +39,7 @@ class Scheme(ABC):
     turns: ClassVar[bool] = False
     """True if the unknowns of its fits tell one turn of an angle from the next."""
     switches: ClassVar[bool] = False
-    """True if contacts may hold at times (``HeldContact.holds``)."""
+    """True if contacts may hold at times (``HeldContact.holds``, ``Impact.times``)."""
     holds_contacts: ClassVar[bool] = True
     """True if contacts may hold at all."""
     law: DryFriction = DryFriction()

@@ -17,14 +17,18 @@ from dataclasses import dataclass, replace
 import casadi as ca
 
 from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, Kind
 
 _ANYWHERE = 1.0
 """How far a contact may have moved in a step by whose end it does no longer hold [m, rad]."""
+SLIP_FLOOR = 1e-6
+"""Contacts do not move less in a step [m, rad]."""
 CONTACT_ROWS = "contacts"
 """Name of the factor of hard rows; its data are those of contacts alone."""
 
@@ -33,20 +37,28 @@ CONTACT_ROWS = "contacts"
 class Schedule:
     """What contacts do in a step, as symbols."""
 
-    contacts: tuple[HeldContact, ...]
+    contacts: tuple[Touch, ...]
     data: ca.SX
-    """For each contact 1 where it holds in the interval behind t_k, then for each 1 where it may, (2 n_c,)."""
+    """For each contact 1 where it holds in the interval behind t_k, then for each 1 where it may, (2 n_c,); of models
+    with impacts one more, how many steps after t_k one is that is next to it."""
 
     @classmethod
     def of(cls, model: Model) -> Schedule:
         """Fresh symbols for a model."""
         contacts = model.holding.contacts
-        return cls(contacts, ca.SX.sym("contacts", 2 * len(contacts)))
+        late = any(isinstance(contact, Impact) for contact in contacts)
+        return cls(contacts, ca.SX.sym("contacts", 2 * len(contacts) + late))
 
     @property
     def throughout(self) -> ca.SX:
         """Data where all hold."""
-        return ca.vertcat(ca.SX.ones(len(self.contacts)), ca.SX.zeros(len(self.contacts)))
+        n = len(self.contacts)
+        return ca.vertcat(ca.SX.ones(n), ca.SX.zeros(self.data.numel() - n))
+
+    @property
+    def late(self) -> ca.SX | None:
+        """How many steps after t_k an impact is; None in models without."""
+        return self.data[-1] if self.data.numel() % 2 else None
 
     def holds(self, i: int) -> ca.SX:
         """1 if contact i holds."""
@@ -66,7 +78,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class StepMotion:
-    """All bodies at t_k, and where contacts are at t_{k+1}."""
+    """All bodies at t_k, or at an impact next to it, and where contacts are at t_k and t_{k+1}."""
 
     q: ca.SX
     """(7 n_b,)."""
@@ -74,8 +86,10 @@ class StepMotion:
     """(6 n_b,)."""
     a: ca.SX
     """(6 n_b,)."""
+    here: list[ca.SX]
+    """``Touch.place_of`` of each contact at t_k."""
     after: list[ca.SX]
-    """``HeldContact.place_of`` of each contact at t_{k+1}."""
+    """``Touch.place_of`` of each contact at t_{k+1}."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,22 +138,22 @@ class ContactRows:
 
     def hard(self, variables: dict[int, ca.SX]) -> Factor:
         """The motion of contacts where they hold, over h: hard rows beside weighted ones."""
-        contacts = self.model.holding.contacts
-        rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in range(len(contacts))]
-        labels = self.model.holding.labels(contacts)
+        held = {i: one for i, one in enumerate(self.model.holding.contacts) if isinstance(one, HeldContact)}
+        rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in held]
+        labels = self.model.holding.labels(held.values())
         return Factor(
             CONTACT_ROWS, Group.STATE, ca.vertcat(*rows), variables, self.schedule.data, labels, kind=Kind.HARD
         )
 
-    def _idle(self, contact: HeldContact) -> ca.SX:
+    def _idle(self, contact: Touch) -> ca.SX:
         """λ where it does not act."""
         return (1 - self.schedule.acting(contact)) * self.multipliers[contact]
 
     def _apart(self, i: int) -> ca.SX:
         """By how much contact i moves over the step, or what its row at acceleration level lacks times h²."""
-        contact, model, motion = self.model.holding.contacts[i], self.model, self.motion
-        place = contact.place_of(model.original or model, motion.q)
-        if contact.level == "position":
+        contact, motion = self.model.holding.contacts[i], self.motion
+        place = motion.here[i]
+        if not (isinstance(contact, HeldContact) and contact.stabilized):
             return contact.moved(motion.after[i], place)
         stiffness, damping = contact.baumgarte
         home = contact.moved(place, contact.home)
@@ -157,6 +171,6 @@ class ContactRows:
         return found[0], found[1]
 
 
-def slip_name(contact: HeldContact) -> str:
+def slip_name(contact: Touch) -> str:
     """Of its noise."""
     return f"{contact.name} slip"

@@ -29,6 +29,8 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
+from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
@@ -36,10 +38,11 @@ from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
-from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import ContactRows, Schedule, StepMotion
 from spookid.stepping.dry_friction import DryFriction
+from spookid.stepping.impact_rows import AROUND, impact_factor
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace
@@ -67,7 +70,7 @@ class JointSpace(Scheme):
         Raises:
             ProblemError: for joint coordinates with constraints on velocities.
         """
-        slides = any(tie.on_velocities and not isinstance(tie, HeldContact) for tie in model.ties)
+        slides = any(tie.on_velocities and not isinstance(tie, Touch) for tie in model.ties)
         if model.coordinates == "joint" and slides:
             raise ProblemError(
                 f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
@@ -155,10 +158,15 @@ class JointSpace(Scheme):
         factors = []
         if model.holding.contacts and self.weighted:
             impulse = step.contacts.idle(impulse)
-            factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
+            if len(step.impacts) < len(model.holding.contacts):
+                factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
         elif model.holding.contacts:
             impulse = step.contacts.beside(impulse, first - 6 * len(joints.roots))
         factors.insert(0, impulse.written_in(step.symbols, step.values))
+        if step.impacts:
+            unknowns = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(2 * AROUND + 1)]
+            steps = dict(enumerate(unknowns))
+            factors.append(impact_factor(joints, settings, step.impacts, steps, self.weighted))
         closing = [thing for thing in joints.closing if thing not in model.holding.contacts]
         if closing:
             closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
@@ -276,25 +284,44 @@ class _JointStep(VirtualWork):
         )
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = _sides(self.joints, list(self.variables.values()), settings.step)
-        after = self.joints.configuration(self.variables[2])
-        places = [contact.place_of(model.original or model, after) for contact in model.holding.contacts]
-        self._after = [ca.SX.sym("place", place.numel()) for place in places]
+        after = self._places(self.joints.configuration(self.variables[2]))
+        self._after = [ca.SX.sym("place", place.numel()) for place in after]
         """Where contacts are at t_{k+1}."""
         self.symbols = ca.vertcat(self.here, s, a, *self._after)
-        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step), *places)
+        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step), *after)
         self.motion = Recursion(self.joints, x, s, a)
+        self._here = self._places(self.motion.q)
+        """Where they are at t_k."""
+        if self.schedule.late is not None:
+            self._move_to_impact(moved)
         self.slips = self._slips()
+
+    def _places(self, q: ca.SX) -> list[ca.SX]:
+        model = self.model
+        return [contact.place_of(model.original or model, q) for contact in model.holding.contacts]
+
+    def _move_to_impact(self, rates: tuple[ca.SX, ca.SX]) -> None:
+        """Take forces and masses where an impact is, between steps, and not at t_k."""
+        late, n = self.schedule.late, self.joints.manifold.ambient
+        moved = self.settings.step * (ca.fmax(late, 0) * rates[0] + ca.fmin(late, 0) * rates[1])
+        here = self.variables[1]
+        there = self.joints.manifold.retract(here[:n], moved)
+        places = self._places(self.joints.configuration(here[:n]))
+        self._here = [ca.SX.sym("place", place.numel()) for place in places]
+        self.symbols = ca.vertcat(self.symbols, *self._here)
+        rest = self.values[here.numel() :]
+        self.values = ca.vertcat(there, here[n:], rest, *places)
 
     @cached_property
     def contacts(self) -> ContactRows:
         """Those that hold."""
-        motion = StepMotion(self.q, self.motion.v, self.motion.accelerations, self._after)
+        motion = StepMotion(self.q, self.motion.v, self.motion.accelerations, self._here, self._after)
         return ContactRows(self.model, self.settings, motion, self.schedule, self._unknown)
 
     def settled(self, expression: ca.SX) -> ca.SX:
         """In the unknowns at three steps; λ of contacts that do not hold are nothing by rows of their own."""
-        symbols, holding = ca.vertcat(self.symbols, self.schedule.data), self.schedule.throughout
-        settled: ca.SX = ca.substitute(ca.densify(expression), symbols, ca.vertcat(self.values, holding))
+        written = ca.substitute(ca.densify(expression), self.symbols, self.values)
+        settled: ca.SX = ca.substitute(written, self.schedule.data, self.schedule.throughout)
         return settled
 
     def _slips(self) -> Slips:
@@ -318,6 +345,21 @@ class _JointStep(VirtualWork):
             return positions[model.freedoms_of(joint), 0]
 
         return [*of_joints, *(model.holding.tied(tie, q, at) for tie in ties)]
+
+    @cached_property
+    def closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
+        """λ of what closes, and what they do to the bodies with the friction of impacts, (6 n_b,)."""
+        given, bodies = super().closing
+        model, v = self.model.original or self.model, ca.SX.sym("v", self.motion.v.numel())
+        for impact in (impact for impact in self.impacts if impact.rubs):
+            rubbed = impact.friction_on_bodies(model, self.q, v, given[impact])
+            bodies += ca.substitute(rubbed, v, ca.densify(self.motion.v))
+        return given, bodies
+
+    @cached_property
+    def impacts(self) -> list[Impact]:
+        """Those of the model."""
+        return [contact for contact in self.model.holding.contacts if isinstance(contact, Impact)]
 
     @property
     def q(self) -> ca.SX:

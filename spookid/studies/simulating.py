@@ -26,6 +26,7 @@ from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import place, rest_positions, tracked
 from spookid.mechanics.motor import Input
 from spookid.parameter import substitute
@@ -172,6 +173,11 @@ class _March:
         if not self.problem.stepper.staggered:
             check_schedules(model, self.problem.stepper)
             return np.zeros((self.steps.count - 1, 0))
+        if hits := [one for one in model.holding.contacts if isinstance(one, Impact)]:
+            raise ProblemError(
+                f"{hits[0].what}: a simulation has no impacts by schedule; leave them out, and use Contact with "
+                'friction="exact" for what a plane holds back'
+            )
         return schedule(model, self.source, self.steps)
 
     @cached_property

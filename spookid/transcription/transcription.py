@@ -136,6 +136,12 @@ class Transcription:
         other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
         return Transcription(self.manifold, factors, *other, self._choice, self.charts, self._passes, self.constraints)
 
+    def with_chains(self, chains: Sequence[Chain]) -> Transcription:
+        """The same with other data along its chains; nothing is built anew."""
+        other = copy(self)
+        other.chains = tuple(chains)
+        return other
+
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
         other = copy(self)

@@ -1,0 +1,100 @@
+"""Impacts as a motion shows them: when they are, how fast the point is before and after, and with which impulse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.chain import chain_of
+from spookid.assembly.schedules import FAR, strikes_at
+from spookid.assembly.trajectories import along
+from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics.impacts import Impact
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.stepping.impact_rows import AROUND, Encounter, flights
+from spookid.transcription.transcription import Point
+
+_PASSES = 5
+"""Of Newton's method for the time of an impact."""
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One impact, as a fit has found it."""
+
+    impact: str
+    """Name of the ``Impact``."""
+    scheduled: float
+    """When it should be [s]."""
+    time: float
+    """When the motions before and after it meet [s]."""
+    before: tuple[float, ...]
+    """Velocity of the point over the plane just before, along the axes of ``on``, (3,) [m/s]."""
+    after: tuple[float, ...]
+    """And just after."""
+    impulse: tuple[float, ...]
+    """On the body of ``frame``, along ``Impact.rows_along`` [N s]."""
+
+
+def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, float, float, Array]]:
+    """Of each impact of a recording the number of its contact, its scheduled and its found place in steps from the
+    first, and velocities before and after, (6,)."""
+    problem, evidence = assembly.problem, assembly.evidence[chain]
+    model, states, found = problem.model, point.states[chain], []
+    for i, impact in enumerate(model.holding.contacts):
+        told = evidence.strikes.scheduled[i]
+        if not (isinstance(impact, Impact) and told):
+            continue
+        symbols = [ca.SX.sym(f"x_{o}", states.shape[1]) for o in range(2 * AROUND + 1)]
+        late, step = ca.SX.sym("late"), assembly.settings.step
+        around, own, values = flights(JointCoordinates(model), symbols, step)
+        encounter = Encounter(impact, JointCoordinates(model), around, late, step)
+        shown = ca.substitute(ca.vertcat(encounter.late, *encounter.velocities), own, values)
+        at = np.array(evidence.strikes.times[i])
+        for _ in range(_PASSES):
+            k = np.clip(np.rint(at).astype(int), AROUND, len(states) - 1 - AROUND)
+            arrays = [contiguous(states[k + o]) for o in range(-AROUND, AROUND + 1)]
+            rows = along(
+                [*symbols, late], shown, [*arrays, contiguous((at - k)[:, None])], assembly.numbers(point, chain)
+            )
+            at = np.clip(k + rows[:, 0], np.array(told) - FAR, np.array(told) + FAR)
+        found += [(i, *pair, row[1:]) for *pair, row in zip(told, at.tolist(), rows, strict=True)]
+    return found
+
+
+def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
+    """The same problem with impacts where a motion has them, and by how many steps they moved at most."""
+    evidence, moved = [], 0.0
+    for c, one in enumerate(assembly.evidence):
+        times: list[list[float]] = [[] for _ in one.strikes.times]
+        for i, _, at, _ in encounters(assembly, point, c):
+            times[i].append(at)
+        pairs = zip(times, one.strikes.times, strict=True)
+        moved = max([moved, *(abs(a - b) for new, old in pairs for a, b in zip(new, old, strict=True))])
+        strikes = strikes_at(assembly.problem.model, times, one.grid, one.strikes.scheduled)
+        evidence.append(replace(one, strikes=strikes))
+    written = assembly.transcription.factors
+    chains = [chain_of(assembly.problem, e, list(written), assembly.observed, i) for i, e in enumerate(evidence)]
+    transcription = assembly.transcription.with_chains(chains)
+    return replace(assembly, evidence=tuple(evidence), transcription=transcription), moved
+
+
+def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array) -> tuple[Strike, ...]:
+    """The impacts of a recording in the order of time.
+
+    Args:
+        multipliers: λ of each step, (N, n_g).
+    """
+    holding, grid = assembly.problem.model.holding, assembly.evidence[chain].grid
+    found = []
+    for i, told, at, velocities in encounters(assembly, point, chain):
+        k, contact = round(at), holding.contacts[i]
+        impulse = np.sum(multipliers[k - 1 : k + 2, holding.rows_of(contact)], axis=0)
+        when = (grid.start + x * grid.step for x in (told, at))
+        parts: Sequence[Array] = (velocities[:3], velocities[3:], impulse)
+        found.append(Strike(contact.name, *when, *(tuple(part.tolist()) for part in parts)))  # type: ignore[arg-type]
+    return tuple(sorted(found, key=lambda strike: strike.time))
