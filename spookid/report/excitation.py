@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spookid.report import pictures
-from spookid.report.pictures import BLUE, COLOURS, GREY, LIGHT
+from spookid.report.pictures import BLUE, COLOURS, DARK, LIGHT
 from spookid.results import folders
 from spookid.studies.excitation import Excitation
 from spookid.studies.expected import ExpectedErrors
@@ -64,7 +64,7 @@ def draw(found: Excitation) -> Figure:
 
 
 def _curves(panel: Axes, t: Array, values: Array, limits: Array, labels: tuple[str, ...]) -> None:
-    """Of all joints, in shares of nothing: their limits are dashed lines of the same colour."""
+    """Of all joints; their limits are dashed lines of the same colour, where they are near."""
     for i, label in enumerate(labels):
         colour = COLOURS[i % len(COLOURS)]
         panel.plot(t, values[:, i], color=colour, lw=1.0, label=label if len(label) <= _NAMES else f"{label[:_NAMES]}…")
@@ -95,7 +95,7 @@ def _bars(panel: Axes, errors: ExpectedErrors, shown: list[int]) -> None:
     panel.barh(places, np.where(np.isfinite(after), after, high), color=BLUE, height=0.4, label="expected after")
     for place, (one, other) in enumerate(zip(before, after, strict=True)):
         if not np.isfinite(one):
-            panel.text(high, place, "unknown before ", ha="right", va="center", fontsize=6, color=GREY)
+            panel.text(high, place, "unknown before ", ha="right", va="center", fontsize=6, color=DARK)
         if not np.isfinite(other):
             panel.text(low, place, " not seen", ha="left", va="center", fontsize=6, color="white")
     panel.set(xscale="log", xlim=(low, high), ylim=(len(shown) - 0.4, -0.6))

@@ -149,7 +149,7 @@ def excite(
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
         starts: random motions within the limits that a search begins from; the best is taken.
-        max_iterations: of each search.
+        max_iterations: of each search; 0 for the best of the random motions themselves.
         seed: of the random motions.
         progress: told how far it is.
 
@@ -178,7 +178,7 @@ def excite(
         plan.basis,
         tuple(freedom.label for freedom in problem.model.freedoms),
         motion,
-        search.design.efforts.asked(motion)[0][:, : motion.shape[2]],
+        search.design.efforts.asked(motion)[:, : motion.shape[2]],
         search.design.bounds,
         trajectory,
         expected_errors(problem, trajectory, noise=noise, known=known),
@@ -203,7 +203,7 @@ def _searched(
     found: list[Array] = []
     ends: list[str] = []
     watch = Watch()
-    for i, z in enumerate(begun, 1):
+    for i, z in enumerate(begun if most else [], 1):
 
         def seen(iteration: int, value: float, start: int = i) -> None:
             if progress is not None:
@@ -335,7 +335,7 @@ def _check(
         if not (isinstance(value, (int, float)) and 0 < value < math.inf):
             raise ProblemError(f"{what}: {name} is {shown(value)}; give a number above 0")
     for name, count in (("harmonics", harmonics), ("starts", starts), ("max_iterations", max_iterations)):
-        least = 3 if name == "harmonics" else 1
+        least = {"harmonics": 3, "starts": 1}.get(name, 0)
         if not (isinstance(count, int) and count >= least):
             raise ProblemError(f"{what}: {name} is {shown(count)}; give a whole number from {least} on")
     if basis not in get_args(BasisName):

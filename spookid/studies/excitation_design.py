@@ -150,7 +150,7 @@ class Design:
     def rows(self, z: Array, functions: Array | None = None) -> Array:
         """Positions, rates, efforts and places, (N, 3 n + 3 f)."""
         motion = self.motion(z, functions)
-        return np.hstack([motion[0], motion[1], self.efforts.asked(motion)[0]])
+        return np.hstack([motion[0], motion[1], self.efforts.asked(motion)])
 
     def fitted(self, z: Array, t: Array) -> Array | None:
         """The largest share of a motion about its middle within the limits at times (N,), which no row beyond them
@@ -239,7 +239,7 @@ class DesignProgram:
         """(N, rows, unknowns)."""
         design, functions = self.design, self.design.functions
         motion, m = design.motion(z), design.basis.size
-        slopes = design.efforts.asked(motion)[1]
+        slopes = design.efforts.asked_slopes(motion)
         asked = np.einsum("dkrn,dkm->krnm", slopes, functions)
         n = motion.shape[2]
         own = np.einsum("dkm,in->kdinm", functions[:2], np.eye(n)).reshape(len(design.t), 2 * n, n, m)

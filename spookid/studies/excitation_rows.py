@@ -56,12 +56,14 @@ class PlannedEfforts:
         flat = weights.transpose(0, 2, 1).reshape(len(weights), -1)
         return self._apart(self._called(self._pulled, motion, flat)[0])
 
-    def asked(self, motion: Array) -> tuple[Array, Array]:
-        """Efforts along the coordinates, then places of frames, (N, n + 3 f), and their slopes in the motion,
-        (3, N, n + 3 f, n)."""
-        values, flat = self._called(self._asked, motion)
-        n = motion.shape[2]
-        return values, np.stack(np.split(flat.reshape(len(flat), 3 * n, -1).transpose(0, 2, 1), 3, axis=2))
+    def asked(self, motion: Array) -> Array:
+        """Efforts along the coordinates, then places of frames, (N, n + 3 f)."""
+        return self._called(self._asked, motion)[0]
+
+    def asked_slopes(self, motion: Array) -> Array:
+        """Their slopes in the motion, (3, N, n + 3 f, n)."""
+        (flat,), n = self._called(self._asked_slopes, motion), motion.shape[2]
+        return np.stack(np.split(flat.reshape(len(flat), 3 * n, -1).transpose(0, 2, 1), 3, axis=2))
 
     # --- how they are made ---
 
@@ -129,4 +131,9 @@ class PlannedEfforts:
         found = ca.vertcat(self._rows[0], *places)
         others, values = parameters_in([found], "the frames", ignore=[motion]), self.problem.guess_on()
         found = ca.substitute(found, ca.vertcat(ca.SX(0, 1), *others), ca.DM([values[p.name] for p in others]))
-        return ca.Function("asked", [motion], [ca.densify(found), ca.densify(ca.vec(ca.jacobian(found, motion)))])
+        return ca.Function("asked", [motion], [ca.densify(found)])
+
+    @cached_property
+    def _asked_slopes(self) -> ca.Function:
+        motion = self._symbols[0]
+        return ca.Function("slopes", [motion], [ca.densify(ca.vec(ca.jacobian(self._asked(motion), motion)))])

@@ -69,8 +69,7 @@ class Search:
                 return fitted
         raise ProblemError(
             f"{design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand within "
-            "its limits; give narrower limits of the positions around a pose that it can hold, or wider ones of efforts "
-            "and places"
+            "its limits; narrow those of positions around a pose that it can hold, or widen those of efforts and places"
         )
 
     def improved(self, start: Array, watch: Watch, seen: Callable[[int, float], None], most: int) -> tuple[Array, str]:
