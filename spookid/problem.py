@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.stepping.simulation import Progress
     from spookid.studies.arm_knowledge import ArmKnowledge
     from spookid.studies.crossvalidation import CrossValidation
+    from spookid.studies.excitation import Excitation
+    from spookid.studies.expected import ExpectedErrors
+    from spookid.studies.motion_limits import MotionLimits
     from spookid.studies.motor_efforts import MotorEfforts, Moving
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
@@ -269,6 +272,36 @@ class Problem(Declaration, Tabular):
             values=values,
             cutoff=cutoff,
         )
+
+    def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
+        """Design a motion that tells most of the parameters; see ``spookid.studies.excite``.
+
+        Args:
+            duration: [s].
+            limits: those of the robot's file, if the problem was made from one, hold where these say nothing.
+            options: ``criterion``, ``noise``, ``known``, ``rate`` and others of ``spookid.studies.excite``.
+
+        Raises:
+            ProblemError: as ``spookid.studies.excite``.
+        """
+        from spookid.robots.planning import file_limits
+        from spookid.studies.excitation import excite
+
+        told = file_limits(self)
+        return excite(self, duration, limits=told if limits is None else limits.over(told), **options)
+
+    def expected_errors(
+        self, planned: Recording, *, noise: Noises = None, known: Result | None = None
+    ) -> ExpectedErrors:
+        """What a fit of a planned motion is expected to report; see ``spookid.studies.expected_errors``.
+
+        Args:
+            planned: as of ``spookid excite``, or at least the positions of all joints, from which the rest follows.
+        """
+        from spookid.studies.expected import expected_errors
+        from spookid.studies.planned_motion import completed
+
+        return expected_errors(self, completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
         """Least squares on filtered derivatives, beside a solution if there is one; see ``spookid.studies.regress``."""

@@ -16,6 +16,7 @@ from typing import Any
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
+from spookid.cli.exciting import foretold
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe, describe_unrecorded
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, source_of, start
@@ -61,8 +62,15 @@ def _ended(*complaints: str) -> Exit:
 def check(arguments: Namespace, interruption: Interruption) -> Exit:
     """Describe each problem on stdout."""
     run = start(arguments, interruption)
+    if arguments.trajectory is None and (arguments.source or arguments.noise or arguments.until):
+        raise ProblemError(
+            "--from, --noise and --until of a check speak of a planned motion; name it with --trajectory"
+        )
 
     def work(job: Job) -> Exit:
+        if arguments.trajectory is not None:
+            terminal.say(f"{foretold(run, job)}\n" if run.file.several else foretold(run, job))
+            return Exit.DONE
         title = f"{job.problem.name} ({job.place})"
         told = title, run.file.description, terminal.columns()
         recorded = bool(job.problem.recordings)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from typing import Any, TypeAlias
+
+Range: TypeAlias = tuple[float, float]
+Box: TypeAlias = tuple[Range, Range, Range]
 
 BACKENDS = ("lm", "riccati", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
@@ -12,6 +15,7 @@ FRICTIONS = ("smooth", "exact", "mpcc")
 METHODS = ("inverse-dynamics", "energy")
 FILTERS = ("butterworth", "savgol")
 UNKNOWNS = ("base", "declared")
+BASES = ("fourier", "bspline")
 
 
 def _pair(text: str) -> tuple[str, float]:
@@ -24,6 +28,44 @@ def _pair(text: str) -> tuple[str, float]:
         order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
     return name, number
+
+
+def _range(text: str) -> Range:
+    """``LOW:HIGH``; a side that is left out is infinite."""
+    low, colon, high = text.partition(":")
+    try:
+        pair = float(low or "-inf"), float(high or "inf")
+    except ValueError:
+        pair = math.nan, math.nan
+    if not (colon and pair[0] < pair[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, such as -1.5:1.5, 0.1: or :2")
+    return pair
+
+
+def _ranges(text: str) -> tuple[str, Range]:
+    name, _, pair = text.partition("=")
+    return name, _range(pair)
+
+
+def _box(text: str) -> tuple[str, Box]:
+    name, _, sides = text.partition("=")
+    parts = [_range(side or ":") for side in sides.split(",")]
+    if not (name and len(parts) == 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is not FRAME=X,Y,Z with LOW:HIGH of each [m], such as tool0=,,0.1:")
+    return name, (parts[0], parts[1], parts[2])
+
+
+def _target(text: str) -> tuple[str, tuple[float, bool]]:
+    """``J=1%`` or ``J=2e-4``: the error, and True if it is a share."""
+    name, _, size = text.partition("=")
+    relative = size.endswith("%")
+    try:
+        number = float(size.removesuffix("%")) / (100 if relative else 1)
+    except ValueError:
+        number = math.nan
+    if not (name and 0 < number < math.inf):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=ERROR, such as J=1% or J=2e-4")
+    return name, (number, relative)
 
 
 def _unit(text: str) -> tuple[str, str]:
@@ -115,6 +157,51 @@ FLAGS = {
     ),
     "--save": flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
     "--resume": flag("go on from such a file; rows up to its last stamp are passed over", "FILE"),
+    "--criterion": flag(
+        "what is made small: determinant (the default), −log det of the information; largest, the largest relative "
+        "error; or NAME,NAME, the errors of these parameters",
+        "HOW",
+        default="determinant",
+    ),
+    "--rate": flag("samples a second, of the controller (default: the recordings', or 100)", "HZ", type=_amount),
+    "--basis": flag("functions of time (default: fourier)", choices=BASES, default=BASES[0]),
+    "--harmonics": flag("periods of the fastest one in the duration (default: 10)", "N", type=_jobs, default=10),
+    "--starts": flag("random motions to begin from (default: 3)", "N", type=_jobs, default=3),
+    "--seed": flag("of the random motions (default: 0)", "N", type=_count, default=0),
+    "--noise": flag(
+        "sizes that the problem does not declare: standard deviations of signals, disturbances of joints per √Hz; "
+        "NAME may be a pattern, such as 'q*'",
+        "NAME=SIZE",
+        type=_pair,
+        default=[],
+        **SEVERAL,
+    ),
+    "--position-limit": flag(
+        "of joints [rad or m] (default: the robot's file's); JOINT may be a pattern, such as '*'",
+        "JOINT=LOW:HIGH",
+        type=_ranges,
+        default=[],
+        **SEVERAL,
+    ),
+    "--rate-limit": flag("likewise [rad/s or m/s]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
+    "--effort-limit": flag("likewise [N m or N]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
+    "--inside": flag(
+        "walls of the world around a frame, LOW:HIGH along x, y and z [m]: tool0=,,0.1: keeps it above 0.1 m",
+        "FRAME=X,Y,Z",
+        type=_box,
+        default=[],
+        **SEVERAL,
+    ),
+    "--until": flag(
+        "say how often the motion has to be made until an error is below that: J=1%% or J=2e-4",
+        "NAME=ERROR",
+        type=_target,
+        default=[],
+        **SEVERAL,
+    ),
+    "--trajectory": flag(
+        "a planned motion, as spookid excite writes it: say what errors to expect, of the motion alone", "FILE"
+    ),
     "--out": flag("folder of results", "DIR", required=True),
     "--animate": flag(
         "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",

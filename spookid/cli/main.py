@@ -59,6 +59,15 @@ tells it, and the next run takes what that has found:
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
 """
+_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms whose
+every joint has a motor. The motion is the one whose efforts tell most; errors
+that are told are those that `spookid solve` would report, with all sensors,
+noise and priors. Limits are the robot's file's, if the problem was made from
+one, and those of the flags. The CSV has the problem's signals and JOINT_rate.
+
+  spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
+  spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
+"""
 _WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
 stamps and those of all signals of the problem; or, by its ending, any other
 file that Recording.from_file reads, an MCAP file say. The first seconds
@@ -171,7 +180,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
             place.add_argument(flag, **{**how, **command.own.get(flag, {})})
 
 
-_HOMES = {"new": "robots", "export": "robots", "payload": "payload", "regress": "regressing"}
+_HOMES = {"new": "robots", "export": "robots", "payload": "payload", "regress": "regressing", "excite": "exciting"}
 """Modules of commands that are not in ``commands``."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
@@ -182,7 +191,13 @@ def _out(help: str, required: bool = True) -> dict[str, Any]:
 
 
 _COMMANDS = (
-    _Command("check", "show what a problem is made of, its sizes and sparsity; solves nothing", "", _GUESSED),
+    _Command(
+        "check",
+        "show what a problem is made of, its sizes and sparsity; solves nothing",
+        "",
+        (*_GUESSED, "--trajectory", "--from", "--noise", "--until"),
+        {"--from": {"help": "of a --trajectory: folder of results, whose estimates and errors are known beforehand"}},
+    ),
     _Command(
         "solve",
         "estimate states and parameters, and write a folder of results",
@@ -238,6 +253,32 @@ _COMMANDS = (
         _GRID,
         ("--over", *_FIT, "--jobs", "--scheduler"),
         {"--backend": {"default": None}, **_out("folder of the sweep")},
+    ),
+    _Command(
+        "excite",
+        "design a motion that tells most of the parameters, within limits",
+        _PLANNED,
+        (
+            *(
+                "--duration",
+                "--criterion",
+                "--from",
+                "--rate",
+                "--basis",
+                "--harmonics",
+                "--starts",
+                "--seed",
+                "--noise",
+            ),
+            *("--position-limit", "--rate-limit", "--effort-limit", "--inside", "--until", "--set", "--fix", "--out"),
+            "--quiet",
+        ),
+        {
+            "--duration": {"help": "seconds", "required": True},
+            "--from": {"help": "folder of results: its estimates and errors are known beforehand"},
+            "--quiet": {"help": "no progress and no table"},
+            "--out": {"help": "the trajectory, a CSV; a picture FILE.png stands beside it", "metavar": "FILE.csv"},
+        },
     ),
     _Command("new", "write a problem file for a robot and a log of it", _MATCHED),
     _Command("export", "write a robot's own file with what was found of it", _KEPT),

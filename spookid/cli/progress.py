@@ -42,6 +42,13 @@ def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], N
         yield count
 
 
+@contextmanager
+def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """One line that begins with ``label`` and becomes what its function is told."""
+    with _bar(desc=label, bar_format="{desc}", disable=not shown) as bar:
+        yield lambda text: bar.set_description_str(text[: _columns() - 1])
+
+
 class SolverLine:
     """The state of a solver as one line, rewritten at every accepted iterate.
 

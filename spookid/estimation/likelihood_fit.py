@@ -15,6 +15,7 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
+from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
 from spookid.statistics.noise_sizes import NoiseSize
@@ -173,6 +174,24 @@ def fit_at_known_noise(
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
     return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
+
+
+def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
+    """The assembly with the numbers of noise that is known, and its best states there; parameters stay as they are.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+    by_name = _symbols(known, assembly.problem.step, assembly.noise)
+    of_each = [single for size in assembly.noise for single in _singles(size)]
+    sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
+    search = Search(assembly.transcription, sizes, _STATES, 0, lambda _: None)
+    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
+    if outcome.status is Status.DIVERGED:
+        raise NotPositiveDefiniteError(outcome.detail)
+    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
+    return _with(assembly, numbered, assembly.noise), search.best.point
 
 
 def _stiff(search: Search) -> Stiff:

@@ -1,19 +1,59 @@
-"""A Program as the CasADi functions that ``nlpsol`` asks for, evaluated straight into its buffers."""
+"""A program as the CasADi functions that ``nlpsol`` asks for, evaluated straight into its buffers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.program import Program
 
 _SCALAR = ca.Sparsity.dense(1, 1)
 _NONE = ca.Sparsity(0, 0)
+
+
+class Evaluated(Protocol):
+    """A nonlinear program in numbers: ``Program`` of a transcription, or another one."""
+
+    @property
+    def size(self) -> int:
+        """Unknowns."""
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Of its rows."""
+
+    @property
+    def jacobian_sparsity(self) -> ca.Sparsity:
+        """Of the rows in the unknowns."""
+
+    def objective(self, z: Array) -> float:
+        """To be minimised."""
+
+    def gradient(self, z: Array) -> Array:
+        """Of the objective."""
+
+    def constraints(self, z: Array) -> Array:
+        """The rows."""
+
+    def jacobian(self, z: Array) -> Array:
+        """Its nonzeros, column by column."""
+
+
+@runtime_checkable
+class Curved(Evaluated, Protocol):
+    """One that has second derivatives, too."""
+
+    @property
+    def hessian_sparsity(self) -> ca.Sparsity:
+        """Upper triangle of the Lagrangian's."""
+
+    def hessian(self, z: Array, weight: float, multipliers: Array) -> Array:
+        """Its nonzeros."""
 
 
 @dataclass(eq=False)
@@ -91,7 +131,7 @@ class _Function(ca.Callback):  # type: ignore[misc]
 class Functions:
     """What ``nlpsol`` needs of a program; it must live as long as the solver that uses it."""
 
-    program: Program
+    program: Evaluated
     watch: Watch
     nlp: ca.Function = field(init=False)
     options: dict[str, ca.Function] = field(init=False)
@@ -105,18 +145,20 @@ class Functions:
         self.nlp = _Function("nlp", given, [value, ("g", rows)], lambda z, _: (p.objective(z), p.constraints(z)), watch)
         gradient = [value, ("grad_f_x", x[1])]
         jacobian = [("g", rows), ("jac_g_x", p.jacobian_sparsity)]
-        hessian = [("triu_hess_gamma_x_x", p.hessian_sparsity)]
         multipliers = [*given, ("lam_f", _SCALAR), ("lam_g", rows)]
         self.options = {
             "grad_f": _Function("grad_f", given, gradient, lambda z, _: (p.objective(z), p.gradient(z)), watch),
             "jac_g": _Function("jac_g", given, jacobian, lambda z, _: (p.constraints(z), p.jacobian(z)), watch),
-            "hess_lag": _Function(
-                "hess_lag", multipliers, hessian, lambda z, _, w, y: (p.hessian(z, w.item(), y),), watch
-            ),
         }
+        if isinstance(p, Curved):
+            curved: Curved = p
+            hessian = [("triu_hess_gamma_x_x", curved.hessian_sparsity)]
+            self.options["hess_lag"] = _Function(
+                "hess_lag", multipliers, hessian, lambda z, _, w, y: (curved.hessian(z, w.item(), y),), watch
+            )
 
 
-def observer(program: Program, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:
+def observer(program: Evaluated, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:
     """What ``nlpsol`` calls at every iterate.
 
     Args:

@@ -1,5 +1,5 @@
 """What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits,
-regressions.
+regressions, and the motion to make next.
 
 ``sweep`` writes folders, and so stands with the reports: ``spookid.sweep``.
 """
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "audit": "auditing",
     "crossvalidate": "crossvalidation",
+    "excite": "excitation",
+    "expected_errors": "expected",
     "inverse_dynamics": "motor_efforts",
     "payload": "payloads",
     "profile": "profiling",
@@ -20,11 +22,23 @@ _HOME = {
 }
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "crossvalidate", "inverse_dynamics", "payload", "profile", "regress", "simulate"]
+__all__ = [
+    "audit",
+    "crossvalidate",
+    "excite",
+    "expected_errors",
+    "inverse_dynamics",
+    "payload",
+    "profile",
+    "regress",
+    "simulate",
+]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
     from spookid.studies.crossvalidation import crossvalidate
+    from spookid.studies.excitation import excite
+    from spookid.studies.expected import expected_errors
     from spookid.studies.motor_efforts import inverse_dynamics
     from spookid.studies.payloads import payload
     from spookid.studies.profiling import profile

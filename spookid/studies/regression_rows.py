@@ -115,7 +115,10 @@ class Balances:
     """
 
     def __init__(self, problem: Declaration, balance: Balance, name: FilterName, cutoff: float) -> None:
-        _check(problem)
+        check_balanced(problem, "a regression")
+        if not problem.recordings:
+            what = f"{problem.place}: Problem {problem.name!r} has no recordings"
+            raise ProblemError(f"{what}; give those that a regression is to explain")
         self.problem, self.balance, self.name, self.cutoff = problem, balance, name, cutoff
         self.regressor = Regressor(problem.model, unknown(problem))
         self._runs = [self._filtered(recording) for recording in problem.recordings]
@@ -224,22 +227,27 @@ def _encoders(problem: Declaration) -> list[Channel]:
     return [found[i] for i in range(len(model.freedoms))]
 
 
-def _check(problem: Declaration) -> None:
-    """Refuse what a regression cannot have."""
+def check_balanced(problem: Declaration, study: str) -> None:
+    """Refuse a problem whose forces do not follow from the motion of its joints.
+
+    Args:
+        study: what it is for, with its article.
+
+    Raises:
+        ProblemError: as ``spookid.studies.regress``.
+    """
     model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
     held = model.ties or model.holding.contacts
     if model.has_loops or held or model.is_unilateral or any(body.free for body in model.bodies):
         raise ProblemError(
             f"{what} closes loops, or has free bodies, constraints, limits or contacts, whose forces are not measured; "
-            "regressions are for trees of joints on the ground"
+            f"{study} is for trees of joints on the ground"
         )
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in model.joints):
-        raise ProblemError(f"{what} has joints whose positions are no numbers; regressions are for hinges and sliders")
+        raise ProblemError(f"{what} has joints whose positions are no numbers; {study} is for hinges and sliders")
     if loaded := [joint.name for joint in model.joints if is_load_dependent(joint)]:
         raise ProblemError(
             f"{what}: friction of {loaded[0]!r} hangs on its load, which no motion shows; make it coulomb"
         )
     if own := [p.name for p in problem.parameter_set.own if p.name not in problem.fixed]:
-        raise ProblemError(f"{what} has another {own[0]!r} in each recording; a regression has one, so fix it")
-    if not problem.recordings:
-        raise ProblemError(f"{what} has no recordings; give those that a regression is to explain")
+        raise ProblemError(f"{what} has another {own[0]!r} in each recording; {study} has one, so fix it")

@@ -1,0 +1,131 @@
+"""The command ``excite``, and what ``check`` says of a planned trajectory."""
+
+from __future__ import annotations
+
+import fnmatch
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spookid.assembly.declaration import Declaration
+from spookid.cli import progress, terminal
+from spookid.cli.flags import Box, Range
+from spookid.cli.interruption import Interruption
+from spookid.cli.runner import Exit, Job, Run, changed, source_of, start
+from spookid.data.recording import Recording
+from spookid.errors import ProblemError
+from spookid.report import excitation as excitations
+from spookid.report import export
+from spookid.results import folders
+from spookid.results.result import Result
+from spookid.robots.planning import file_limits
+from spookid.studies.excitation import excite as design
+from spookid.studies.expected import ExpectedErrors, expected_errors
+from spookid.studies.motion_limits import MotionLimits
+from spookid.studies.planned_motion import completed
+
+
+def excite(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Design a motion, print what it will tell, and write it."""
+    out = Path(arguments.out)
+    if out.suffix != ".csv":
+        raise ProblemError(f"--out {out}: a trajectory is written as CSV; give a name that ends in .csv")
+    folders.check_file(out)
+    run = start(arguments, interruption)
+    if len(run.file.problems) > 1:
+        keys = ", ".join(run.file.problems)
+        raise ProblemError(
+            f"{run.file.path} holds several problems ({keys}); pick one, {run.file.path}::{keys.split(',')[0]}"
+        )
+    ((key, declared),) = run.file.problems.items()
+    problem, known = changed(declared, arguments), _known(run, key)
+    limits = _limits(arguments, problem).over(file_limits(problem))
+    wanted = dict(arguments.until)
+    criterion: str | Sequence[str] = arguments.criterion
+    if criterion not in ("determinant", "largest"):
+        criterion = tuple(name.strip() for name in arguments.criterion.split(","))
+    with progress.line(f"{problem.name}: planning", run.watched) as show:
+        found = design(
+            problem,
+            arguments.duration,
+            criterion=criterion,
+            limits=limits,
+            noise=_noise(arguments, problem, known),
+            known=known,
+            rate=arguments.rate,
+            basis=arguments.basis,
+            harmonics=arguments.harmonics,
+            starts=arguments.starts,
+            seed=arguments.seed,
+            progress=lambda i, k, value: show(f"{problem.name}: start {i}, iteration {k}, criterion {value:.5g}"),
+        )
+    told = until(found.expected, wanted)
+    picture = excitations.save(out, found)
+    run.say("\n".join([str(found), *(f"\n{one}" for one in told), f"\nWritten to {out} and {picture}"]))
+    if found.interrupted:
+        terminal.complain(f"interrupted; the best motion of the searches that had ended is in {out}")
+        return Exit.INTERRUPTED
+    return Exit.DONE
+
+
+def foretold(run: Run, job: Job) -> str:
+    """What a trajectory will tell of a problem, for ``check``."""
+    arguments = run.arguments
+    known = _known(run, job.key)
+    planned = Recording.from_file(arguments.trajectory, name="planned")
+    noise = _noise(arguments, job.problem, known)
+    problem = job.problem
+    try:
+        errors = expected_errors(problem, completed(problem, planned), noise=noise, known=known)
+    except ProblemError as error:
+        raise ProblemError(f"{arguments.trajectory}: {error}") from None
+    return "\n".join([str(errors), *(f"\n{one}" for one in until(errors, dict(arguments.until)))])
+
+
+def until(errors: ExpectedErrors, wanted: Mapping[str, tuple[float, bool]]) -> list[str]:
+    """A sentence for each parameter and the error that is wanted of it."""
+    return [errors.until(name, size, relative) for name, (size, relative) in wanted.items()]
+
+
+def _known(run: Run, key: str) -> Result | None:
+    folder = source_of(run, key)
+    return None if folder is None else export.load(folder)
+
+
+def _noise(arguments: Namespace, problem: Declaration, known: Result | None) -> Mapping[str, float] | Result | None:
+    """Sizes that the command names, by patterns."""
+    if not arguments.noise:
+        return known
+    random = [*(motor.signal for motor in problem.model.motors if motor.measured)]
+    random += [channel.signal for channel in problem.channels]
+    random += [f.label for f in problem.model.freedoms]
+    found: dict[str, float] = {}
+    for pattern, size in arguments.noise:
+        found |= dict.fromkeys(_matching("--noise", pattern, random), size)
+    measured = {motor.label for motor in problem.model.motors if motor.measured}
+    return {name: size for name, size in found.items() if name not in measured}
+
+
+def _limits(arguments: Namespace, problem: Declaration) -> MotionLimits:
+    """Those that the command names, by patterns."""
+    labels = [freedom.label for freedom in problem.model.freedoms]
+
+    def each(flag: str, given: Sequence[tuple[str, float]]) -> dict[str, float]:
+        return {name: value for pattern, value in given for name in _matching(flag, pattern, labels)}
+
+    ranges: Sequence[tuple[str, Range]] = arguments.position_limit
+    boxes: Sequence[tuple[str, Box]] = arguments.inside
+    return MotionLimits(
+        position={n: pair for pattern, pair in ranges for n in _matching("--position-limit", pattern, labels)},
+        rate=each("--rate-limit", arguments.rate_limit),
+        effort=each("--effort-limit", arguments.effort_limit),
+        place=dict(boxes),
+        where="spookid excite",
+    )
+
+
+def _matching(flag: str, pattern: str, names: Sequence[str]) -> list[str]:
+    found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+    if not found:
+        raise ProblemError(f"{flag} {pattern}: nothing is called so; there are {', '.join(names)}")
+    return found

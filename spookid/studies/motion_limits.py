@@ -1,0 +1,112 @@
+"""What a planned motion must stay within."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.kernels.kernel import Array
+from spookid.mechanics.body import Frame
+from spookid.studies.excitation_design import Bounds
+
+Box = Sequence[tuple[float, float]]
+"""(lower, upper) along x, y and z [m], infinite where there is no wall."""
+
+
+@dataclass(frozen=True)
+class MotionLimits:
+    """Limits of a planned motion by the labels of coordinates, which are the names of hinges and sliders.
+
+    Args:
+        position: (lower, upper) [rad or m].
+        rate: largest size [rad/s or m/s].
+        effort: largest size of what a motor does along its coordinate [N m or N].
+        place: walls of the world around the origins of frames, by their names in ``Model.frames`` (links of a robot's
+            file) or by names of bodies: ``{"tool0": [(-inf, inf), (-inf, inf), (0.1, inf)]}``.
+
+    Raises:
+        ProblemError: for limits that are no numbers, or that leave nothing.
+    """
+
+    position: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rate: Mapping[str, float] = field(default_factory=dict)
+    effort: Mapping[str, float] = field(default_factory=dict)
+    place: Mapping[str, Box] = field(default_factory=dict)
+    where: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, pair in self.position.items():
+            _check_pair(self.where, f"position of {name!r}", pair)
+        for what in ("rate", "effort"):
+            for name, value in getattr(self, what).items():
+                if not (isinstance(value, (int, float)) and value > 0):
+                    raise ProblemError(
+                        f"{self.where}: limit {shown(value)} of the {what} of {name!r}: give one above 0"
+                    )
+        for name, box in self.place.items():
+            if len(box) != 3:
+                raise ProblemError(f"{self.where}: limits of the place of {name!r}: give three pairs, of x, y and z")
+            for axis, pair in zip("xyz", box, strict=True):
+                _check_pair(self.where, f"{axis} of {name!r}", pair)
+
+    def over(self, others: MotionLimits) -> MotionLimits:
+        """These, and of what they do not say the others."""
+        parts = {n: {**getattr(others, n), **getattr(self, n)} for n in ("position", "rate", "effort", "place")}
+        return MotionLimits(**parts, where=self.where)
+
+    def frames(self, problem: Declaration) -> list[Frame]:
+        """Whose places have limits.
+
+        Raises:
+            ProblemError: for a name that is neither a frame nor a body.
+        """
+        model, found = problem.model, []
+        bodies = {body.name: body.frame() for body in model.bodies}
+        for name in self.place:
+            frame = model.frames.get(name) or bodies.get(name)
+            if frame is None:
+                known = ", ".join(dict.fromkeys([*model.frames, *bodies]))
+                raise ProblemError(f"{self.where}: limits name the frame {name!r}; there are {known}")
+            found.append(frame)
+        return found
+
+    def bounds(self, problem: Declaration) -> Bounds:
+        """In the order of the model's coordinates.
+
+        Raises:
+            ProblemError: for a name that is no coordinate, or a coordinate whose rate nothing limits.
+        """
+        labels = [freedom.label for freedom in problem.model.freedoms]
+        for name in (*self.position, *self.rate, *self.effort):
+            if name not in labels:
+                raise ProblemError(f"{self.where}: limits name the joint {name!r}; there are {', '.join(labels)}")
+        rate, effort = (
+            np.array([float(of.get(label, math.inf)) for label in labels]) for of in (self.rate, self.effort)
+        )
+        if endless := [label for label, most in zip(labels, rate, strict=True) if math.isinf(most)]:
+            raise ProblemError(
+                f"{problem.place}: Problem {problem.name!r}: nothing limits the rate of {endless[0]!r}, and faster "
+                f"motions tell ever more; give it, as of a command --rate-limit {endless[0]}=1.5"
+            )
+        pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]
+        walls = [pair for box in self.place.values() for pair in box]
+        return Bounds(_columns(pairs), rate, effort, _columns(walls))
+
+
+def _columns(pairs: Sequence[tuple[float, float]]) -> Array:
+    return np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+
+
+def _check_pair(where: str, what: str, pair: Any) -> None:
+    try:
+        lower, upper = (float(side) for side in pair)
+    except (TypeError, ValueError):
+        lower = upper = math.nan
+    if not lower < upper:
+        raise ProblemError(f"{where}: limits {shown(pair)} of the {what}: give (lower, upper), the lower one first")
