@@ -104,9 +104,7 @@ def twins(problem: Problem, found: Excitation, count: int) -> Iterator[tuple[Arr
         efforts = problem.inverse_dynamics(truth, motion=tuple(found.motion)).predicted
         clean = {f"q{i + 1}": found.motion[0][:, i] for i in range(6)}
         clean |= {f"tau{i + 1}": efforts[:, i] for i in range(6)}
-        sigma = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {
-            f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)
-        }
+        sigma = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)}
         noisy = {name: values + sigma[name] * rng.standard_normal(len(values)) for name, values in clean.items()}
         twin = problem.with_(recordings=[Recording(t=found.trajectory.t, signals=noisy, name="twin")])
         solution = twin.solve()

@@ -26,10 +26,11 @@ from spookid.studies.excitation_basis import Basis, BasisName
 from spookid.studies.excitation_design import SHOWN, Bounds, Criterion, Design
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.excitation_search import Search
-from spookid.studies.expected import ExpectedErrors, at_estimates, effort_densities, expected_errors
+from spookid.studies.expected import ExpectedErrors, at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.planned_motion import check_driven, planned_recording
 from spookid.studies.random_motion import Noises
+from spookid.studies.regression_unknowns import beliefs_of
 from spookid.tables.numbers import counted, number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
@@ -257,13 +258,12 @@ class _Plan:
         first = Search(blind, self.t)
         z = [first.random(rng) for _ in range(_RANDOM)]
         recording = planned_recording(problem, self.t, blind.motion(z[0], self.basis.at(self.t)))
-        beforehand = expected_errors(problem, recording, noise=self.noise, known=self.known)
-        order = [beforehand.names.index(p.name) for p in blind.efforts.free]
-        known = beforehand.known[np.ix_(order, order)]
-        densities = effort_densities(problem, recording, self.noise if self.noise is not None else self.known)
+        free, names = blind.efforts.free, [p.name for p in blind.efforts.free]
+        slopes = beliefs_of(problem, free).at(np.array([problem.guess[name] for name in names]))[1]
+        known = knowledge(names, slopes.T @ slopes, self.known)
+        densities = effort_densities(problem, recording, self.noise, self.known)
         seeing = design(densities, known, np.ones(none, dtype=bool), np.eye(none))
         data = sum((seeing.information(seeing.motion(one)) for one in z), np.zeros((none, none)))
-        names = [p.name for p in seeing.efforts.free]
         shown, judged = _seen(data, known * np.outer(seeing.sizes, seeing.sizes))
         left_out = [name for name, counts in zip(names, judged, strict=True) if not counts]
         if not isinstance(criterion, str):
