@@ -256,7 +256,7 @@ class _Plan:
         none = len(problem.free)
         blind = design(np.ones(n), np.zeros((none, none)), np.ones(none, dtype=bool), np.eye(none))
         first = Search(blind, self.t)
-        z = [first.random(rng) for _ in range(_RANDOM)]
+        z = [first.drawn(rng) for _ in range(_RANDOM)]
         recording = planned_recording(problem, self.t, blind.motion(z[0], self.basis.at(self.t)))
         free, names = blind.efforts.free, [p.name for p in blind.efforts.free]
         slopes = beliefs_of(problem, free).at(np.array([problem.guess[name] for name in names]))[1]

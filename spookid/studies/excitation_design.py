@@ -25,7 +25,7 @@ _ORDER = 8
 """Of the norm that stands for the largest of some squares."""
 SHOWN = 1e-12
 """Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
-_HALVINGS = 12
+_HALVINGS = 10
 _MARGIN = 0.01
 """Of each limit, which the motion between the instants of a design may need."""
 
@@ -153,9 +153,9 @@ class Design:
         motion = self.motion(z, functions)
         return np.hstack([motion[0], motion[1], self.efforts.asked(motion)])
 
-    def fitted(self, z: Array, t: Array) -> tuple[Array, float]:
+    def fitted(self, z: Array, t: Array, least: float = 0.0) -> tuple[Array, float]:
         """A motion about its middle within the limits at times (N,), and the share of it that this is: 1 at the most,
-        and 0 if the middle itself is beyond them."""
+        and 0 if it would be no more than ``least``."""
         functions, middle = self.basis.at(t), self._middle(z)
 
         def inside(share: float) -> bool:
@@ -163,8 +163,10 @@ class Design:
 
         if inside(1.0):
             return z, 1.0
-        low, high = 0.0, 1.0
-        for _ in range(_HALVINGS if self.bounds.beyond(self.rows(middle, functions[:, :1])) <= 0 else 0):
+        low, high = least, 1.0
+        if not inside(least):
+            return middle, 0.0
+        for _ in range(_HALVINGS):
             share = (low + high) / 2
             low, high = (share, high) if inside(share) else (low, share)
         return np.asarray(middle + low * (z - middle)), low
