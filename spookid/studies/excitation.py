@@ -37,7 +37,7 @@ from spookid.tables.tabular import Block, Tabular
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""
-HARMONICS, STARTS, ITERATIONS = 10, 3, 200
+HARMONICS, STARTS, ITERATIONS = 10, 3, 100
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
