@@ -186,7 +186,7 @@ guesses, estimates the sizes of the torques' noise with the parameters, and take
 | within ±1.96 promised errors of the truth | **{100 * covered.mean():.1f} %** of {covered.size}; 95 % is right |
 | rms of estimate less truth over the promised error | {np.sqrt(np.mean(shares**2)):.3f} |
 | the same of each parameter | {spread.min():.2f} … {spread.max():.2f}; {len(results)} twins tell it to {limit:.2f} |
-| errors that fits report over those promised | {np.median(ratio):.3f} in the median, {ratio.min():.2f} … {ratio.max():.2f} |
+| errors that fits report over those promised | median {np.median(ratio):.3f}, {ratio.min():.2f} … {ratio.max():.2f} |
 """
 
 

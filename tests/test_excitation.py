@@ -185,7 +185,7 @@ def test_an_interrupt_keeps_the_best_that_was_finished(arm: Problem) -> None:
         (dict(limits=MotionLimits(rate={"shoulder": 1.0})), "nothing limits the rate of 'elbow'"),
         (dict(limits=LIMITS.over(MotionLimits(rate={"knee": 1.0}))), "limits name the joint 'knee'"),
         (dict(limits=MotionLimits(place={"hand": [(0, 1)] * 3}).over(LIMITS)), "limits name the frame 'hand'"),
-        (dict(limits=MotionLimits(effort={"shoulder": 1e-3}).over(LIMITS)), "could not even stand within"),
+        (dict(limits=MotionLimits(effort={"shoulder": 1e-3}).over(LIMITS)), "could not even stand"),
         (dict(criterion=["s"]), "tell next to nothing"),
         (dict(criterion="best"), "criterion 'best' is not known"),
         (dict(duration=-1.0), "duration is -1.0; give a number above 0"),

@@ -237,7 +237,7 @@ class _Plan:
     @property
     def t(self) -> Array:
         """Times of the controller, (N,) [s]."""
-        return np.arange(round(self.basis.duration * self.rate) + 1) / self.rate
+        return np.linspace(0.0, self.basis.duration, round(self.basis.duration * self.rate) + 1)
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
         """With notices of what no motion shows."""

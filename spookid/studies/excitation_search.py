@@ -72,8 +72,8 @@ class Search:
             if share == 1 or (share > 0 and draw + 1 >= _FEW):
                 return best
         raise ProblemError(
-            f"{self.design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand within "
-            "its limits; narrow those of positions around a pose that it can hold, or widen the others"
+            f"{self.design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand "
+            "within its limits; narrow those of positions around a pose that it can hold, or widen the others"
         )
 
     def improved(self, start: Array, watch: Watch, seen: Callable[[int, float], None], most: int) -> tuple[Array, str]:
