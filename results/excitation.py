@@ -33,12 +33,12 @@ Array = np.ndarray
 
 INTRO = """# A designed excitation of a 6-joint arm
 
-The arm is UR10e, from its manufacturer's URDF: kinematics and masses are known, and 34 parameters are not: of each joint
-viscous and Coulomb friction, what it feels of its motor's inertia and an offset of its torque sensor, and of five links
-the two coordinates of the centre of mass across the joint's axis. Nothing is known of them beforehand. Joints stay
-within ±2 rad and 1.5 rad/s, torques within the URDF's limits, and the flange above 0.1 m. Torques are measured with
-2, 3, 1.5, 0.3, 0.3 and 0.3 N m, angles with 0.1 mrad, every 10 ms for 20 s. Errors are told in shares of the parameters,
-of those that are zero at the guess in shares of the span of their bounds. This page is made by
+The arm is UR10e, from its manufacturer's URDF: kinematics and masses are known, and 34 parameters are not: of each
+joint viscous and Coulomb friction, what it feels of its motor's inertia and an offset of its torque sensor, and of five
+links the two coordinates of the centre of mass across the joint's axis. Nothing is known of them beforehand. Joints
+stay within ±2 rad and 1.5 rad/s, torques within the URDF's limits, and the flange above 0.1 m. Torques are measured
+with 2, 3, 1.5, 0.3, 0.3 and 0.3 N m, angles with 0.1 mrad, every 10 ms for 20 s. Errors are told in shares of the
+parameters, of those that are zero at the guess in shares of the span of their bounds. This page is made by
 `python results/excitation.py`.
 """
 
@@ -104,9 +104,7 @@ def twins(problem: Problem, found: Excitation, count: int) -> Iterator[tuple[Arr
         efforts = problem.inverse_dynamics(truth, motion=tuple(found.motion)).predicted
         clean = {f"q{i + 1}": found.motion[0][:, i] for i in range(6)}
         clean |= {f"tau{i + 1}": efforts[:, i] for i in range(6)}
-        sigma = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {
-            f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)
-        }
+        sigma = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)}
         noisy = {name: values + sigma[name] * rng.standard_normal(len(values)) for name, values in clean.items()}
         twin = problem.with_(recordings=[Recording(t=found.trajectory.t, signals=noisy, name="twin")])
         solution = twin.solve()
@@ -161,8 +159,8 @@ def compared(designed: dict[str, Excitation], others: list, seconds: float) -> s
     share = designed["largest"].expected.relative.max() / np.median(largest)
     lines += [
         "",
-        f"The design's largest error is **{share:.2f}** times the random median's; half was asked for. A design of three "
-        f"starts takes {seconds:.0f} s of one core.\n",
+        f"The design's largest error is **{share:.2f}** times the random median's; half was asked for. A design of "
+        f"three starts takes {seconds:.0f} s of one core.\n",
     ]
     return "\n".join(lines)
 
@@ -178,17 +176,17 @@ def promised(found: Excitation, results: list[tuple[Array, Array, bool]]) -> str
     limit = 1 / math.sqrt(2 * len(results))
     return f"""## Promises kept
 
-{len(results)} twins: each has its own parameters, about the guesses with a standard deviation of {100 * SPREAD:g} %, makes the
-motion that was designed for the guesses, and is measured with fresh noise. `spookid solve` begins at the guesses and
-estimates the sizes of all torque noise with the parameters, at its own step ({sum(ok for *_, ok in results)} of
-{len(results)} converged).
+{len(results)} twins: each has its own parameters, about the guesses with a standard deviation of {100 * SPREAD:g} %,
+makes the motion that was designed for the guesses, and is measured with fresh noise. `spookid solve` begins at the
+guesses, estimates the sizes of the torques' noise with the parameters, and takes its own step;
+{sum(ok for *_, ok in results)} of {len(results)} converged.
 
 | | |
 |---|---|
-| estimates within ±1.96 promised errors of the truth | **{100 * covered.mean():.1f} %** of {covered.size} (95 % is right) |
+| within ±1.96 promised errors of the truth | **{100 * covered.mean():.1f} %** of {covered.size}; 95 % is right |
 | rms of estimate less truth over the promised error | {np.sqrt(np.mean(shares**2)):.3f} |
-| the same, parameter by parameter | {spread.min():.2f} … {spread.max():.2f} ({limit:.2f} is what {len(results)} twins leave open) |
-| errors that fits report over those promised | {np.median(ratio):.3f} in the median, {ratio.min():.2f} … {ratio.max():.2f} |
+| the same of each parameter | {spread.min():.2f} … {spread.max():.2f}; {len(results)} twins tell it to {limit:.2f} |
+| errors that fits report over those promised | median {np.median(ratio):.3f}, {ratio.min():.2f} … {ratio.max():.2f} |
 """
 
 

@@ -55,6 +55,7 @@ _HOME = {
     "mirrored": "mechanics.relations",
     "Model": "mechanics.model",
     "Monitor": "smoothing.monitor",
+    "MotionLimits": "studies.motion_limits",
     "Motor": "mechanics.motor",
     "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
@@ -139,6 +140,7 @@ __all__ = [
     "Manifold",
     "Model",
     "Monitor",
+    "MotionLimits",
     "Motor",
     "Nonholonomic",
     "Observation",
@@ -241,6 +243,7 @@ if TYPE_CHECKING:
     from spookid.stepping.one_step import Equations, OneStep
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
+    from spookid.studies.motion_limits import MotionLimits
     from spookid.studies.sweep_points import Sweep
 
 

@@ -50,7 +50,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
             arguments.duration,
             criterion=criterion,
             limits=limits,
-            noise=_noise(arguments, problem, known),
+            noise=_noise(arguments, problem),
             known=known,
             rate=arguments.rate,
             basis=arguments.basis,
@@ -73,7 +73,7 @@ def foretold(run: Run, job: Job) -> str:
     arguments = run.arguments
     known = _known(run, job.key)
     planned = Recording.from_file(arguments.trajectory, name="planned")
-    noise = _noise(arguments, job.problem, known)
+    noise = _noise(arguments, job.problem)
     problem = job.problem
     try:
         errors = expected_errors(problem, completed(problem, planned), noise=noise, known=known)
@@ -92,10 +92,8 @@ def _known(run: Run, key: str) -> Result | None:
     return None if folder is None else export.load(folder)
 
 
-def _noise(arguments: Namespace, problem: Declaration, known: Result | None) -> Mapping[str, float] | Result | None:
+def _noise(arguments: Namespace, problem: Declaration) -> Mapping[str, float]:
     """Sizes that the command names, by patterns."""
-    if not arguments.noise:
-        return known
     random = [*(motor.signal for motor in problem.model.motors if motor.measured)]
     random += [channel.signal for channel in problem.channels]
     random += [f.label for f in problem.model.freedoms]

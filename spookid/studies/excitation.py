@@ -26,17 +26,18 @@ from spookid.studies.excitation_basis import Basis, BasisName
 from spookid.studies.excitation_design import SHOWN, Bounds, Criterion, Design
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.excitation_search import Search
-from spookid.studies.expected import ExpectedErrors, at_estimates, effort_densities, expected_errors
+from spookid.studies.expected import ExpectedErrors, at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.planned_motion import check_driven, planned_recording
 from spookid.studies.random_motion import Noises
+from spookid.studies.regression_unknowns import beliefs_of
 from spookid.tables.numbers import counted, number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""
-HARMONICS, STARTS, ITERATIONS = 10, 3, 200
+HARMONICS, STARTS, ITERATIONS = 10, 3, 100
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -236,7 +237,7 @@ class _Plan:
     @property
     def t(self) -> Array:
         """Times of the controller, (N,) [s]."""
-        return np.arange(round(self.basis.duration * self.rate) + 1) / self.rate
+        return np.linspace(0.0, self.basis.duration, round(self.basis.duration * self.rate) + 1)
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
         """With notices of what no motion shows."""
@@ -255,15 +256,14 @@ class _Plan:
         none = len(problem.free)
         blind = design(np.ones(n), np.zeros((none, none)), np.ones(none, dtype=bool), np.eye(none))
         first = Search(blind, self.t)
-        z = [first.random(rng) for _ in range(_RANDOM)]
+        z = [first.drawn(rng) for _ in range(_RANDOM)]
         recording = planned_recording(problem, self.t, blind.motion(z[0], self.basis.at(self.t)))
-        beforehand = expected_errors(problem, recording, noise=self.noise, known=self.known)
-        order = [beforehand.names.index(p.name) for p in blind.efforts.free]
-        known = beforehand.known[np.ix_(order, order)]
-        densities = effort_densities(problem, recording, self.noise if self.noise is not None else self.known)
+        free, names = blind.efforts.free, [p.name for p in blind.efforts.free]
+        slopes = beliefs_of(problem, free).at(np.array([problem.guess[name] for name in names]))[1]
+        known = knowledge(names, slopes.T @ slopes, self.known)
+        densities = effort_densities(problem, recording, self.noise, self.known)
         seeing = design(densities, known, np.ones(none, dtype=bool), np.eye(none))
         data = sum((seeing.information(seeing.motion(one)) for one in z), np.zeros((none, none)))
-        names = [p.name for p in seeing.efforts.free]
         shown, judged = _seen(data, known * np.outer(seeing.sizes, seeing.sizes))
         left_out = [name for name, counts in zip(names, judged, strict=True) if not counts]
         if not isinstance(criterion, str):

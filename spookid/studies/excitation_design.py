@@ -25,6 +25,7 @@ _ORDER = 8
 """Of the norm that stands for the largest of some squares."""
 SHOWN = 1e-12
 """Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
+_HALVINGS = 10
 _MARGIN = 0.01
 """Of each limit, which the motion between the instants of a design may need."""
 
@@ -152,26 +153,23 @@ class Design:
         motion = self.motion(z, functions)
         return np.hstack([motion[0], motion[1], self.efforts.asked(motion)])
 
-    def fitted(self, z: Array, t: Array) -> Array | None:
-        """The largest share of a motion about its middle within the limits at times (N,), which no row beyond them
-        keeps; None if even standing still is beyond.
-
-        A motion that stands within them is not made larger.
-        """
+    def fitted(self, z: Array, t: Array, least: float = 0.0) -> tuple[Array, float]:
+        """A motion about its middle within the limits at times (N,), and the share of it that this is: 1 at the most,
+        and 0 if it would be no more than ``least``."""
         functions, middle = self.basis.at(t), self._middle(z)
 
         def inside(share: float) -> bool:
             return self.bounds.beyond(self.rows(middle + share * (z - middle), functions)) <= 0
 
         if inside(1.0):
-            return z
-        if not inside(0.0):
-            return None
-        low, high = 0.0, 1.0
-        for _ in range(20):
+            return z, 1.0
+        low, high = least, 1.0
+        if not inside(least):
+            return middle, 0.0
+        for _ in range(_HALVINGS):
             share = (low + high) / 2
             low, high = (share, high) if inside(share) else (low, share)
-        return np.asarray(middle + low * (z - middle))
+        return np.asarray(middle + low * (z - middle)), low
 
     def _middle(self, z: Array) -> Array:
         """The constant part of a motion."""

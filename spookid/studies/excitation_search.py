@@ -14,8 +14,8 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.studies.excitation_design import Design, DesignProgram
 
-_DRAWS = 200
-"""Of a random motion, until one is within the limits."""
+_DRAWS, _FEW = 200, 10
+"""Of a random motion at the most, until one is within the limits, and at least, if it had to be lessened."""
 _ANGLES = np.pi
 """Half the range of the middle of a coordinate without limits [rad or m]."""
 _INNER = 0.5
@@ -45,31 +45,35 @@ class Search:
     design: Design
     t: Array
 
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """Coefficients of a random motion, each coordinate as large as the limits of its position and rate let it."""
+        design, limits = self.design, self.design.bounds
+        m, n = design.basis.size, len(limits.rate)
+        endless = ~np.isfinite(limits.position).all(axis=0)
+        lower, upper = np.where(endless, [[-_ANGLES], [_ANGLES]], limits.position)
+        functions, z = design.functions, rng.standard_normal((n, m))
+        middle = (lower + upper) / 2 + _INNER * (upper - lower) / 2 * rng.uniform(-1, 1, n)
+        moved, rates = (np.max(np.abs(functions[i, :, 1:] @ z[:, 1:].T), axis=0) for i in (0, 1))
+        room = np.where(endless, np.inf, np.minimum(upper - middle, middle - lower))
+        z[:, 1:] *= np.minimum(room / moved, limits.rate / rates)[:, None]
+        z[:, 0] = middle
+        return z.ravel()
+
     def random(self, rng: np.random.Generator) -> Array:
-        """Coefficients of a random motion, each coordinate as large as its own limits let it, all together then as
-        large as all limits let them.
+        """A random motion, lessened until all limits hold: of a few draws the one that had to be lessened least.
 
         Raises:
             ProblemError: if none is found.
         """
-        design, limits = self.design, self.design.bounds
-        m, n = design.basis.size, len(limits.rate)
-        open_ = ~np.isfinite(limits.position).all(axis=0)
-        lower, upper = np.where(open_, [[-_ANGLES], [_ANGLES]], limits.position)
-        functions = design.basis.at(self.t)
-        for _ in range(_DRAWS):
-            z = rng.standard_normal((n, m))
-            middle = (lower + upper) / 2 + _INNER * (upper - lower) / 2 * rng.uniform(-1, 1, n)
-            moved, rates = (np.max(np.abs(functions[i, :, 1:] @ z[:, 1:].T), axis=0) for i in (0, 1))
-            room = np.where(open_, np.inf, np.minimum(upper - middle, middle - lower))
-            z[:, 1:] *= np.minimum(room / moved, limits.rate / rates)[:, None]
-            z[:, 0] = middle
-            fitted = design.fitted(z.ravel(), self.t)
-            if fitted is not None:
-                return fitted
+        best, share = np.zeros(0), 0.0
+        for draw in range(_DRAWS):
+            fitted, of_it = self.design.fitted(self.drawn(rng), self.t, share)
+            best, share = (fitted, of_it) if of_it > share else (best, share)
+            if share == 1 or (share > 0 and draw + 1 >= _FEW):
+                return best
         raise ProblemError(
-            f"{design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand within "
-            "its limits; narrow those of positions around a pose that it can hold, or widen those of efforts and places"
+            f"{self.design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand "
+            "within its limits; narrow those of positions around a pose that it can hold, or widen the others"
         )
 
     def improved(self, start: Array, watch: Watch, seen: Callable[[int, float], None], most: int) -> tuple[Array, str]:
@@ -108,5 +112,5 @@ class Search:
             raise watch.error
         end = str(solver.stats().get("return_status"))
         best = last if watch.interrupted else np.asarray(found["x"].full())[:, 0]
-        fitted = self.design.fitted(best, self.t)
-        return (start, end) if fitted is None else (fitted, end)
+        fitted, share = self.design.fitted(best, self.t)
+        return (fitted if share > 0 else start), end

@@ -22,6 +22,7 @@ from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
 from spookid.estimation.likelihood_fit import at_noise
 from spookid.kernels.kernel import Array
+from spookid.parameter import number as number_of
 from spookid.results.result import Noise, Result
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
@@ -152,8 +153,9 @@ def expected_errors(
 
     Args:
         planned: the motion, with all signals of the problem (``planned_recording`` makes it of joint angles).
-        noise: sizes that the problem does not declare, by name: standard deviations of signals, disturbances of joints
-            [N m/√Hz or N/√Hz]; or a solution, for those that it found. None: those of ``known``, if there is one.
+        noise: sizes by name: standard deviations of signals in their units, disturbances of joints [N m/√Hz or N/√Hz];
+            or a solution, for those that it found. What it does not name is as the problem declares it, else as
+            ``known`` has found it.
         known: a solution of the same mechanism: its estimates are where the errors are asked for, and what it knows
             counts as known beforehand, in the place of the priors.
 
@@ -167,7 +169,7 @@ def expected_errors(
         )
     problem = at_estimates(problem, known).with_(recordings=[planned])
     assembly = assemble(problem)
-    random = known_noise(problem, assembly.noise, noise if noise is not None else known)
+    random = known_noise(problem, assembly.noise, noise, known)
     try:
         assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
     except NotPositiveDefiniteError as error:
@@ -228,22 +230,24 @@ def knowledge(names: Sequence[str], prior: Array, known: Result | None) -> Array
     return found
 
 
-def known_noise(problem: Declaration, random: Sequence[NoiseSize], noise: Noises) -> list[Noise]:
-    """The noise of a problem as it is declared or given.
+def known_noise(problem: Declaration, random: Sequence[NoiseSize], noise: Noises, known: Result | None) -> list[Noise]:
+    """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
+    efforts as an effort at the problem's guesses.
 
     Raises:
         ProblemError: if one is missing, or a name is none.
     """
-    said = _said(noise)
+    said = _said(problem, noise)
+    found = _said(problem, known)
     names = {name for size in random for name in size.names}
     if isinstance(noise, Mapping) and (stray := next((name for name in noise if name not in names), None)):
         raise ProblemError(
             f"{problem.place}: noise names {stray!r}, and what is random is {', '.join(sorted(names))}; correct it"
         )
-    return [_noise(problem, size, name, said) for size in random for name in size.names]
+    return [_noise(problem, size, name, said, found) for size in random for name in size.names]
 
 
-def effort_densities(problem: Declaration, planned: Recording, noise: Noises) -> Array:
+def effort_densities(problem: Declaration, planned: Recording, noise: Noises, known: Result | None) -> Array:
     """Spectral densities of what is random in the effort along each coordinate, (n,) [N m/√Hz or N/√Hz]: the noise of
     its measurement, or the disturbance of its motion.
 
@@ -253,7 +257,8 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises) ->
     problem = problem.with_(recordings=[planned])
     settings = settings_of(problem)
     constants = numbers(problem, settings, np.ones(len(problem.model.freedoms)))
-    of_each = {(n.kind, n.names[0]): n for n in known_noise(problem, sizes(problem, settings, constants), noise)}
+    random = sizes(problem, settings, constants)
+    of_each = {(n.kind, n.names[0]): n for n in known_noise(problem, random, noise, known)}
     interval, found = float(np.median(np.diff(planned.t))), []
     measured = {motor.label: motor.signal for motor in problem.model.motors if motor.measured}
     for freedom in problem.model.freedoms:
@@ -269,26 +274,43 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises) ->
     return np.array(found)
 
 
-def _said(noise: Noises) -> dict[tuple[str, str], float]:
-    """By kind and name."""
+def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
+    """By kind and name; of measured efforts as efforts."""
     if isinstance(noise, Result):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
-    return {(kind, name): size for name, size in (noise or {}).items() for kind in ("disturbance", "sensor")}
+    values = problem.guess_on()
+    units = {m.signal: abs(number_of(m.unit_effort, values)) for m in problem.model.motors if m.measured}
+    found: dict[tuple[str, str], float] = {}
+    for name, size in (noise or {}).items():
+        if not (isinstance(size, (int, float)) and 0 <= size < math.inf):
+            raise ProblemError(
+                f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
+            )
+        found |= {("disturbance", name): float(size), ("sensor", name): size * units.get(name, 1.0)}
+    return found
 
 
-def _noise(problem: Declaration, size: NoiseSize, name: str, said: Mapping[tuple[str, str], float]) -> Noise:
+def _noise(
+    problem: Declaration,
+    size: NoiseSize,
+    name: str,
+    said: Mapping[tuple[str, str], float],
+    found: Mapping[tuple[str, str], float],
+) -> Noise:
     value, moving = said.get((size.kind, name)), size.kind == "disturbance"
     if value is None and size.given is not None:
-        value = size.given if moving else size.given / size.averaging
-    least = 0.0 if moving else np.finfo(float).tiny
+        motor = next((m for m in problem.model.motors if m.measured and m.signal == name and not moving), None)
+        ratio = 1.0 if motor is None else abs(number_of(motor.sensitivity, problem.guess_on()))
+        value = size.given if moving else ratio * size.given / size.averaging
+    value = found.get((size.kind, name)) if value is None else value
     if value is None:
         what = "disturbance of joint" if moving else "signal"
         raise ProblemError(
             f"{problem.place}: the noise of {what} {name!r} is not known; declare it, give its size with noise= (of a "
             f"command --noise {name}=SIZE), or a solution that has found it"
         )
-    if not (isinstance(value, (int, float)) and least <= value < math.inf):
-        raise ProblemError(f"{problem.place}: noise of {name!r} is {shown(value)}; give a positive number")
+    if not (value > 0 or (moving and value == 0)):
+        raise ProblemError(f"{problem.place}: noise of {name!r} is {shown(value)}; give a number above 0")
     root = math.sqrt(problem.step)
     std = value / root if moving else value
     return Noise(size.kind, (name,), std, size.unit, value if moving else math.nan, math.nan, given=True)

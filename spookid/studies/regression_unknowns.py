@@ -79,13 +79,14 @@ def in_base(balances: Balances) -> Found:
     )
 
 
-class _Beliefs(NamedTuple):
+class Beliefs(NamedTuple):
     """Priors in numbers."""
 
     function: ca.Function
     """Of the free Parameters to rows, and their slopes."""
 
     def at(self, free: Array) -> tuple[Array, Array]:
+        """Rows over their standard deviations, and their slopes."""
         rows, slopes = (np.asarray(part.full()) for part in self.function(free))
         return rows[:, 0], slopes
 
@@ -101,7 +102,7 @@ def in_declared(balances: Balances) -> Found:
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no free parameter")
     guess = problem.guess_on()
     at = np.array([guess[p.name] for p in free])
-    beliefs, limits = _beliefs(problem, free), np.array([[p.lower, p.upper] for p in free]).T
+    beliefs, limits = beliefs_of(problem, free), np.array([[p.lower, p.upper] for p in free]).T
     sizes = np.array([p.prior[1] if p.prior else magnitude(p, guess[p.name]) for p in free])
     weights = linear(balances.linear())[2]  # as small as they can be, but for what is held there
     at, active = np.clip(at, *np.nextafter(limits, limits[::-1])), np.zeros(len(at))
@@ -148,7 +149,7 @@ def _least(
     return found.x, found.active_mask
 
 
-def _rows_of(balances: Balances, weights: Array, beliefs: _Beliefs) -> Callable[[Array], Rows]:
+def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[Array], Rows]:
     """Weighted rows and priors at values of the free Parameters, fewer of the same squares where rows are linear in
     quantities that hang on these alone."""
     regressor = balances.regressor
@@ -192,12 +193,13 @@ def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
     return at
 
 
-def _beliefs(problem: Declaration, free: Sequence[ca.SX]) -> _Beliefs:
+def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
+    """What is known of free Parameters beforehand."""
     symbols, guess = ca.vertcat(*free), problem.guess_on()
     rows = ca.vertcat(ca.SX(0, 1), *(belief.row for belief in priors(problem)))
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]
     rows = ca.substitute(rows, ca.vertcat(ca.SX(0, 1), *fixed), ca.DM([guess[p.name] for p in fixed]))
-    return _Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
+    return Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
 
 
 def _labels(balances: Balances) -> tuple[str, ...]:
