@@ -2,8 +2,8 @@
 
 The data ("dfki-double-pendulum") are converted by `problems/data/convert.py`: angles, and torques as the drives tell
 them. Torque acts in closed loop and on dry friction, so that it is an input whose errors are part of the disturbance:
-a regression of torques on motion is biased here (25 to 60 % on the open-loop records). Masses are told by priors, for
-the motion of a double pendulum shows but five quantities of inertia; `results/bayesian_measured.md` has them.
+a regression of torques on motion is biased here (25 to 60 % on the open-loop records). The motion of a double pendulum
+shows but four quantities of inertia, and these are the parameters; `results/bayesian_measured.md` has them.
 """
 
 from data.convert import measured
@@ -11,21 +11,26 @@ from data.convert import measured
 from spookid import GROUND, Body, Hinge, JointPosition, Model, Motor, Parameter, Problem, gravity
 
 LENGTHS = {"A0": 0.3, "C1": 0.2}  # m, of the first link
-MASSES = (0.55, 0.6)  # kg, near what the authors find
+MASSES = (0.55, 0.6)  # kg, near what the authors find; any would do
 ROTOR = 36 * 6.07e-5  # kg m^2, as felt behind the gear of 6:1
 RECORDS = {"tracking": {"A0": "A0_11", "C1": "C1_154220"}, "open": {"A0": "A0_04", "C1": "C1_143601"}}
 STEP = 0.01
 
 
 def pendulum(length: float) -> Model:
-    """Two links that hang down at angle 0; angles are those between links."""
+    """Two links that hang down at angle 0; angles are those between links. What motion shows of their inertia are the
+    moments about the joints, of the first link with the second's mass at its end, and with rotors."""
+    m_1, m_2 = MASSES
+    D = Parameter("D", m_1 * 0.2 + m_2 * length, lower=0, unit="kg m", note="m_1 r_1 + m_2 l_1")
+    E = Parameter("E", 0.12, lower=0, unit="kg m", note="m_2 r_2")
+    A = Parameter("A", 0.05 + m_2 * length**2, lower=0, unit="kg m^2", note="about joint 1, the rotor included")
+    B = Parameter("B", 0.04, lower=0, unit="kg m^2", note="about joint 2, the rotor included")
+    centers = (D - m_2 * length) / m_1, E / m_2
+    moments = A - m_2 * length**2 - m_1 * centers[0] ** 2 - ROTOR, B - m_2 * centers[1] ** 2 - ROTOR
     bodies, joints, motors = [], [], []
     before = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1))
-    for i, mass in enumerate(MASSES, 1):
-        m = Parameter(f"m_{i}", mass, lower=0, prior=(mass, 0.2 * mass), unit="kg", note="mass")
-        center = Parameter(f"r_{i}", 0.2, lower=0, upper=0.6, unit="m", note="centre of mass from the joint")
-        moment = Parameter(f"J_{i}", 0.01, lower=0, unit="kg m^2", note="about the centre of mass")
-        link = Body(f"link_{i}", mass=m, inertia=(1e-4, moment, moment))
+    for i, (mass, center, moment) in enumerate(zip(MASSES, centers, moments, strict=True), 1):
+        link = Body(f"link_{i}", mass=mass, inertia=(1e-4, moment, moment))
         joint = Hinge(
             f"joint_{i}",
             before,

@@ -220,6 +220,21 @@ def test_a_balance_of_energy_refuses_touchdowns(jump: Recording) -> None:
         hopper([jump], holds="down").with_(residuals=[EnergyBalance()])
 
 
+@pytest.mark.study
+def test_a_balance_of_energy_of_what_springs_move_on_a_foot_that_stands() -> None:
+    """Springs exchange more work than motors do, in 0.14 s: steps of 10 ms are in the floor of the rows."""
+    t = np.arange(0, 1.2001, 0.01)
+    drives = Recording(t, {"u_1": 3 * np.sin(5 * t), "u_2": 4 * np.cos(7 * t)})
+    start = {"hip": 0.5, "knee": -1.0}
+    run = hopper([]).simulate(TRUE, duration=1.2, inputs=drives, initial=start, substeps=8)
+    rng = np.random.default_rng(0)
+    noisy = {name: run.signals[name] + 1e-4 * rng.standard_normal(len(t)) for name in SENSORS}
+    recording = Recording(t, {**drives.signals, **noisy}, "run")
+    solution = hopper([recording]).with_(residuals=[EnergyBalance()]).solve(estimator="noise")
+    for name, value in TRUE.items():
+        assert abs(solution[name].estimate - value) < 3.5 * solution[name].std_err  # 7 with motors' work alone
+
+
 def test_a_simulation_keeps_the_signal_by_which_contacts_hold(jump: Recording) -> None:
     problem, start = hopper([], holds="down", threshold=10), {"hip": 0.5, "knee": -1.0}
     twin = problem.simulate(TRUE, duration=0.05, inputs=jump, initial=start, substeps=1)

@@ -27,8 +27,7 @@ def chain_of(
     data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held, evidence.strikes)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for f, residual in zip(own, problem.residuals, strict=True):
-        given = data[f.name], f, evidence.recording, evidence.grid
-        data[f.name] = residual_factors.with_measured(problem, residual, *given)
+        data[f.name] = residual_factors.with_measured(problem, residual, data[f.name], f, evidence)
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         rows, absent = observation_data(one, named[one.name], evidence.samples)

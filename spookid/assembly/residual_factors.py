@@ -6,9 +6,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.recording import Recording
+from spookid.assembly.evidence import Evidence
 from spookid.data.residual import Residual
-from spookid.data.sampling import Grid
 from spookid.data.state import Motion, State
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
@@ -60,13 +59,13 @@ def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
     return contiguous(np.hstack([inputs[first + i : first + i + count] for i in range(residual.states)]))
 
 
-def with_measured(
-    problem: Declaration, residual: Residual, inputs: Array, factor: Factor, recording: Recording, steps: Grid
-) -> Array:
+def with_measured(problem: Declaration, residual: Residual, inputs: Array, factor: Factor, evidence: Evidence) -> Array:
     """These with what else of a recording its rows take."""
     if not residual.data(problem.model):
         return inputs
-    own = residual.measured(recording, problem.model, problem.channels, steps, problem.guess_on(recording.name))
+    values, recording = problem.guess_on(evidence.recording.name), evidence.recording
+    given = recording, problem.model, problem.channels, evidence.grid, values, evidence.guess.states
+    own = residual.measured(*given)
     first = _first(residual, factor)
     return contiguous(np.hstack([inputs, own[first : first + len(inputs)]]))
 

@@ -35,8 +35,8 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.powers import along, energy, is_load_dependent
-from spookid.parameter import number
+from spookid.mechanics.powers import along, energy, is_load_dependent, kinetic_energy
+from spookid.parameter import number, parameters_in
 
 _THIRD = 20.0
 """Variance of third differences of white noise over its own (von Neumann, Ann. Math. Statist. 12, 1941)."""
@@ -63,7 +63,8 @@ class EnergyBalance(Residual):
     Each motor's coordinate needs a ``JointRate``, or a ``JointPosition`` whose differences are its work per torque. The
     standard deviation of each row follows from those of the rates' and efforts' samples (``sigma`` of the sensors, of
     measured efforts from third differences of their samples, as of sensors that have none) and from a floor, the rule's
-    error along the measured power. It is no further evidence; standard errors take account of that (see above).
+    error along all power that moves bodies, of springs and gravity too. It is no further evidence; standard errors take
+    account of that (see above).
 
     Raises:
         ProblemError: when a problem is declared with it: for friction that hangs on loads, contacts that hold at times,
@@ -119,17 +120,21 @@ class EnergyBalance(Residual):
         channels: tuple[Channel, ...],
         steps: Grid,
         values: Mapping[str, float],
+        states: FloatArray,
     ) -> FloatArray:
         """Its data along a recording, (N − 1, 2 m + 1).
+
+        Args:
+            states: as they are guessed at the steps, (N, 13 n_b).
 
         Raises:
             ProblemError: if a motor's coordinate has no sensor.
         """
         found = [self._work(recording, motor, _sensor(self, motor, channels), steps, values) for motor in model.motors]
         signals, moved, variance, power = (np.array(part).T for part in zip(*found, strict=True))
-        total = np.sum(power, axis=1)
-        bend = np.abs(np.diff(total, 2))
-        floor = _MIDPOINT * steps.step * float(np.sqrt(np.mean(bend**2))) if len(bend) else 0.0
+        gained = np.diff(low_passed(_kinetic(model, states, values), 1 / steps.step, 1 / (8 * steps.step)))
+        bends = [np.diff(part, 2) for part in (steps.step * np.sum(power, axis=1), gained)]
+        floor = _MIDPOINT * max((float(np.sqrt(np.mean(bend**2))) for bend in bends if len(bend)), default=0.0)
         sigma = np.sqrt(np.sum(variance, axis=1) + floor**2)
         if not np.all(sigma > 0):
             raise ProblemError(
@@ -185,6 +190,16 @@ def _sensor(residual: EnergyBalance, motor: Motor, channels: tuple[Channel, ...]
 def _spread(values: FloatArray) -> float:
     """Standard deviation of white noise in samples of something smooth."""
     return math.sqrt(float(np.mean(np.diff(values, 3) ** 2)) / _THIRD) if len(values) > 3 else 0.0
+
+
+def _kinetic(model: Model, states: FloatArray, values: Mapping[str, float]) -> FloatArray:
+    """Kinetic energy along states (N, 13 n_b), (N,)."""
+    x, n = ca.SX.sym("x", states.shape[1]), model.configuration.ambient
+    state = State(model, x[:n], x[n:])
+    energy_of = kinetic_energy(model, state.v, ca.vertcat(ca.SX(0, 1), *(state.rate(joint) for joint in model.joints)))
+    known = parameters_in([energy_of], "the energy", ignore=[x])
+    function = ca.Function("kinetic", [x, ca.vertcat(ca.SX(0, 1), *known)], [energy_of])
+    return np.asarray(function(states.T, ca.DM([values[p.name] for p in known])).full())[0]
 
 
 def _before(t: FloatArray, at: FloatArray) -> Any:

@@ -84,6 +84,7 @@ class Residual:
         channels: tuple[Channel, ...],
         steps: Grid,
         values: Mapping[str, float],
+        states: Array,
     ) -> Array:
         """These numbers along a recording, (N − 1, n)."""
         raise NotImplementedError

@@ -21,15 +21,21 @@ def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX
 
 
 def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
-    """Kinetic energy, of rotors too, and that of gravity [J].
+    """Kinetic energy, and that of gravity [J]; as ``kinetic_energy``, with poses q of all bodies."""
+    total = kinetic_energy(model, v, rates)
+    for i, body in enumerate(model.bodies):
+        total -= body.mass * ca.dot(model.gravity, q[7 * i : 7 * i + 3])
+    return total
+
+
+def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
+    """Of bodies and rotors [J].
 
     Args:
-        q, v: poses and velocities of all bodies.
+        v: velocities of all bodies.
         rates: of all joints, (n_s,).
     """
     total = ca.dot(v, model.inertia() @ v) / 2
-    for i, body in enumerate(model.bodies):
-        total -= body.mass * ca.dot(model.gravity, q[7 * i : 7 * i + 3])
     for joint in (joint for joint in model.joints if acts(joint.armature)):
         total += joint.armature * ca.sumsqr(rates[model.freedoms_of(joint), 0]) / 2
     for motor in model.motors:
