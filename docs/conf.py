@@ -74,7 +74,7 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
-        r"|Literal.*|Mapping\[str|Noises|Parameters|Progress|TypeAliasForwardRef",
+        r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef",
     ),
     ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),

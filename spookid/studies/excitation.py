@@ -110,7 +110,8 @@ class Excitation(Tabular):
             what = "The largest relative error is" if self.criterion == "largest" else "The errors named are"
             over = 2.0 if self.criterion == "largest" else 2.0 * max(len(self.criterion), 1)
             share = math.exp((self.found - best) / over)
-        return f"{what} {share:.2g} times those of the best of {counted(len(self.random), 'random motion')}."
+        those = "that" if self.criterion == "largest" else "those"
+        return f"{what} {share:.2g} times {those} of the best of {counted(len(self.random), 'random motion')}."
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter: see ``ExpectedErrors``."""

@@ -20,6 +20,8 @@ _ANGLES = np.pi
 """Half the range of the middle of a coordinate without limits [rad or m]."""
 _INNER = 0.5
 """Share of the range of a position in which the middle of a random motion lies."""
+_STEEP = 2.0
+"""Slope that the criterion has at the start at least, as IPOPT sees it."""
 _SETTINGS = {
     "ipopt.print_level": 0,
     "ipopt.sb": "yes",
@@ -103,6 +105,8 @@ class Search:
             "print_time": False,
             "show_eval_warnings": False,
             "ipopt.max_iter": most,
+            # Where much is known already, a motion gains little, and IPOPT's tolerance is no share of that.
+            "ipopt.obj_scaling_factor": max(1.0, _STEEP / float(np.max(np.abs(program.gradient(start))))),
             **_SETTINGS,
         }
         solver = ca.nlpsol("excitation", "ipopt", functions.nlp, given)

@@ -21,7 +21,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
 from spookid.estimation.likelihood_fit import at_noise
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.parameter import number as number_of
 from spookid.results.result import Noise, Result
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -62,7 +62,10 @@ class ExpectedErrors(Tabular):
     """Information beforehand, (n, n)."""
     data: Array
     """Information of the motion itself, (n, n)."""
-    free: FreeDirections
+    held: Mask
+    """True for parameters that their bounds hold, (n,)."""
+    normals: Array
+    """Slopes of constraints between parameters that hold, (k, n)."""
     sizes: Array
     """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
 
@@ -81,10 +84,10 @@ class ExpectedErrors(Tabular):
         Raises:
             ProblemError: for a name that is no free parameter.
         """
-        place = self._place(name)
+        place, free = self._place(name), FreeDirections(self.held, self.normals)
 
         def after(times: float) -> float:
-            found = _errors(self.names, self.known + times * self.data, self.sizes, self.free)[0][place]
+            found = _errors(self.names, self.known + times * self.data, self.sizes, free)[0][place]
             return math.inf if math.isnan(found) else float(found)
 
         if not after(_MOST) <= error:
@@ -127,7 +130,7 @@ class ExpectedErrors(Tabular):
             before = number(self.before[i], 3) if math.isfinite(self.before[i]) else "unknown"
             after = number(self.after[i], 3) if math.isfinite(self.after[i]) else self.reasons.get(name, "")
             rows.append((name, number(self.values[i]), before, after, share, superscripts(self.units[i])))
-        heads = ("parameter", "value", "error before", "expected after", "of the value", "unit")
+        heads = ("parameter", "value", "error before", "expected after", "relative", "unit")
         title = (
             f"Errors to expect of {counted(len(self.names), 'parameter')} of {self.problem} after {self.duration:g} s"
         )
@@ -197,7 +200,8 @@ def expected_errors(
         covariance,
         beforehand,
         data,
-        free,
+        free.held,
+        free.normals,
         magnitudes,
     )
 

@@ -36,8 +36,8 @@ def check_driven(problem: Declaration) -> None:
             how = "by several motors" if freedom.label in driven else "by no motor"
             raise ProblemError(
                 f"{problem.place}: Problem {problem.name!r}: {freedom.label!r} is driven {how}, and motions are "
-                "planned where each coordinate has one motor; else simulate commands that you have in mind, and ask `spookid "
-                "check --trajectory` what they tell"
+                "planned where each coordinate has one motor; else simulate commands that you have in mind, and ask "
+                "`spookid check --trajectory` what they tell"
             )
     signals = [motor.signal for motor in problem.model.motors]
     if twice := next((signal for signal in signals if signals.count(signal) > 1), None):
