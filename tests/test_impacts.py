@@ -87,13 +87,13 @@ def test_an_impact_that_is_none_is_named() -> None:
 
 
 @pytest.mark.study
-@pytest.mark.parametrize(("backend", "settings"), [("ipopt", {}), ("riccati", {}), ("lm", {"state_weight": np.inf})])
-def test_every_way_to_fit_agrees(fitted: tuple[Problem, Solution], backend: str, settings: dict[str, float]) -> None:
+@pytest.mark.parametrize("backend", ["ipopt", "riccati"])
+def test_backends_agree(fitted: tuple[Problem, Solution], backend: str) -> None:
     problem, solution = fitted
-    other = problem.solve(backend, warm_start=solution, **settings)
+    other = problem.solve(backend, warm_start=solution)
     assert other.status is Status.CONVERGED
     for name in BAR:
-        assert other[name].estimate == pytest.approx(solution[name].estimate, abs=1.5 * solution[name].std_err)
+        assert other[name].estimate == pytest.approx(solution[name].estimate, abs=0.1 * solution[name].std_err)
 
 
 @pytest.mark.study
@@ -132,8 +132,11 @@ def test_intervals_cover() -> None:
 
 @pytest.mark.study
 def test_a_free_body_that_turns_in_space() -> None:
-    """A ball with a peg: of equal moments, so that it flies on with the same angular velocity."""
-    mass, inertia, peg, e, mu, g = 0.5, 2e-3, np.array([0.1, 0.05, -0.1]), 0.7, 0.1, 9.81
+    """A ball with a peg: of equal moments, so that it flies on with the same angular velocity.
+
+    The peg is nearly below its centre, so that the slip hardly turns while the ball hits.
+    """
+    mass, inertia, peg, e, mu, g = 0.5, 2e-3, np.array([0.03, 0.02, -0.1]), 0.7, 0.1, 9.81
     place, v, turn, w = np.array([0, 0, 0.8]), np.array([4.0, 2.0, 0]), Rotation.identity(), np.array([1.0, 2.0, 0.5])
 
     def flown(t: np.ndarray) -> tuple[np.ndarray, Rotation]:
@@ -155,9 +158,9 @@ def test_a_free_body_that_turns_in_space() -> None:
     v, w = v + jump[:3], w + jump[3:]
     after, turns_after = flown(np.arange(t[-1] + STEP, hit + 0.3, STEP) - hit)
     shown, rng = np.vstack([before, after]), np.random.default_rng(0)
-    quaternions = Rotation.concatenate([turns, turns_after]).as_quat(scalar_first=True)
+    shaken = Rotation.from_rotvec(3e-4 * rng.standard_normal((len(shown), 3)))
+    noisy = (Rotation.concatenate([turns, turns_after]) * shaken).as_quat(scalar_first=True)
     signals = {axis: shown[:, i] + 3e-4 * rng.standard_normal(len(shown)) for i, axis in enumerate("xyz")}
-    noisy = quaternions + 3e-4 * rng.standard_normal(quaternions.shape)
     signals |= {f"q{i}": noisy[:, i] for i in range(4)}
     body = Body("ball", mass=mass, inertia=(inertia,) * 3, free=True)
     times, found = [round(hit / STEP) * STEP], {"e": e, "mu": mu}
@@ -165,7 +168,10 @@ def test_a_free_body_that_turns_in_space() -> None:
     model = Model(
         [body], constraints=[Impact("peg", body.frame(at=peg), times=times, **parameters)], gravity=gravity(g)
     )
-    sensors = [PointPosition(body.frame(), tuple("xyz")), Orientation(body.frame(), ("q0", "q1", "q2", "q3"))]
+    sensors = [
+        PointPosition(body.frame(), "xyz", tuple("xyz")),
+        Orientation(body.frame(), ("q0", "q1", "q2", "q3"), sigma=3e-4),
+    ]
     recording = Recording(t=STEP * np.arange(len(shown)), signals=signals)
     solution = Problem("ball", model, [recording], sensors, step=STEP).solve()
     for name, value in found.items():

@@ -83,6 +83,20 @@ def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
     return replace(assembly, evidence=tuple(evidence), transcription=transcription), moved
 
 
+def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> Assembly:
+    """The same problem with impacts where the motion of another fit of it has them; itself without impacts.
+
+    Args:
+        multipliers: λ of each step that the other fit has found on each recording, (N, n_g).
+    """
+    if not any(np.any(one.strikes.struck) for one in assembly.evidence):
+        return assembly
+    for chain, found in enumerate(multipliers):
+        if len(found) == assembly.evidence[chain].grid.count and found.shape[1] == assembly.problem.model.rows:
+            assembly = _as_fitted(assembly, chain, found)
+    return retimed(assembly, point)[0]
+
+
 def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array) -> tuple[Strike, ...]:
     """The impacts of a recording in the order of time.
 
@@ -90,9 +104,9 @@ def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array)
         multipliers: λ of each step, (N, n_g); they tell around which steps a fit took impacts.
     """
     holding, grid = assembly.problem.model.holding, assembly.evidence[chain].grid
-    assembly = _as_fitted(assembly, chain, multipliers)
+    known = _as_fitted(assembly, chain, multipliers)
     found = []
-    for i, told, at, velocities in encounters(assembly, point, chain):
+    for i, told, at, velocities in encounters(known, point, chain):
         k, contact = round(at), holding.contacts[i]
         impulse = np.sum(multipliers[k - 2 : k + 3, holding.rows_of(contact)], axis=0)
         when = (grid.start + x * grid.step for x in (told, at))
