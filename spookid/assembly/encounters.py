@@ -55,9 +55,9 @@ def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, 
         encounter = Encounter(impact, JointCoordinates(model), around, late, step)
         shown = ca.substitute(ca.vertcat(encounter.late, *encounter.velocities), own, values)
         at = np.array(evidence.strikes.times[i])
+        k = np.rint(at).astype(int)
+        arrays = [contiguous(states[k + o]) for o in range(-AROUND, AROUND + 1)]
         for _ in range(_PASSES):
-            k = np.clip(np.rint(at).astype(int), AROUND, len(states) - 1 - AROUND)
-            arrays = [contiguous(states[k + o]) for o in range(-AROUND, AROUND + 1)]
             rows = along(
                 [*symbols, late], shown, [*arrays, contiguous((at - k)[:, None])], assembly.numbers(point, chain)
             )
@@ -83,18 +83,45 @@ def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
     return replace(assembly, evidence=tuple(evidence), transcription=transcription), moved
 
 
+def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> Assembly:
+    """The same problem with impacts where the motion of another fit of it has them; itself without impacts.
+
+    Args:
+        multipliers: λ of each step that the other fit has found on each recording, (N, n_g).
+    """
+    if not any(np.any(one.strikes.struck) for one in assembly.evidence):
+        return assembly
+    for chain, found in enumerate(multipliers):
+        if len(found) == assembly.evidence[chain].grid.count and found.shape[1] == assembly.problem.model.rows:
+            assembly = _as_fitted(assembly, chain, found)
+    return retimed(assembly, point)[0]
+
+
 def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array) -> tuple[Strike, ...]:
     """The impacts of a recording in the order of time.
 
     Args:
-        multipliers: λ of each step, (N, n_g).
+        multipliers: λ of each step, (N, n_g); they tell around which steps a fit took impacts.
     """
     holding, grid = assembly.problem.model.holding, assembly.evidence[chain].grid
+    known = _as_fitted(assembly, chain, multipliers)
     found = []
-    for i, told, at, velocities in encounters(assembly, point, chain):
+    for i, told, at, velocities in encounters(known, point, chain):
         k, contact = round(at), holding.contacts[i]
-        impulse = np.sum(multipliers[k - 1 : k + 2, holding.rows_of(contact)], axis=0)
+        impulse = np.sum(multipliers[k - 2 : k + 3, holding.rows_of(contact)], axis=0)
         when = (grid.start + x * grid.step for x in (told, at))
         parts: Sequence[Array] = (velocities[:3], velocities[3:], impulse)
         found.append(Strike(contact.name, *when, *(tuple(part.tolist()) for part in parts)))  # type: ignore[arg-type]
     return tuple(sorted(found, key=lambda strike: strike.time))
+
+
+def _as_fitted(assembly: Assembly, chain: int, multipliers: Array) -> Assembly:
+    """With each impact at the middle one of the three steps in which it has an impulse."""
+    model, evidence, times = assembly.problem.model, list(assembly.evidence), []
+    for contact, told in zip(model.holding.contacts, evidence[chain].strikes.scheduled, strict=True):
+        acting = np.flatnonzero(np.any(np.nan_to_num(multipliers[:, model.rows_of(contact)]) != 0, axis=1))
+        near = [acting[np.abs(acting - x) <= AROUND] for x in told]
+        times.append([float(np.mean(own)) if len(own) else x for own, x in zip(near, told, strict=True)])
+    strikes = strikes_at(model, times, evidence[chain].grid, evidence[chain].strikes.scheduled)
+    evidence[chain] = replace(evidence[chain], strikes=strikes)
+    return replace(assembly, evidence=tuple(evidence))

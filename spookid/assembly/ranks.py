@@ -36,10 +36,13 @@ def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> Non
     if not model.ties:
         return
     matrices = _constraint_rows(model, poses, values)
+    hits = [tie for tie in model.ties if isinstance(tie, Impact)]
     for tie in model.ties:
         own = model.rows_of(tie)
+        # Impacts of different points happen at different times, and other rows hold without them.
+        apart = {i for hit in hits if hit is not tie for i in _range(model.rows_of(hit))}
         for name, row in zip(model.holding.names[tie], range(own.start, own.stop), strict=True):
-            left = _left(matrices[:, :row], matrices[:, row])
+            left = _left(matrices[:, [other for other in range(row) if other not in apart]], matrices[:, row])
             k = int(np.argmin(left))
             if not np.isfinite(left).all():
                 k = int(np.flatnonzero(~np.isfinite(left))[0])
@@ -54,6 +57,10 @@ def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> Non
                     f"{tie.what}: row {name!r} takes no freedom at {times[k]:g} s, as it does elsewhere; leave that "
                     "part of the recording out, or write the constraint in another way"
                 )
+
+
+def _range(rows: slice) -> range:
+    return range(rows.start, rows.stop)
 
 
 def _constraint_rows(model: Model, poses: Array, values: Values) -> Array:

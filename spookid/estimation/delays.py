@@ -8,6 +8,8 @@ stand still; then none of that is left in the answer.
 
 from __future__ import annotations
 
+import math
+
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.encounters import retimed
 from spookid.estimation.fit import Fit, joined
@@ -52,10 +54,12 @@ def settled(problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: 
 def around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None) -> Fit:
     """A fit carried on around the times of impacts that it has found; itself without impacts."""
     hits = any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts)
+    before = math.inf
     for _ in range(_ROUNDS if hits else 0):
         assembly, moved = retimed(found.assembly, found.point)
-        if moved <= _MET or found.outcome.status is not Status.CONVERGED:
-            break
+        if moved <= _MET or found.outcome.status is not Status.CONVERGED or moved > before / 2:
+            break  # times that do not come to rest are told by ``schedule_notices``
+        before = moved
         counted = counting_from(callback, found.result.iterations)
         later = fit(assembly.problem, solver, counted, Start(found.result, assembly=assembly))
         found = later.with_(**joined(found.result, later.result))

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.encounters import around
 from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
@@ -65,6 +66,8 @@ def fit(
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
     assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns)
     point = assembly.start if known is None else warm(assembly, known, start.own)
+    if known is not None and start.assembly is None:
+        assembly = around(assembly, point, [one.multipliers for one in known.trajectories])
     if start.held:
         assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)

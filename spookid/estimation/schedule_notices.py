@@ -140,7 +140,7 @@ def _borne(
             [x, s], ca.vec(J.T), [contiguous(states), np.zeros((1, s.numel()))], assembly.numbers(point, chain)
         )
         columns = rows.reshape(3, -1).T / scale[:, None]
-        force = np.asarray(np.linalg.lstsq(columns, whole, rcond=1e-9)[0], dtype=float)
+        force = np.asarray(np.linalg.lstsq(columns, whole, rcond=1e-9)[0], dtype=np.float64)
         share = 1 - float(np.sum((whole - columns @ force) ** 2) / np.sum(whole**2))
         if best is None or share > best[2]:
             best = contact, force, share

@@ -60,7 +60,9 @@ class Impact(Touch):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, most in (("restitution", 1.0), ("friction", math.inf)):
-            value = symbolic(getattr(self, name), f"{self.what}: {name}")
+            given = getattr(self, name)
+            endless = most == given == math.inf if isinstance(given, float) else False
+            value = ca.SX(given) if endless else symbolic(given, f"{self.what}: {name}")
             if is_constant(value) and not 0 <= float(value) <= most:
                 limits = "a number from 0 to 1" if most == 1 else "a number that is not negative"
                 raise ProblemError(f"{self.what}: {name} is {float(value):g}; give {limits}")
