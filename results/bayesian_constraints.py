@@ -19,8 +19,10 @@ def constraints_table(parts: Parts, twins: Sequence[FloatingTwin], seeds: Mappin
     """Without constraints, with the total mass, and with left and right alike."""
     rows = []
     for twin in twins:
-        count = parts.count(seeds[twin.name], *(f"figure 11/{twin.name}/{case}" for case in CASES))
-        for case in CASES if count else ():
+        counts = {case: parts.count(seeds[twin.name], f"figure 11/{twin.name}/{case}") for case in CASES}
+        known = {case: count for case, count in counts.items() if count}
+        count = min(known.values(), default=0)
+        for case in known:
             found = [_outcome(parts, twin, case, seed) for seed in range(count)]
             mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
             cells = [f"{sum(one['converged'] for one in found):.0f} of {len(found)}", f"{mean['iterations']:.1f}"]
