@@ -3,14 +3,13 @@ model that knows inertias and friction within 70 %."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from riccati_robots import folder
 
 from spookid import (
     FullInertia,
@@ -33,27 +32,17 @@ FILES = {
     "Z1": ("z1_description/urdf/z1.urdf", {"jointGripper": 0.0}),
 }
 """In the package example-robot-data, and joints that are held."""
+LIKE = {"double pendulum": "pendulum", "Z1": "manipulator"}
+"""What the paper's tables call them."""
 STEP, INTERVAL, DURATION = 0.02, 0.01, 6.0  # s
 AMPLITUDE, HARMONICS, BASE = 0.9, 5, 0.2  # rad, -, Hz
 FRICTION = 0.1  # of the rms torque of a joint: viscous at the rms rate, and Coulomb
 NOMINAL = 1.3  # what the model is told beforehand, over what is true
 WITHIN = 0.7  # and how well it is said to know that
 WIDTH = 0.05  # rad/s
-
-
-FOLDER: Path | None = None
-"""Of its robots; None: of the package that is installed here."""
-
-
-def folder() -> Path:
-    """Where example-robot-data has its robots."""
-    if FOLDER is not None:
-        return FOLDER
-    found = [Path(part) / "cmeel.prefix/share/example-robot-data/robots" for part in sys.path]
-    known = [one for one in found if one.is_dir()]
-    if not known:
-        raise SystemExit("bayesian.py needs the package example-robot-data; install it, or name its robots by --robots")
-    return known[0]
+MOST = 200  # iterations
+KINDS = {"viscous": "b", "coulomb": "c"}
+"""Coefficients of friction, and the letters of their Parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +54,20 @@ class Noise:
     torque: float
 
 
+NOISE = Noise(angle=1e-3, rate=1e-2, torque=0.02)
+"""Of all but table II."""
+
+
 @dataclass(frozen=True, eq=False)
 class Twin:
     """A robot that moves as it is told, and the problem to find out what it is."""
 
     name: str
+
+    @property
+    def like(self) -> str:
+        """What the paper's tables call it."""
+        return LIKE[self.name]
 
     @cached_property
     def robot(self) -> robots.Robot:
@@ -90,7 +88,7 @@ class Twin:
         return values
 
     @cached_property
-    def motion(self) -> tuple[Array, Array, Array]:
+    def motion(self) -> tuple[Array, ...]:
         """Angles, rates and accelerations: five harmonics each."""
         rng, t = np.random.default_rng(7), self.t
         n = len(self.labels)
@@ -100,14 +98,14 @@ class Twin:
             size, phase = AMPLITUDE * rng.uniform(0.3, 1, n) / k, rng.uniform(0, 2 * np.pi, n)
             for i, part in enumerate(found):
                 part += size * w**i * np.sin(w * t[:, None] + phase + i * np.pi / 2)
-        return found[0], found[1], found[2]
+        return tuple(found)
 
     @cached_property
     def t(self) -> Array:
         """[s]."""
         return np.arange(round(DURATION / INTERVAL) + 1) * INTERVAL
 
-    @property
+    @cached_property
     def labels(self) -> list[str]:
         """Joints that move."""
         return [name for name, joint in self.robot.joints.items() if joint.coordinates]
@@ -119,25 +117,31 @@ class Twin:
 
     @cached_property
     def problem(self) -> Problem:
-        """Without recordings; the same symbols for all trials."""
+        """Without recordings, all that is believed 1.3 of the truth; the same symbols for all trials."""
+        return self.believed({name: NOMINAL for name in [*self.robot.bodies, *self.labels]})
+
+    def believed(self, shares: Mapping[str, float]) -> Problem:
+        """Without recordings; inertias and friction are believed to be these shares of the truth, ± 70 %.
+
+        Args:
+            shares: by bodies and joints.
+        """
         inertias = {
-            name: LogCholesky(name, FullInertia.from_pi(NOMINAL * self._pi(name)), within=WITHIN)
+            name: LogCholesky(name, FullInertia.from_pi(shares[name] * self._pi(name)), within=WITHIN)
             for name in self.robot.bodies
         }
-        sizes, rates = self._sizes
         joints = {}
         for i, label in enumerate(self.labels, 1):
-            guesses = {"viscous": FRICTION * sizes[i - 1] / rates[i - 1], "coulomb": FRICTION * sizes[i - 1]}
+            guesses = {what: shares[label] * self.truth[f"{letter}{i}"] for what, letter in KINDS.items()}
             joints[label] = {
-                what: Parameter(f"{what[0] if what[0] == 'c' else 'b'}{i}", g, lower=0, prior=(g, WITHIN * g))
-                for what, g in ((what, NOMINAL * guess) for what, guess in guesses.items())
+                what: Parameter(f"{KINDS[what]}{i}", g, lower=0, prior=(g, WITHIN * g)) for what, g in guesses.items()
             }
-        robot = self.robot.with_(inertias=inertias, joints=joints)
-        return self._problem(robot)
+        return self._problem(self.robot.with_(inertias=inertias, joints=joints))
 
     def _problem(self, robot: robots.Robot) -> Problem:
         moving = [robot.joints[label] for label in self.labels]
-        model = robot.model(motors=[Motor(joint, f"u{i}", measured=True) for i, joint in enumerate(moving, 1)])
+        motors = [Motor(joint, f"u{i}", measured=True) for i, joint in enumerate(moving, 1)]
+        model = robot.model(motors=motors)
         sensors = [JointPosition(joint, f"q{i}") for i, joint in enumerate(moving, 1)]
         sensors += [JointRate(joint, f"v{i}") for i, joint in enumerate(moving, 1)]
         return Problem(self.name, model, [], sensors, step=STEP, friction_width=WIDTH)
@@ -154,7 +158,7 @@ class Twin:
 
     def measured(self, noise: Noise, seed: int) -> Recording:
         """The motion with noise."""
-        rng, (q, v, _) = np.random.default_rng(seed), self.motion
+        rng, (q, v, *_) = np.random.default_rng(seed), self.motion
         sizes = noise.torque * np.sqrt(np.mean(self.torques**2, axis=0))
         signals = {}
         for i in range(len(self.labels)):
@@ -172,6 +176,11 @@ class Twin:
             elif p.name.endswith("_alpha"):  # m = exp(2 alpha): all of π grows by the same share
                 found[p.name] = p.guess + WITHIN / 2 * float(rng.normal())
         return found
+
+    def started(self, seed: int) -> Problem:
+        """With noise of this seed, from a start that is off by 70 %; noise is estimated."""
+        given = {"recordings": [self.measured(NOISE, seed)], "initial": self.start(seed)}
+        return self.problem.with_(**given, step_correction=False, estimator="noise")
 
     @cached_property
     def base(self) -> tuple[list[ca.SX], list[str]]:
@@ -191,6 +200,15 @@ class Twin:
         """Estimates of base parameters and what is true of them, (n, 2)."""
         formulas, _ = self.base
         return np.column_stack([found, [substitute(f, self.truth).item() for f in formulas]])
+
+
+def trajectory_error(twin: Twin, solution: Solution) -> float:
+    """Largest error of an estimated angle [rad]."""
+    motion = solution.trajectories[0]
+    names = [f"q{i + 1}" for i in range(len(twin.labels))]
+    found = np.column_stack([motion.predicted[:, list(motion.signals).index(name)] for name in names])
+    true = np.column_stack([np.interp(motion.t, twin.t, column) for column in twin.motion[0].T])
+    return float(np.nanmax(np.abs(found - true)))
 
 
 def _norm(pairs: Array, chosen: list[bool]) -> float:

@@ -1,7 +1,7 @@
-"""Riccati recursion and formulations of the dynamics: `python results/riccati.py` writes `riccati.md`.
+"""Riccati recursion: `python results/riccati.py` writes `riccati.md`.
 
-Needs the package example-robot-data, found by Pinocchio or in the folder `ROBOTS`; CasADi's plugins FATROP and HPIPM
-are measured where CasADi has them. Half an hour. Times are of the processor, one thread, and vary by a fifth.
+Needs the package example-robot-data, beside Pinocchio or in the folder `SPOOKID_ROBOTS`; CasADi's plugins FATROP and
+HPIPM are measured where CasADi has them. Half an hour. Times are of the processor, one thread, and vary by a fifth.
 """
 
 from __future__ import annotations
@@ -53,61 +53,19 @@ def main() -> None:
     names = parser.parse_args().only
     robots = {name: robot(name) for name in names}
     parts = [equality(robots), horizons(robots[names[0]]), iterations(robots[names[-1]])]
-    text = "\n".join([INTRO, formulations(robots), *parts])
+    text = "\n".join([INTRO, *parts])
     if names == list(MOTIONS):
         (HERE / "riccati.md").write_text(text, encoding="utf-8")
     print(text, file=sys.stdout)
 
 
-INTRO = """# Riccati recursion, forward and inverse dynamics
+INTRO = """# Riccati recursion
 
 How steps of an estimation are found by a Riccati recursion (backend `"riccati"`; Martinez, Tonneau and Mastalli,
-*System Identification under Constraints and Disturbance*, section VIII), and what the formulation of the dynamics
-changes. Made by `python results/riccati.py`. Motions are simulated with disturbances and noise, and the inertias of one
-or two bodies, ten numbers each, are unknown beside all states; feet stand on points.
+*System Identification under Constraints and Disturbance*, section VIII). Made by `python results/riccati.py`. Motions
+are simulated with disturbances and noise, and the inertias of one or two bodies, ten numbers each, are unknown beside
+all states; feet stand on points. Iterations of forward and inverse dynamics of these are in [bayesian.md](bayesian.md).
 """
-
-
-# --- forward and inverse dynamics ---
-
-
-def formulations(robots: dict[str, Robot]) -> str:
-    """Iterations of both, from the same start to the same minimum."""
-    rows = []
-    newton, plain = RecursiveLevenbergMarquardt(), RecursiveLevenbergMarquardt(newton=False)
-    for name, one in robots.items():
-        large = one.n > 2 * SMALL
-        for kind in ("inverse",) if large else ("inverse", "forward"):
-            problem = prepared(one, kind)
-            cells = [name if kind == "inverse" else "", kind, str(problem.transcription.manifold.tangent)]
-            for solver in (newton, plain, LevenbergMarquardt(), Ipopt()):
-                slow = solver is not newton if large else isinstance(solver, Ipopt) and one.n > SMALL
-                cells.append("" if slow else solved(problem, solver))
-            print(*cells, flush=True, file=sys.stderr)
-            rows.append(cells)
-    heads = ["robot", "dynamics", "unknowns of a stage", "riccati", "riccati, newton=False", "lm", "ipopt"]
-    return f"""## Forward and inverse dynamics
-
-x₊ = x ⊕ h f(x, w; θ) with accelerations by forward dynamics, against accelerations a and forces of contact λ as
-unknowns with hard rows of inverse dynamics. w are disturbing forces. Iterations to convergence from the same start
-(measured positions and rates, no disturbance, inertias 20 % off), and the cost there:
-
-{table(heads, rows)}
-
-Where a cell is empty nothing was tried: forward dynamics of the B1 with twelve rows of feet are symbolic expressions
-whose derivatives take too long here, and IPOPT is slow on robots with feet.
-
-The defaults of spookid are of the inverse kind: what is left of the forces of a step is a residual, and no mass matrix
-is inverted.
-"""
-
-
-def solved(problem: Estimation, solver: Any) -> str:
-    """Iterations and cost."""
-    outcome = solver.solve(problem.transcription, problem.start)
-    cost = outcome.history[-1].total
-    status = "" if outcome.status.name == "CONVERGED" else f" ({outcome.status.value})"
-    return f"{len(outcome.history) - 1}{status}, {cost:.6g}"
 
 
 # --- against a sparse optimality system ---

@@ -77,12 +77,18 @@ MOTIONS = {
 
 
 def folder() -> Path:
-    """Of example-robot-data."""
-    if given := os.environ.get("ROBOTS"):
-        return Path(given)
-    import pinocchio as pin
+    """Of the robots of example-robot-data: ``SPOOKID_ROBOTS``, or where Pinocchio is installed."""
+    if given := os.environ.get("SPOOKID_ROBOTS"):
+        found = Path(given)
+    else:
+        import pinocchio as pin
 
-    return Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
+        found = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
+    if not found.is_dir():
+        raise SystemExit(
+            f"there is no folder {found}; install example-robot-data, or name it by SPOOKID_ROBOTS"
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +183,8 @@ class Motion:
     u: Array
     force: float
     """Root mean square of the inputs' forces."""
+    true: Array
+    """q without noise."""
 
 
 def simulated(one: Robot, seed: int = 0) -> Motion:
@@ -190,7 +198,7 @@ def simulated(one: Robot, seed: int = 0) -> Motion:
     waves, phases = rng.uniform(3.0, 9.0, (2, n)), rng.uniform(0, 2 * np.pi, (2, n))
     reach = 0.4 if not one.kept.feet else 0.15
     feet = np.asarray(one.parts(q, v, one.truth)[6]).ravel()
-    seen_q, seen_v, inputs = [], [], []
+    seen_q, seen_v, inputs, true = [], [], [], []
     for k in range(one.kept.stages):
         mass, bias, act, slope, turned, rate, at = (np.asarray(p) for p in one.parts(q, v, one.truth))
         bias, turned, rate, at = (p.ravel() for p in (bias, turned, rate, at))
@@ -205,10 +213,11 @@ def simulated(one: Robot, seed: int = 0) -> Motion:
         a = np.linalg.solve(system, np.concatenate([force, given]))[:n] if len(feet) else np.linalg.solve(mass, force)
         seen_q.append(np.asarray(moved(q, SIGMA_Q * rng.normal(size=n))).ravel())
         seen_v.append(v + SIGMA_V * rng.normal(size=n))
+        true.append(q)
         inputs.append(u)
         v = v + STEP * a
         q = np.asarray(moved(q, STEP * v)).ravel()
-    return Motion(np.array(seen_q), np.array(seen_v), np.array(inputs), size)
+    return Motion(np.array(seen_q), np.array(seen_v), np.array(inputs), size, np.array(true))
 
 
 def start(one: Robot) -> Array:

@@ -32,6 +32,24 @@ PARTS = 10
 """Steps of the integration between samples."""
 
 
+@dataclass(frozen=True)
+class Moved:
+    """A motion at N samples."""
+
+    t: Array
+    """[s], (N,)."""
+    q: Array
+    """As Pinocchio has it: place, quaternion x, y, z, w, and angles, (N, 7 + n)."""
+    v: Array
+    """Of the base in its axes, and of the joints, (N, 6 + n)."""
+    torques: Array
+    """Of the motors, (N, n)."""
+    unit: Array
+    """Angular velocity and specific force of the base in its axes, (N, 6)."""
+    forces: Array
+    """Of all feet, (N, feet, 3)."""
+
+
 @dataclass
 class Legged:
     """A robot on point feet, held near a posture by springs and dampers of its controller.
@@ -75,6 +93,10 @@ class Legged:
         wanted = home + 0.15 * np.sin(2 * np.pi * (0.7 + 0.12 * phases) * t + phases) - 0.15 * np.sin(phases)
         return self.gains[0] * (wanted - q[7:]) - self.gains[1] * v[6:]
 
+    def friction(self, v: Array) -> Array:
+        """Of the joints."""
+        return self.viscous * v[6:]
+
     def acceleration(self, t: float, q: Array, v: Array, holding: Sequence[int]) -> tuple[Array, list[Array]]:
         """With the forces of the feet that hold."""
         held, forces = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
@@ -82,28 +104,36 @@ class Legged:
             held.append(self.contacts[i])
             forces.append(self.contacts[i].createData())
         pin.initConstraintDynamics(self.model, self.data, held, forces)
-        effort = np.concatenate([np.zeros(6), self.torques(t, q, v) - self.viscous * v[6:]])
+        effort = np.concatenate([np.zeros(6), self.torques(t, q, v) - self.friction(v)])
         a = pin.constraintDynamics(self.model, self.data, q, v, effort, held, forces)
         return np.array(a), [np.array(f.contact_force.linear) for f in forces]
 
-    def recorded(self, duration: float, step: float, lifted: Mapping[int, float], seed: int) -> tuple[Recording, Array]:
-        """What is measured, and the forces of all feet, (N, feet, 3); feet are lifted for good at some times."""
+    def moved(self, duration: float, step: float, lifted: Mapping[int, float]) -> Moved:
+        """From the posture on; feet are lifted for good at some times."""
         t, q = np.arange(round(duration / step) + 1) * step, self.start()
-        v, rows, forces = np.zeros(self.model.nv), [], np.zeros((len(t), len(self.feet), 3))
-        for k, now in enumerate(t):
+        v, found = np.zeros(self.model.nv), []
+        for now in t:
             holding = [i for i in range(len(self.feet)) if now < lifted.get(i, np.inf) - 1e-9]
-            a, found = self.acceleration(now, q, v, holding)
-            forces[k, holding] = found
-            down = np.array([1.0 * (now <= lifted.get(i, np.inf) + 1e-9) for i in range(len(self.feet))])
-            rows.append(np.concatenate([q[7:], self.torques(now, q, v), *self._unit(q, v, a), down]))
+            a, some = self.acceleration(now, q, v, holding)
+            forces = np.zeros((len(self.feet), 3))
+            forces[holding] = some
+            found.append((q, v, self.torques(now, q, v), np.concatenate(self._unit(q, v, a)), forces))
             for part in range(PARTS):
                 q, v = self._stepped(now + part * step / PARTS, q, v, step / PARTS, holding)
+        return Moved(t, *map(np.array, zip(*found, strict=True)))
+
+    def recorded(self, duration: float, step: float, lifted: Mapping[int, float], seed: int) -> tuple[Recording, Array]:
+        """What is measured, and the forces of all feet, (N, feet, 3)."""
+        run = self.moved(duration, step, lifted)
+        ends = [lifted.get(i, np.inf) + 1e-9 for i in range(len(self.feet))]
+        down = 1.0 * (run.t[:, None] <= np.array(ends))
         names = [f"{kind}_{name}" for kind in ("q", "tau") for name in self.names]
         names += [f"{kind}_{axis}" for kind in ("gyro", "acc") for axis in "xyz"] + [f"down_{f}" for f in self.feet]
         rng = np.random.default_rng(seed)
         sizes = np.array([SIGMAS.get(name.partition("_")[0], 0.0) for name in names])
-        values = np.array(rows) + sizes * rng.standard_normal((len(t), len(names)))
-        return Recording(t=t, signals=dict(zip(names, values.T, strict=True)), name="twin"), forces
+        exact = np.hstack([run.q[:, 7:], run.torques, run.unit, down])
+        values = exact + sizes * rng.standard_normal(exact.shape)
+        return Recording(t=run.t, signals=dict(zip(names, values.T, strict=True)), name="twin"), run.forces
 
     def _unit(self, q: Array, v: Array, a: Array) -> tuple[Array, Array]:
         """Angular velocity and specific force of the base in its axes."""
