@@ -199,8 +199,7 @@ def _kinetic(model: Model, states: FloatArray, values: Mapping[str, float]) -> F
     energy_of = kinetic_energy(model, state.v, ca.vertcat(ca.SX(0, 1), *(state.rate(joint) for joint in model.joints)))
     known = parameters_in([energy_of], "the energy", ignore=[x])
     function = ca.Function("kinetic", [x, ca.vertcat(ca.SX(0, 1), *known)], [energy_of])
-    found: FloatArray = np.asarray(function(states.T, ca.DM([values[p.name] for p in known])).full())[0]
-    return found
+    return np.asarray(function(states.T, ca.DM([values[p.name] for p in known])).full()[0])
 
 
 def _before(t: FloatArray, at: FloatArray) -> Any:
