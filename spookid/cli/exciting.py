@@ -31,6 +31,8 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     if out.suffix != ".csv":
         raise ProblemError(f"--out {out}: a trajectory is written as CSV; give a name that ends in .csv")
     folders.check_file(out)
+    if not out.parent.is_dir():
+        raise ProblemError(f"--out {out}: there is no folder {out.parent}; make it, or give another name")
     run = start(arguments, interruption)
     if len(run.file.problems) > 1:
         keys = ", ".join(run.file.problems)
