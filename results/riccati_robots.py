@@ -85,9 +85,7 @@ def folder() -> Path:
 
         found = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
     if not found.is_dir():
-        raise SystemExit(
-            f"there is no folder {found}; install example-robot-data, or name it by SPOOKID_ROBOTS"
-        )
+        raise SystemExit(f"there is no folder {found}; install example-robot-data, or name it by SPOOKID_ROBOTS")
     return found
 
 
