@@ -197,3 +197,13 @@ def test_odrive_pulses_are_volts_with_the_missed_one(script: ModuleType) -> None
     recording = script.measured("pulses_torque_units")
     levels = [float(recording.signal("u")[np.searchsorted(recording.t, t)]) for t in (4.8, 5, 7, 9, 11, 13, 15, 17)]
     assert np.multiply(levels, 0.103375) == pytest.approx([0, 0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0])
+
+
+def test_stamps_follow_from_what_all_joints_share(script: ModuleType) -> None:
+    rng, t = np.random.default_rng(0), np.arange(1000) * 0.005
+    late = 1e-3 * rng.normal(size=len(t)).clip(-2, 2)
+    speeds = np.array([3.0, 5.0, 7.0, 9.0])
+    q = np.sin(speeds * (t + late)[:, None] + np.arange(4)) + 2e-4 * rng.normal(size=(len(t), 4))
+    found = script.stamps(t, q) - t
+    assert np.std(found - late) < 0.4 * np.std(late)  # what is slower than the filter is motion
+    assert np.all(np.diff(t + found) > 0)

@@ -36,6 +36,8 @@ TORQUE_CONSTANT = 0.103375  # N m per volt of the pulses, which were commanded a
 MISSED = {"pulses_torque_units": (4.898, 0.1), "step_5V": (0.43, 5.0)}
 
 LEGS = ("FL", "FR", "RL", "RR")
+# Hz, of what counts as motion; share of the typical rates at which nothing tells the time; s, less than half a sample.
+SMOOTH, STILL, LATEST = 10.0, 0.02, 0.0024
 
 # First and last sample of the motion.
 EXCITING = {"excitation_12harm_40s": (500, 4460), "excitation_14harm_50s": (195, 4966)}
@@ -137,13 +139,26 @@ def legs(source: Path) -> Arrays:
     """
     with np.load(source) as archive:
         t, q, wanted = archive["t"], archive["q"], archive["q_des"]
-    columns: Arrays = {"t": t - t[0]}
+    columns: Arrays = {"t": stamps(t, q) - t[0]}
     for column in range(12):
         leg, joint = LEGS[column // 3], column % 3
         sign = -1.0 if leg.endswith("R") and joint == 0 else 1.0
         columns[f"{leg}_{joint + 1}"] = sign * q[:, column]
         columns[f"{leg}_{joint + 1}_d"] = sign * wanted[:, column]
     return columns
+
+
+def stamps(t: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """When samples were taken of a record whose stamps are made up [s]: what all joints (N, n) miss of a smooth motion
+    in proportion to their rates is time."""
+    from scipy.signal import butter, filtfilt
+
+    smooth = filtfilt(*butter(2, SMOOTH, fs=1 / float(np.median(np.diff(t)))), q, axis=0)
+    rates, missed = np.gradient(smooth, t, axis=0), q - smooth
+    weights = rates / np.var(missed, axis=0)
+    squares = np.sum(weights * rates, axis=1)
+    late = np.sum(weights * missed, axis=1) / (squares + STILL * np.median(squares))
+    return np.asarray(t + np.clip(late, -LATEST, LATEST))
 
 
 def double_pendulum(source: Path) -> Arrays:
