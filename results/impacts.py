@@ -100,7 +100,8 @@ def drawn(twin: Twin) -> None:
             words = f"{one.before[2]:.2f} to {one.after[2]:.2f} m/s\n{one.impulse[0]:.2f} N s"
             rates.annotate(words, (one.time, one.after[2]), xytext=(8, -34), textcoords="offset points", **SMALL)
     places.axhline(0, color="0.6", lw=0.8)
-    places.set(ylabel="height [mm]", title=_title(solution))
+    places.set(ylabel="height [mm]")
+    places.set_title(_title(solution), fontsize=10)
     rates.set(ylabel="vertical velocity [m/s]", xlabel="time [s]")
     for axes in (places, rates):
         axes.grid(alpha=0.3)
