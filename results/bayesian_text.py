@@ -51,8 +51,8 @@ radius of gyration; priors have their say in it, since most of these are not see
 by 38 %, from 0.40 to 0.24. On Bolt (two trials) the total mass lowers it in both, by 20 % in the mean; mirror images
 lower it in one (0.48 to 0.33) and raise it in the other (0.27 to 0.40), where a lower leg gets 2.5 of its mass and an
 upper one 0.4: within 0.6 s next to nothing tells how mass goes from one to the other. Base parameters, which the data
-do tell, are known to half a per cent without constraints, and get worse with them on both robots; why is not known. So few
-trials are no mean.
+do tell, are known to half a per cent without constraints, and get worse with them on both robots; why is not known.
+So few trials are no mean.
 """
 
 TABLE_1 = """## Table I: energy observations
