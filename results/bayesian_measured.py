@@ -109,22 +109,22 @@ the inertia about the joints, with the rotors. The authors' values come from lea
 {remark_pendulum}
 """
 REMARK_LEGS = """\
-**Alike** (chances above 0.01): centres of the thighs' mass, viscous friction of hips and thighs, inertia of the rotors
-of hips and calves, constant torques of hips and thighs. The rotors of the thighs are within 11 % of their mean, with
-errors of 3 to 6 %. **Not alike**: Coulomb friction, by factors of 2.2 (hip), 1.5 (thigh) and 2.1 (calf).
+**Alike** (chances above 0.01): centres of the thighs' mass, viscous friction of hips and thighs, inertia of the
+rotors of hips and calves, constant torques of hips and thighs. The rotors of the thighs are within 11 % of their
+mean, with errors of 3 to 6 %. **Not alike**: Coulomb friction, by factors of 2.2 (hip), 1.5 (thigh) and 2.1 (calf).
 
-**Reasons.** The stamps were the largest: with counted ones 20 to 43 samples a signal (whole record) were 5 times the noise
-off, legs' centres of mass 2 cm apart and those of the calves where the feet are; now 1 to 7 are off. Gears of one kind
-do differ in Coulomb friction, and centres of mass and inertia, which ought to be alike, are so at the same time. The
-calves have more than that: what disturbs them is largest, and constant torques take part of what the law lacks;
-stiction and the linkage of the knee are not in the model. The gains of the drives are those of a program, not recorded
-with the data."""
+**Reasons.** The stamps were the largest: with counted ones 20 to 43 samples a signal (whole record) were 5 times
+the noise off, legs' centres of mass 2 cm apart and those of the calves where the feet are; now 1 to 7 are off.
+Gears of one kind do differ in Coulomb friction, and centres of mass and inertia, which ought to be alike, are so at
+the same time. The calves have more than that: what disturbs them is largest, and constant torques take part of what
+the law lacks; stiction and the linkage of the knee are not in the model. The gains of the drives are those of a
+program, not recorded with the data."""
 REMARK_PENDULUM = """\
-The parameters are D, E, A and B themselves, without priors. With tracking, estimates of A.0 are within 1.2 errors of the
-authors'; of C.1 within three but for B, which is 9 % below theirs (no truth either; a regression on the same record is
-6 to 21 % below). Open loop the pendulum moves little beside friction: errors are several times larger, and the
-estimates within about two of them of the authors'. Coulomb friction of joint 1 ends at zero there in A.0: that record
-does not show it beside a constant torque."""
+The parameters are D, E, A and B themselves, without priors. With tracking, estimates of A.0 are within 1.2 errors
+of the authors'; of C.1 within three but for B, which is 9 % below theirs (no truth either; a regression on the same
+record is 6 to 21 % below). Open loop the pendulum moves little beside friction: errors are several times larger,
+and the estimates within about two of them of the authors'. Coulomb friction of joint 1 ends at zero there in A.0:
+that record does not show it beside a constant torque."""
 
 
 def main() -> None:
