@@ -196,7 +196,7 @@ def test_pairs_never_add_energy_in_a_hundred_thousand_steps():
 
 def test_derivatives_of_the_box_rows_against_differences_also_at_the_edge():
     slack, value, code = ca.SX.sym("d"), ca.SX.sym("z"), ca.SX.sym("code")
-    rows = Box(code, slack, value).rows()
+    rows = Box.unit(code, slack, value).rows()
     x = ca.vertcat(slack, value)
     f, J = ca.Function("f", [x, code], [rows]), ca.Function("J", [x, code], [ca.jacobian(rows, x)])
     for code_now in (-2.0, -1.0, 0.0, 1.0, 2.0):
@@ -215,7 +215,7 @@ def block(push: list[float], roughness: float) -> tuple[Array, Array, Status]:
     s, z, p = ca.SX.sym("s"), ca.SX.sym("z"), ca.SX.sym("p")
     x = ca.vertcat(s, z)
     none = ca.SX.sym("none", 0)
-    codes = Box(ca.SX.sym("codes"), slack=-s, value=z)
+    codes = Box.unit(ca.SX.sym("codes"), slack=-s, value=z)
     factors = [
         Factor("push", Group.STATE, s - p - roughness * z, {0: x}, p, ("push",)),
         # At the first of two steps, so that it counts among rows that link steps.

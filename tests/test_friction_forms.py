@@ -15,7 +15,7 @@ from spookid.assembly.assembly import assemble
 from spookid.cli.main import main
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
-from spookid.estimation.fitting import _warm
+from spookid.estimation.fitting import warm
 from spookid.estimation.identifiability import a_posteriori
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
@@ -84,7 +84,7 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
     errors = []
     for form in ("exact", "mpcc"):
         assembly = assemble(problem.with_(friction=form, friction_width=float(scale)))
-        point = _warm(assembly, sticking, {})
+        point = warm(assembly, sticking, {})
         if form == "exact":
             point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
         identifiability = a_posteriori(assembly, point, FreeDirections(np.zeros(2, dtype=bool)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,7 @@ import numpy as np
 from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
+from spookid.assembly.contact_start import check_contacts, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
@@ -35,7 +37,7 @@ from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.mechanics.kinematics import displacements, unwrapped
+from spookid.mechanics.kinematics import displacements, unwrapped, velocities
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, substitute
 from spookid.statistics.noise_sizes import NoiseSize
@@ -72,6 +74,8 @@ class Assembly:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]."""
     sharpness: float
     """Share of the width within which a joint sticks where a solve starts, in the forms that stick."""
+    touch: float
+    """Speed of contacts that counts [m/s]."""
     noise: tuple[NoiseSize, ...]
     """What is random, and how large; none if the weights are given."""
     observed: tuple[Observed, ...]
@@ -160,7 +164,8 @@ def assemble(
     settings = settings_of(problem)
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
-    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
+    touch = touch_speed(problem, evidence)
+    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
     seen = layout(problem, [e.samples for e in evidence])
     written, free = all_factors(problem, settings, seen), problem.free
     if normaliser is not None:
@@ -170,13 +175,14 @@ def assemble(
     chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(evidence)]
     transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
     start = Point(
-        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
+        tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in evidence),
         feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
     )
+    start = with_codes(problem, evidence, start)
     if stands_free(problem.model):
         start = Standing(problem, settings, constants, written).found(transcription, start, evidence)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, touch, noise, seen)
 
 
 def transcribed(
@@ -254,15 +260,15 @@ def _check(problem: Declaration) -> None:
     for lacking in ("recordings", "observations"):
         if not getattr(problem, lacking):
             raise ProblemError(f"{what} needs recordings and observations to be solved; give it {lacking}=[...]")
-    if problem.model.is_unilateral:
-        raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
+    check_contacts(problem)
 
 
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
-    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, problem.cutoff)
+    cutoff = math.inf if problem.model.contacts else problem.cutoff  # impacts have no bandwidth
+    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, cutoff)
     recording = oriented(problem.model, problem.channels, recording, steps, guess.states, values)
     delays = [number(channel.delay, values) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
@@ -302,13 +308,29 @@ def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, eve
     return values
 
 
-def unknowns(problem: Declaration, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
-    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
+def unknowns(
+    problem: Declaration,
+    evidence: Evidence,
+    widths: Array,
+    sharpness: float,
+    touch: float,
+    states: Array,
+    touching: Array | None = None,
+) -> Array:
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from what contacts do if known."""
     poses = states[:, : problem.model.configuration.ambient]
     moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(evidence.recording.name)))
+    if problem.scheme.lags:
+        states = np.hstack([poses, velocities(contiguous(poses), evidence.grid.step)])
     rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    friction = problem.scheme.law.start(problem.model, slips, sharpness)
+    law = problem.scheme.law
+    friction = np.hstack(
+        [
+            contact_start(problem, evidence, poses, touch, sharpness, touching),
+            law.start(problem.model, slips, sharpness),
+        ]
+    )
     return contiguous(problem.scheme.start(problem.model, states, moved, friction))
 
 
@@ -325,7 +347,11 @@ def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
 
 
 def numbers(
-    problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None
+    problem: Declaration,
+    settings: Settings,
+    widths: Array,
+    turning: Array | None = None,
+    touch: float = WIDTH_AT_REST,
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess_on()
@@ -341,6 +367,8 @@ def numbers(
             for j, width in enumerate(widths if turning is None else turning)
         ),
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
+        Constant(settings.touch_speed, touch),
+        Constant(settings.touch_impulse, masses * touch),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
         *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
         *(Constant(s, 1.0) for s in settings.torques.values()),

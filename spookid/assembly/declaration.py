@@ -226,6 +226,8 @@ class Declaration:
         struck = [tie.name for tie in self.model.ties if isinstance(tie, Impact)]
         if struck:
             return f"impacts ({', '.join(struck)})"
+        if self.model.contacts:
+            return f"contacts that push ({', '.join(contact.name for contact in self.model.contacts)})"
         unequal = [residual.name for residual in self.residuals if residual.kind == "inequality"]
         if unequal:
             return f"residuals that are inequalities ({', '.join(unequal)})"

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spookid.assembly.contact_start import touching
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import joined
 from spookid.estimation.fitting import Start, counting_from, fit
+from spookid.kernels.kernel import Array
 from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
@@ -32,6 +34,10 @@ _SHARPENING = 15
 """Iterations of a fit on the way at the most: it only has to lead on."""
 
 
+_PAIRS = 500
+"""The same of relaxed pairs."""
+
+
 @dataclass(eq=False)
 class _Path:
     """The fits so far."""
@@ -43,23 +49,37 @@ class _Path:
     """Where the next fit starts."""
     noise: Result | None
     """Whose noise they keep."""
+    touching: tuple[Array | None, ...] = ()
+    """What contacts do in the last one."""
     done: Result | None = None
     """The last fit, with the history and the times of all."""
 
     def go(
-        self, problem: Declaration, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
+        self,
+        problem: Declaration,
+        solver: LevenbergMarquardt | Ipopt,
+        sharpness: float = 1.0,
+        turns: bool = True,
+        guessed: bool = False,
     ) -> bool:
-        """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
-        start = Start(self.found, {} if self.done else problem.given, self.noise, sharpness, turns)
+        """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
+
+        Args:
+            guessed: True to take noise as a search for it would begin.
+        """
+        own = {} if self.done else problem.given
+        start = Start(self.found, own, self.noise, sharpness, turns, touching=self.touching, guessed=guessed)
         if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
             problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
         before = self.done.iterations if self.done else 0
         if isinstance(solver, Ipopt):
-            sticks = self.found is not None and self.found.friction != "smooth"
-            solver = replace(solver, told=solver.told or sticks or sharpness < 1)
-        self.found = fit(problem, solver, counting_from(self.callback, before), start).told()
+            told = self.found is not None and self.found.friction != "smooth"
+            solver = replace(solver, told=solver.told or told or sharpness < 1)
+        made = fit(problem, solver, counting_from(self.callback, before), start)
+        self.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
+        self.found = made.told()
         self.done = self.found if self.done is None else self.found.changed(**joined(self.done, self.found))
-        if problem.dynamics == "estimated" and self.noise is None:
+        if problem.dynamics == "estimated" and self.noise is None and not guessed:
             self.noise = self.found
             if self.found.normaliser is None:
                 return False
@@ -94,9 +114,11 @@ class _Path:
 
 def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is solved in stages."""
+    if _touches(problem) or _sticks(problem):
+        return True
     if problem.dynamics == "estimated":
-        return _sticks(problem) or any(residual.kind == "inequality" for residual in problem.residuals)
-    return _sticks(problem) or (backend == "ipopt" and problem.stepper.leader != problem.stepper)
+        return any(residual.kind == "inequality" for residual in problem.residuals)
+    return backend == "ipopt" and problem.stepper.leader != problem.stepper
 
 
 def by_continuation(
@@ -107,7 +129,9 @@ def by_continuation(
     # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
     done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
     path = _Path(problem, solver, callback, known, known if estimated and done else None)
-    if _sticks(problem):
+    if _touches(problem):
+        _by_codes(path, done)
+    elif _sticks(problem):
         _continued(path, done)
     elif done or path.begin(problem):
         path.go(problem, solver)
@@ -144,6 +168,46 @@ def _continued(path: _Path, done: bool) -> None:
             return
     if smoothed is not None:
         _compared(path, smoothed, sharpness)
+
+
+def _by_codes(path: _Path, done: bool) -> None:
+    """Fits of ever harder dynamics, who touches when as the data tell it and then as the law does; pairs follow them.
+
+    Who touches is a choice for each step and contact. With soft dynamics the measured motion makes it, and a wrong
+    choice bends the motion near by alone. If they lead nowhere, relaxed pairs may.
+    """
+    problem, estimated = path.problem, path.problem.dynamics == "estimated"
+    exact = problem.with_(friction="exact")
+    soft = exact if estimated else exact.with_(state_weight=min(problem.weight, _SOFT))
+    solver = path.own(path.solver.max_iterations)
+    stages = [] if done else [soft] * (2 if estimated else 1)
+    for i, stage in enumerate(stages):
+        if not path.go(stage, solver, SHARPNESS[-1] if i else 1.0, guessed=estimated):
+            return
+    lost = bool(stages) and path.found is not None and path.found.status is not Status.CONVERGED
+    if not path.go(exact, solver, SHARPNESS[-1]):
+        return
+    if path.answer.status is not Status.CONVERGED and not done and not _by_pairs(path, exact, solver):
+        return
+    if problem.friction == "mpcc":
+        path.go(problem, path.solver, SHARPNESS[-1])
+    if lost and estimated and path.done is not None and path.done.status is Status.CONVERGED:
+        # With who touches unknown, noise explains impacts as well: such an end is no answer.
+        detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
+        path.done = path.done.changed(status=Status.STALLED, detail=detail)
+
+
+def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bool:
+    """Another way to the exact law, from the beginning: relaxed pairs first. The better of both; False if that is
+    interrupted."""
+    best, path.found, path.touching, path.noise = path.answer, None, (), None
+    weight = {} if exact.dynamics == "estimated" else {"state_weight": min(exact.weight, _SOFT)}
+    pairs, estimated = exact.with_(friction="mpcc", **weight), exact.dynamics == "estimated"
+    going = path.go(pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
+    going = going and path.go(exact, solver, SHARPNESS[-1])
+    if path.answer.status is not Status.CONVERGED:
+        path.done = path.found = best.changed(times=path.answer.times, clocks=path.answer.clocks)
+    return going
 
 
 def _sharpened(path: _Path, smooth: Declaration) -> float | None:
@@ -202,6 +266,10 @@ def _worse(solution: Result, smoothed: Result) -> list[str]:
         f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
         "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
     ]
+
+
+def _touches(problem: Declaration) -> bool:
+    return problem.friction != "smooth" and bool(problem.model.contacts)
 
 
 def _sticks(problem: Declaration) -> bool:

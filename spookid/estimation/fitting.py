@@ -15,7 +15,7 @@ from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit, joined
-from spookid.estimation.likelihood_fit import fit_at_known_noise, maximize_likelihood
+from spookid.estimation.likelihood_fit import fit_at_guessed_noise, fit_at_known_noise, maximize_likelihood
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
@@ -49,6 +49,10 @@ class Start:
     """Numbers of free parameters that stay what they are, by name."""
     assembly: Assembly | None = None
     """Of the same problem, to be used again; None: there is none."""
+    touching: tuple[Array | None, ...] = ()
+    """What contacts do on each recording of ``solution``, see ``contact_start.touching``; empty: it is found out."""
+    guessed: bool = False
+    """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
     """True to end near the maximum of the likelihood, where others go on from, if nothing disturbs the motion: no
     choice of estimators waits for such a fit."""
@@ -65,7 +69,7 @@ def fit(
     compiled = 0.0 if start.assembly is None else start.assembly.transcription.kernels.seconds
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
     assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns)
-    point = assembly.start if known is None else warm(assembly, known, start.own)
+    point = assembly.start if known is None else warm(assembly, known, start.own, start.touching)
     if known is not None and start.assembly is None:
         assembly = around(assembly, point, [one.multipliers for one in known.trajectories])
     if start.held:
@@ -79,7 +83,9 @@ def fit(
         times = Times.of(outcome.timing, build, compiling)
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()
-    if start.noise is not None:
+    if start.guessed:
+        found = fit_at_guessed_noise(assembly, point, solver, callback)
+    elif start.noise is not None:
         kept = at_gains(problem, start.noise.noise, start.noise.values, back=True)
         found = fit_at_known_noise(assembly, point, kept, solver, callback)
     else:
@@ -161,7 +167,9 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     )
 
 
-def warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Point:
+def warm(
+    assembly: Assembly, solution: Result, own: Mapping[str, float], touching: tuple[Array | None, ...] = ()
+) -> Point:
     """States and estimates of a solution where it has them, but for the guesses ``own``."""
     problem, known = assembly.problem, solution.values
     values = [
@@ -171,7 +179,7 @@ def warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Poin
         for p in problem.free
     ]
     start = feasible(problem, assembly.transcription.constraints, np.array(values))
-    return replace(_states(assembly, solution), parameters=start)
+    return replace(_states(assembly, solution, touching), parameters=start)
 
 
 def _holding(assembly: Assembly, start: Point, held: Mapping[str, float]) -> tuple[Assembly, Point]:
@@ -183,7 +191,7 @@ def _holding(assembly: Assembly, start: Point, held: Mapping[str, float]) -> tup
     return replace(assembly, transcription=transcription), replace(start, parameters=values)
 
 
-def _states(assembly: Assembly, solution: Result) -> Point:
+def _states(assembly: Assembly, solution: Result, touching: tuple[Array | None, ...]) -> Point:
     """The start with the states of a solution."""
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
@@ -202,10 +210,10 @@ def _states(assembly: Assembly, solution: Result) -> Point:
             "of the same recordings"
         )
     states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
-    pairs = zip(assembly.evidence, states, strict=True)
+    settings, known = (assembly.widths, assembly.sharpness, assembly.touch), touching or (None,) * len(states)
+    all_three = zip(assembly.evidence, states, known, strict=True)
     return Point(
-        tuple(unknowns(assembly.problem, e, assembly.widths, assembly.sharpness, x) for e, x in pairs),
-        assembly.start.parameters,
+        tuple(unknowns(assembly.problem, e, *settings, x, own) for e, x, own in all_three), assembly.start.parameters
     )
 
 

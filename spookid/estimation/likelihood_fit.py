@@ -194,6 +194,26 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
     return _with(assembly, numbered, assembly.noise), search.best.point
 
 
+def fit_at_guessed_noise(
+    assembly: Assembly, start: Point, solver: LevenbergMarquardt | Ipopt, callback: Callback | None
+) -> Found:
+    """The same with noise as a search for it would begin: a fit that only leads on."""
+    places = [size.places for size in assembly.noise]
+    constants = assembly.transcription.constants.copy()
+    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    logs = starting_logs(_rated(assembly), assembly.transcription, start, signals, _SHARE)
+    for own, log in zip(places, logs, strict=True):
+        constants[list(own)] = math.exp(log)
+    numbered = assembly.transcription.with_numbers(constants)
+    outcome, h, found = solver.solve(numbered, start, callback), assembly.problem.step, list[Noise]()
+    for size, log in zip(assembly.noise, logs, strict=True):
+        value, moving = math.exp(log), size.kind == "disturbance"
+        std = value / h if moving else value / size.averaging
+        density = value / math.sqrt(h) if moving else math.nan
+        found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(found))
+
+
 def _stiff(search: Search) -> Stiff:
     moving = [size.kind == "disturbance" for size in search.sizes]
     logs = np.where(moving, search.floors, search.best.logs)

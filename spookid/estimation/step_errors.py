@@ -58,7 +58,8 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     between = [one for one in assembly.observed if one.reach]
     late = any(not is_constant(one.delay) for one in problem.model.inputs) or any(one.order for one in between)
     late |= any(contact.switches or contact.stabilized for contact in problem.model.holding.contacts)
-    disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated or late
+    sticks = any(joint.rubs for joint in problem.model.joints) or bool(problem.model.contacts)
+    disordered = sticks or problem.residuals or accelerated or late
     if disordered or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))

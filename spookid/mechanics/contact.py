@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Real
+from typing import Any, Literal
 
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.coefficients import is_absent
 from spookid.parameter import is_constant, symbolic
 
-_NOT_NEGATIVE = ("friction", "compliance", "damping")
+_NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """A point that cannot go below a plane, regularized as joints are (Marklund et al., 2.21, 2.24).
+    """A point that cannot go below a plane, and rubs on it (Marklund et al., 2.21, 2.24).
 
     The gap is the height of the point above the plane [m], negative where it penetrates; the normal impulse pushes the
-    point up and is never negative. Friction is that of a box: along each of the plane's two tangents its impulse is at
-    most μ times the normal impulse, against the slip of the point over the plane. At rest under a force F the point
-    penetrates by compliance times F. There is no impact law: within about ``damping`` of touching, the regularization
-    brakes the approach over a few steps.
+    point up and is never negative. Friction acts against the slip of the point over the plane.
+
+    A point that comes down faster than ``threshold``, and would be below the plane at the end of a step, leaves at
+    ``restitution`` times its speed (Newton's law), from where it is: the time of an impact is known to a step. What is
+    slower, or does not rebound, ends the step on the plane. ``Variational()`` takes contacts as rigid, ``Spook()``
+    regularizes them as it does joints: at rest under a force F the point penetrates by compliance times F, and within
+    about ``damping`` of touching the approach is braked over a few steps.
 
     Raises:
-        ProblemError: for a negative fixed coefficient, or a contact of a body with itself.
+        ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is no positive speed, a
+            cone that is not known, or a contact of a body with itself.
     """
 
     name: str
@@ -36,6 +43,13 @@ class Contact:
     ``GROUND.frame()`` is the floor."""
     friction: Any = 0
     """μ, without unit."""
+    restitution: Any = 0
+    """e, from 0 to 1: speed along the normal after an impact over that before."""
+    cone: Literal["box", "disc"] = "box"
+    """Which impulses of friction there may be: along each of the plane's two tangents at most μ times the normal
+    impulse, or together (Coulomb's cone)."""
+    threshold: float = 0.1
+    """Speed along the normal up to which nothing rebounds [m/s]."""
     compliance: Any = 1e-4
     """ε [m/N]."""
     damping: Any = 0.02
@@ -51,11 +65,27 @@ class Contact:
                 )
         if self.point.body is self.plane.body:
             raise ProblemError(f"{what} is of {self.point.body.name!r} with itself")
+        if self.cone not in ("box", "disc"):
+            raise ProblemError(f"{what}: cone is {shown(self.cone)}; choose 'box' or 'disc'")
+        if not (isinstance(self.threshold, Real) and 0 < self.threshold < math.inf):
+            raise ProblemError(f"{what}: threshold is {shown(self.threshold)}; give a positive speed in m/s")
         for name in _NOT_NEGATIVE:
             value = symbolic(getattr(self, name), f"{what}: {name}")
             if is_constant(value) and float(value) < 0:
                 raise ProblemError(f"{what}: {name} is {float(value):g}; it must not be negative")
+            if name == "restitution" and is_constant(value) and float(value) > 1:
+                raise ProblemError(f"{what}: restitution is {float(value):g}; an impact cannot add speed, give 0 to 1")
             object.__setattr__(self, name, value)
+
+    @property
+    def rebounds(self) -> bool:
+        """False if its restitution is zero."""
+        return not is_absent(self.restitution)
+
+    @property
+    def rubs(self) -> bool:
+        """False if its friction is zero."""
+        return not is_absent(self.friction)
 
     def bodies(self) -> tuple[Body, Body]:
         """That of the point and that of the plane."""

@@ -41,6 +41,8 @@ _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """Once the promised decrease is below this share of the merit the exact Hessian is an alternative (before, damped steps
 of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
+_STILL = 0.01
+"""A merit that falls by less than this share of itself has settled."""
 _LATE = 1e-6
 """Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
 _SMALLEST_DAMPING = 1e-20
@@ -163,6 +165,8 @@ class _Run:
             if not self.history:
                 raise
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
+        if status is Status.CONVERGED and (left := self.active_set.unsettled(self.best.point)):
+            status, detail = Status.STALLED, f"{left} choices of who touches, or slips, when go to and fro"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
         return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduced.redundant)
@@ -316,14 +320,15 @@ class _Run:
             return self.reduced.evaluate(point)
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
-        self.best = self._switched(trial)
+        settled = bool(self.history) and trial.merit > (1 - _STILL) * self.best.merit
+        self.best = self._switched(trial, settled)
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))
         self.callback(self.history[-1])
 
-    def _switched(self, trial: Evaluation) -> Evaluation:
+    def _switched(self, trial: Evaluation, settled: bool) -> Evaluation:
         """A trial with the rows of its box laws that hold from here on."""
-        point = self.active_set.update(trial)
+        point = self.active_set.update(trial, settled)
         return trial if point is trial.point else self._try(point)
 
     @contextmanager

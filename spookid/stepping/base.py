@@ -42,6 +42,10 @@ class Scheme(ABC):
     """True if contacts may hold at times (``HeldContact.holds``, ``Impact.times``)."""
     holds_contacts: ClassVar[bool] = True
     """True if contacts may hold at all."""
+    lags: ClassVar[bool] = False
+    """True if velocities among its unknowns are those of the interval before."""
+    touches: ClassVar[bool] = False
+    """True if it has contacts that only push (``Contact``)."""
     law: DryFriction = DryFriction()
     """Form of dry friction."""
 

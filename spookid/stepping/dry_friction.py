@@ -128,7 +128,7 @@ class DryFriction:
         z, sigma = ca.vertsplit(unknowns, [0, len(which), unknowns.numel()])
         data = ca.SX.sym("none", 0)
         if self.form == "exact":
-            box = Box(ca.SX.sym("codes", len(which)), slack=-relative, value=z)
+            box = Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z)
             rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
             return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]
         pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)

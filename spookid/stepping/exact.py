@@ -46,6 +46,7 @@ class ExactStepper:
         self._velocities = step.velocities
         self._factorize = _dsysv if step.symmetric else _dgesv
         self._unilateral = np.array(step.unilateral, dtype=bool)
+        self._discs = np.array(step.discs, dtype=np.intp).reshape(-1, 2)
         both = ca.vertcat(step.unknowns, step.reactions)
         rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
         outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), step.weights)]
@@ -116,6 +117,7 @@ class ExactStepper:
             loads_before=start[2 * m :],
             W=weights,
             unilateral=self._unilateral,
+            discs=self._discs,
             dependent=self._dependent,
         )
         found = solve(problem, u)

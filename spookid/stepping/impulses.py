@@ -40,6 +40,10 @@ class Settings:
     """Standard deviations of how far each contact that holds moves in a step, (n_c,) [m, rad]."""
     sensors: ca.SX
     """Standard deviations of the observations, each in its signal's unit, (n_o,)."""
+    touch_speed: ca.SX
+    """Speed of contacts that counts [m/s]."""
+    touch_impulse: ca.SX
+    """Impulse that gives the whole mechanism that speed [N s]."""
 
     @classmethod
     def of(cls, model: Model, sensors: int = 0) -> Settings:
@@ -56,6 +60,8 @@ class Settings:
             torques,
             ca.SX.sym("slip", len(model.holding.contacts)),
             ca.SX.sym("sigma", sensors),
+            ca.SX.sym("touch_speed"),
+            ca.SX.sym("touch_impulse"),
         )
 
 

@@ -64,19 +64,19 @@ class JointSpace(Scheme):
     """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step with poses and velocities as unknowns if constraints hold velocities, or with poses alone if
-        those are asked for.
+        """The same step with poses and velocities as unknowns if constraints hold velocities or contacts push, or with
+        poses alone if those are asked for.
 
         Raises:
             ProblemError: for joint coordinates with constraints on velocities.
         """
         slides = any(tie.on_velocities and not isinstance(tie, Touch) for tie in model.ties)
-        if model.coordinates == "joint" and slides:
+        if model.coordinates == "joint" and (slides or model.contacts):
+            what = "contacts, which need" if model.contacts else "a constraint on velocities, which needs"
             raise ProblemError(
-                f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
-                "all bodies; leave coordinates out"
+                f"{model.place}: Model has coordinates 'joint' and {what} those of all bodies; leave coordinates out"
             )
-        if slides or (model.holding.contacts and model.coordinates == "maximal"):
+        if slides or model.contacts or (model.holding.contacts and model.coordinates == "maximal"):
             return Leapfrog(law=self.law)
         return PoseSpace(self.law) if model.coordinates == "maximal" else self
 

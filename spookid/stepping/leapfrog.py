@@ -33,6 +33,7 @@ class Leapfrog(OneStep):
 
     name = "variational"
     order: ClassVar[int] = 2
+    lags: ClassVar[bool] = True
     estimates: bool = True
     law: DryFriction = field(default=DryFriction(), repr=False)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import casadi as ca
@@ -21,7 +22,9 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -86,6 +89,8 @@ class Step:
     """None where dry friction is no part of the impulse."""
     extra: ca.SX
     """Unknowns of the friction law."""
+    touching: ca.SX = field(default_factory=lambda: ca.SX(0, 1))
+    """Unknowns of contacts; none where these are no part of the impulse."""
 
     @property
     def h(self) -> ca.SX:
@@ -114,6 +119,13 @@ class Step:
         """ε of each constraint row, (n_g,)."""
         return ca.vertcat(ca.SX(0, 1), *(joint.compliances() for joint in self.model.joints))
 
+    @cached_property
+    def contacts(self) -> ContactStep:
+        """What contacts do, which push and rub at the poses at the beginning."""
+        form = self.friction.form if self.friction else "exact"
+        ends = self.q, self.v, self.q_next, self.v_next
+        return ContactStep(self.model, self.settings, form, *ends, self.touching)
+
     def impulse(self, q: ca.SX, v: ca.SX) -> Impulse:
         """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
         at = self.model.mechanics(q)
@@ -127,6 +139,8 @@ class Step:
         along = along_coordinates(self.model, self.settings, slips, rubbing, self.u)
         force = at.force + at.gyroscopic(v) + self.model.pushed(q, v, self.u)
         acting = at.slip.T @ along + self.h * force + disturbance(self.model, at, self.random)
+        if self.touching.numel():
+            acting += self.contacts.impulse
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 
@@ -150,6 +164,7 @@ class OneStep(Stepper):
     """True if joints hold exactly: then they do so in the first state, too. False for equations with compliance."""
     estimates: bool = False
     """True of the scheme where the noise is estimated."""
+    touches: ClassVar[bool] = True
 
     @abstractmethod
     def equations(self, step: Step) -> Equations:
@@ -166,9 +181,14 @@ class OneStep(Stepper):
         return rigid_notices(model) if self.rigid else []
 
     def manifold(self, model: Model) -> Manifold:
-        """(q, v), λ of the step before, its random impulses in loops if they are estimated, and the friction law's."""
-        flat = model.rows + self._random(model) + self.law.unknowns(model)
+        """(q, v), then of the step before λ, random impulses in loops if they are estimated and what contacts do, and
+        the friction law's."""
+        flat = self._before(model) + self.law.unknowns(model)
         return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
+
+    def _before(self, model: Model) -> int:
+        """Unknowns of the step before."""
+        return model.rows + self._random(model) + contact_law.unknowns(model, self.law.form)
 
     def _random(self, model: Model) -> int:
         return len(JointCoordinates(model).cut_places) if self.estimates else 0
@@ -182,8 +202,10 @@ class OneStep(Stepper):
         return of_states(model, settings, order, self.manifold(model).ambient, staggered=False)
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """The states, and no multipliers."""
-        return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), friction])
+        """The states, and no multipliers; what contacts do in each step stands in front of the friction law's."""
+        touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
+        before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])
+        return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), before, own])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """From the unknowns."""
@@ -222,7 +244,7 @@ class OneStep(Stepper):
             self._rolling(step, variables, fast),
         ]
         law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
-        return [*(factor for factor in others if factor.rows), impulse, *law]
+        return [*(factor for factor in others if factor.rows), impulse, *step.contacts.factors(variables), *law]
 
     @staticmethod
     def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -242,7 +264,7 @@ class OneStep(Stepper):
     def _first(self, model: Model, x: ca.SX, step: Step) -> Factor:
         """In the first state joints hold, if they are rigid; what led to it is nothing."""
         m = model.state.ambient
-        rest = x[m : m + model.rows + self._random(model)]
+        rest = x[m : m + self._before(model)]
         at, v, labels = model.mechanics(x[: model.configuration.ambient]), x[model.configuration.ambient : m], []
         rows = [rest]
         names = [f"before {i}" for i in range(rest.numel())]
@@ -269,9 +291,10 @@ class OneStep(Stepper):
         if self._random(model):
             random = ca.SX.zeros(len(disturbance_names(model)))
             random[JointCoordinates(model).cut_places] = x_next[m + model.rows : m + model.rows + self._random(model)]
-        extra = x[size - self.law.unknowns(model) :]
+        last = size - self.law.unknowns(model)
+        touching = x_next[m + model.rows + self._random(model) : last]
         ends = x[:n], x[n:m], x_next[:n], x_next[n:m]
-        return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, extra)
+        return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, x[last:], touching)
 
     def _written(self, step: Step) -> Equations:
         """The equations, as many as they must be."""
@@ -336,11 +359,12 @@ class OneStep(Stepper):
             unknowns=unknowns,
             reactions=reactions.symbol,
             equations=ca.vertcat(impulse, written.hard, step.velocity_rows),
-            rates=reactions.rates(step.v_next, reactions.gaps(step.q_next) / settings.step),
+            rates=reactions.rates(step.v_next, reactions.rigid(step.q_next, step.v)),
             constant=constant,
             weights=weights,
             loads=loads,
             unilateral=reactions.unilateral,
+            discs=reactions.discs,
             x_next=ca.vertcat(step.q_next, step.v_next),
             guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
             velocities=2 * step.v.numel(),

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
+from spookid.stepping.contact_law import normal_rates, rebounds
 from spookid.stepping.dry_friction import DryFriction, rubbing
 from spookid.stepping.impulses import Settings, Slips
 
@@ -52,6 +54,8 @@ class ExactStep:
     """λ of joints whose dry friction depends on it, (l,)."""
     unilateral: tuple[bool, ...]
     """True for each reaction that only pushes."""
+    discs: tuple[tuple[int, int], ...]
+    """Pairs of reactions whose bound is that of both together."""
     x_next: ca.SX
     guess: ca.SX
     """Of the unknowns, from x."""
@@ -86,6 +90,13 @@ class Reactions:
         )
         self._pushing = [i for i, pushes in enumerate(self.unilateral) if pushes]
 
+    @property
+    def discs(self) -> tuple[tuple[int, int], ...]:
+        """Tangents of contacts with Coulomb's cone."""
+        first = self.symbol.numel() - 3 * len(self.model.contacts)
+        round_ = (3 * k for k, contact in enumerate(self.model.contacts) if contact.cone == "disc")
+        return tuple((first + start + 1, first + start + 2) for start in round_)
+
     def gaps(self, q: ca.SX) -> ca.SX:
         """What must not be negative, at any expression of the configuration: both ends of limits, gaps of contacts."""
         gaps = []
@@ -98,8 +109,24 @@ class Reactions:
         gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
         return ca.vertcat(ca.SX(0, 1), *gaps)
 
+    def rigid(self, q_next: ca.SX, v: ca.SX) -> ca.SX:
+        """Rows of what pushes where it is rigid: gaps at the end of the step over h, or the speeds of rebounds."""
+        h, now = self._settings.step, self.gaps(self._q)
+        rows = ca.vertsplit(self.gaps(q_next) / h)
+        for i, contact in self._rebounding:
+            speed = self.directions[self._pushing[i], :] @ v
+            up = rebounds(contact, now[i], speed, h)
+            rows[i] = ca.if_else(up, normal_rates(contact, now[i], h * rows[i], speed, h)[1], rows[i])
+        return ca.vertcat(ca.SX(0, 1), *rows)
+
+    @property
+    def _rebounding(self) -> list[tuple[int, Contact]]:
+        """Contacts that rebound, and which of what pushes they are."""
+        first = len(self._pushing) - len(self.model.contacts)
+        return [(first + k, contact) for k, contact in enumerate(self.model.contacts) if contact.rebounds]
+
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
-        """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21)."""
+        """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v of rebounds."""
         h = self._settings.step
         ends = [(joint.stop_compliance(i), joint.damping) for joint, i, _ in self._limited for _ in range(2)]
         soft = ends + [(contact.compliance, contact.damping) for contact in self.model.contacts]
@@ -109,7 +136,13 @@ class Reactions:
         pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
         sigma = 4 / h**2 * compliance * relaxation
         gap = 4 / h * relaxation * self.gaps(self._q)
-        return C @ v_next + sigma * pushes + gap - relaxation * (C @ v)
+        rows, gaps = C @ v_next + sigma * pushes + gap - relaxation * (C @ v), self.gaps(self._q)
+        for i, contact in self._rebounding:
+            speed, after = C[i, :] @ v, C[i, :] @ v_next
+            # What is to rebound is not braked before it touches, nor softened as it does.
+            leaving = ca.if_else(rebounds(contact, gaps[i], speed, h), contact.restitution * speed, gaps[i] / h)
+            rows[i] = ca.if_else(-speed > contact.threshold, after + leaving, rows[i])
+        return rows
 
     def rates(self, v_next: ca.SX, pushing: ca.SX) -> ca.SX:
         """r, (m,): slip rates B v₊ of friction, ``pushing`` of what pushes."""

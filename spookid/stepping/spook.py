@@ -190,6 +190,7 @@ class Spook(Stepper):
             weights=weights,
             loads=loads,
             unilateral=reactions.unilateral,
+            discs=reactions.discs,
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
             guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
             velocities=v_next.numel(),

@@ -49,6 +49,7 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.joint_space import JointSpace
+from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.reactions import ExactStep, Reactions
 from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
@@ -73,9 +74,15 @@ class Variational(Stepper):
         return JointSpace(law)
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits or
-        contacts, and where turns of angles must be told."""
-        tree = not (model.has_loops or set(model.ties) - set(model.holding.contacts) or model.is_unilateral)
+        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits, and
+        where turns of angles must be told; with velocities among its unknowns if contacts push."""
+        if model.contacts:
+            return replace(Leapfrog(law=self.law), estimates=False)
+        tree = not (
+            model.has_loops
+            or set(model.ties) - set(model.holding.contacts)
+            or any(joint.limits is not None for joint in model.joints)
+        )
         turning = any(not tie.told_by_poses for tie in model.ties)
         if model.coordinates == "joint" or (model.coordinates is None and (tree or turning)):
             return JointSpace(self.law, weighted=True).fitting(model)
@@ -216,11 +223,12 @@ class Variational(Stepper):
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
             equations=ca.vertcat(impulse, model.holding.reached(q, q_next) / settings.step, rolling),
-            rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
+            rates=reactions.rates(v_next, reactions.rigid(q_next, v)),
             constant=constant,
             weights=weights,
             loads=loads,
             unilateral=reactions.unilateral,
+            discs=reactions.discs,
             x_next=ca.vertcat(q_next, v_next),
             guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
             velocities=v_next.numel(),

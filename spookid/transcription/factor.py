@@ -7,11 +7,12 @@ neither mechanics nor data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import casadi as ca
+import numpy as np
 
 ACTIVE = 1e-6
 """An inequality whose row is smaller, in the row's own unit, is met with equality."""
@@ -45,23 +46,57 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Values in [−1, 1], each with a slack in its normal cone: zero inside, of the end's sign at an end.
+    """Laws of pieces: of each some rows hold inside, others at an end, and what is wanted tells which.
 
-    A factor with such a law has two rows for each: the slack, unless the value is at an end, and value − end, unless it
-    is inside. Which of them hold is a code that solvers choose and keep while they take a step.
+    A value in [−1, 1] with a slack in its normal cone is one: inside the slack is zero, at an end value − end is.
+    Which rows hold is a code that solvers choose and keep while they take a step.
     """
 
     codes: ca.SX
-    """Symbol, (m,): 0: slack zero; −1 or 1: value at that end; −2 or 2: both, at the corner between them."""
-    slack: ca.SX
+    """Symbol, (m,): 0: inside; −1 or 1: at that end; −2 or 2: both, at the corner between them."""
+    inside: ca.SX
+    """Rows that hold inside, (n,)."""
+    ends: ca.SX
+    """Rows that hold at an end, in terms of the codes, (n,)."""
+    of: tuple[int, ...]
+    """To which code each of these rows belongs, (n,)."""
+    wanted: ca.SX
+    """(m,): below ``lower`` the law is at its lower end, else above ``upper`` at its upper one, else inside."""
+    lower: ca.SX
     """(m,)."""
-    value: ca.SX
+    upper: ca.SX
     """(m,)."""
+    corners: bool = False
+    """True if there may be corners: then there is a row for each code."""
+
+    @classmethod
+    def unit(cls, codes: ca.SX, slack: ca.SX, value: ca.SX) -> Box:
+        """Of values in [−1, 1] with slacks, (m,) each."""
+        one = ca.SX.ones(codes.numel())
+        of = tuple(range(codes.numel()))
+        return cls(codes, slack, value - ca.sign(codes), of, value + slack, -one, one, True)
+
+    @classmethod
+    def joined(cls, boxes: Sequence[Box]) -> Box:
+        """Several without corners as one."""
+        starts = np.cumsum([0, *(box.codes.numel() for box in boxes)]).tolist()
+        of = tuple(start + i for start, box in zip(starts, boxes, strict=False) for i in box.of)
+        names = ("codes", "inside", "ends", "wanted", "lower", "upper")
+        parts = {name: ca.vertcat(*(getattr(box, name) for box in boxes)) for name in names}
+        return cls(**parts, of=of)
+
+    @property
+    def expressions(self) -> list[ca.SX]:
+        """All that are of the variables."""
+        return [self.inside, self.ends, self.wanted, self.lower, self.upper]
 
     def rows(self) -> ca.SX:
-        """The residual, slacks first, then ends, (2 m,); rows that do not hold are zero."""
-        end, corner = ca.sign(self.codes), ca.fabs(self.codes) > 1
-        return ca.vertcat(ca.if_else(end == 0, 1, corner) * self.slack, end**2 * (self.value - end))
+        """The residual: those that hold, (n,), or if there are corners those inside and then those at ends, (2 n,)."""
+        codes = self.codes[list(self.of)]
+        end, corner = ca.sign(codes), ca.fabs(codes) > 1
+        if not self.corners:
+            return ca.if_else(end == 0, self.inside, self.ends)
+        return ca.vertcat(ca.if_else(end == 0, 1, corner) * self.inside, end**2 * self.ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +160,13 @@ class Factor:
     def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
         """With other expressions in the place of symbols that are no variables."""
         box, through = self.box, self.through
-        parts = [self.residual, *((box.slack, box.value) if box else ()), *((through.residual,) if through else ())]
+        parts = [self.residual, *(box.expressions if box else ()), *((through.residual,) if through else ())]
         residual, *rest = ca.substitute(parts, [old], [new])
+        names = ("inside", "ends", "wanted", "lower", "upper")
         return replace(
             self,
             residual=residual,
-            box=box and replace(box, slack=rest[0], value=rest[1]),
+            box=box and replace(box, **dict(zip(names, rest, strict=False))),
             through=through and replace(through, residual=rest[-1]),
         )
 

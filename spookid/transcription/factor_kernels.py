@@ -144,10 +144,11 @@ class FactorKernels:
         return self.contractions.functions[self._named(_CONTRACTED, factor)]
 
     def box(self, factor: Factor) -> Kernel:
-        """Slacks and values of a factor with a box law."""
+        """What is wanted, and between which ends, of a factor with a box law."""
         assert factor.box is not None
         if factor.name not in self._boxes:
-            self._boxes[factor.name] = self._interpreted(factor, ca.vertcat(factor.box.slack, factor.box.value))
+            box = factor.box
+            self._boxes[factor.name] = self._interpreted(factor, ca.vertcat(box.wanted, box.lower, box.upper))
         return self._boxes[factor.name]
 
     def curvature(self, factor: Factor) -> Kernel:

@@ -226,12 +226,13 @@ class Transcription:
         buffer = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
         return self.kernels.residual(factor)(*self._arguments(factor, chain, point), buffer)
 
-    def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
-        """Slacks and values of a factor with a box law, each (count, m)."""
+    def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array, Array]:
+        """What is wanted, and the lower and upper ends, of a factor with a box law, each (count, m)."""
+        assert factor.box is not None
         stepwise, shared = self._arguments(factor, chain, point)
-        both = self.kernels.box(factor)(stepwise, shared, np.empty((len(stepwise[0]), len(factor.rows))))
-        slack, value = np.hsplit(both, 2)
-        return slack, value
+        out = np.empty((len(stepwise[0]), 3 * factor.box.codes.numel()))
+        wanted, lower, upper = np.hsplit(self.kernels.box(factor)(stepwise, shared, out), 3)
+        return wanted, lower, upper
 
     def linearize(self, point: Point, chain: int) -> list[Block]:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""

@@ -31,7 +31,7 @@ _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
     """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
     found = follow(problem, guess)
-    if found.solved and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
+    if len(problem.discs) or (found.solved and (found.u is guess or problem.dependent or pieces.is_unique(problem))):
         return found
     near = pieces.nearest(problem, guess)
     if near is None:
@@ -71,6 +71,8 @@ class _Point:
     """Mask of reactions at their lower bound."""
     high: Mask
     """Mask of reactions at their upper bound."""
+    wanted: Array
+    """u − ρ r, (m,)."""
 
     def norm(self) -> float:
         """Of the error."""
@@ -83,6 +85,7 @@ class _Newton:
     def __init__(self, problem: Bounded) -> None:
         self._p = problem
         own = own_response(problem.R)
+        own[problem.discs] = own[problem.discs].max(axis=1, keepdims=True)
         self._slope, self._offset = problem.R / own[:, None], problem.rates / own
         self._pushes = bool(problem.unilateral.any())
 
@@ -107,7 +110,12 @@ class _Newton:
             lower, upper = np.where(self._p.unilateral, 0.0, -limit), np.where(self._p.unilateral, np.inf, limit)
         else:
             lower, upper = -limit, limit
-        return _Point(u, u - np.minimum(np.maximum(wanted, lower), upper), limit, wanted < lower, wanted > upper)
+        error, low, high = u - np.minimum(np.maximum(wanted, lower), upper), wanted < lower, wanted > upper
+        for pair in self._p.discs:
+            length, bound = math.hypot(*wanted[pair]), limit[pair[0]]
+            error[pair] = u[pair] - wanted[pair] * (min(1.0, bound / length) if length else 1.0)
+            low[pair] = high[pair] = False
+        return _Point(u, error, limit, low, high, wanted)
 
     def _size(self, here: _Point) -> float:
         """The largest bound or reaction: what an error is small against."""
@@ -121,6 +129,15 @@ class _Newton:
                 sign[self._p.unilateral] = 0.0
             at_bound = _identity(len(sign)) + (sign * (here.limit > 0))[:, None] * self._p.widening(here.u)
             slope = np.where(held[:, None], at_bound, slope)
+        for pair in self._p.discs:
+            length, bound = math.hypot(*here.wanted[pair]), here.limit[pair[0]]
+            if length > bound:  # the point of the disc moves across the way, and with its bound
+                way = here.wanted[pair] / length
+                across = bound / length * (np.eye(2) - np.outer(way, way))
+                own, rows = _identity(len(slope))[pair], slope.copy()
+                rows[pair] = own - across @ (own - self._slope[pair])
+                rows[pair] -= np.outer(way, (bound > 0) * self._p.widening(here.u)[pair[0]])
+                slope = rows
         if self._p.dependent:
             return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=_SINGULAR)[0])
         step, info = _dgesv(slope, -here.error)[2:]

@@ -5,18 +5,20 @@ Each reaction u_i acts along a rate r_i, and everything that it changes is affin
     rates r = R u + r₀,      loads λ = Λ u + λ₀,      bounds L = max(0, K u + c + W|λ|), W ≥ 0.
 
     friction:    −L_i ≤ u_i ≤ L_i,   u_i = −L_i where r_i > 0,   u_i = L_i where r_i < 0;
-    unilateral:  0 ≤ u_i ⟂ r_i ≥ 0.
+    unilateral:  0 ≤ u_i ⟂ r_i ≥ 0,
+    disc:        |u_D| ≤ L, u_D = −L r_D/|r_D| where r_D ≠ 0, for pairs D of friction with one bound.
 
-That is u = clip(u − ρ r, lower, upper) for any ρ > 0, one piecewise-linear equation a reaction.
+That is u = clip(u − ρ r, lower, upper) for any ρ > 0, one piecewise-linear equation a reaction, and of a disc the point
+of it nearest u_D − ρ r_D.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.kernel import Array, Integers, Mask
 
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
@@ -44,6 +46,8 @@ class Bounded:
     """(m, l)."""
     unilateral: Mask
     """Mask of the reactions that only push, (m,)."""
+    discs: Integers = field(default_factory=lambda: np.zeros((0, 2), dtype=np.intp))
+    """Pairs of reactions whose bound is that of both together, (d, 2)."""
     dependent: bool = False
     """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
 

@@ -1,0 +1,167 @@
+"""Contacts of a fit: what they take, and where they begin, from the poses that are measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.mechanics.contact import Contact
+from spookid.mechanics.kinematics import evaluated
+from spookid.stepping import contact_law
+from spookid.transcription.transcription import Point
+
+_SPEED = 0.1
+"""Share of the root mean square of the speeds of contacts that counts."""
+_AT_REST = 1e-2
+"""The same where nothing moves [m/s]."""
+_NOISE = 3.0
+"""Standard deviations of a gap's noise within which a contact touches."""
+
+
+_LAG = 10
+"""Steps over which a slip is looked at, where the noise of one step would hide it."""
+_STAYS = 2
+"""Steps before and after one for which what rests is as near."""
+_TOUCHING = 1e-3
+"""Share of the speed that counts, times h, within which a contact touches at least."""
+
+
+def check_contacts(problem: Declaration) -> None:
+    """Raise ProblemError for contacts, or limits of joints, that a fit cannot do."""
+    what = f"{problem.place}: Problem {problem.name!r} has"
+    if any(joint.limits is not None for joint in problem.model.joints):
+        raise ProblemError(f"{what} limits of joints, which can be simulated only; leave them out to solve it")
+    if not problem.model.contacts:
+        return
+    what = f"{what} contacts, which fits"
+    if problem.friction == "smooth":
+        raise ProblemError(f'{what} hold exactly: take friction="exact", or friction="mpcc" with backend "ipopt"')
+    if not problem.scheme.touches:
+        raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
+
+
+def touch_speed(problem: Declaration, evidence: tuple[Evidence, ...]) -> float:
+    """Speed that counts for contacts [m/s]."""
+    if not (problem.model.contacts and evidence):
+        return _AT_REST
+    n = problem.model.configuration.ambient
+    moved = [np.diff(_places(problem, e, e.guess.states[:, :n]), axis=0) / e.grid.step for e in evidence]
+    return _SPEED * float(np.sqrt(np.mean([np.mean(np.sum(rates**2, axis=2)) for rates in moved]))) or _AT_REST
+
+
+def contact_start(
+    problem: Declaration, evidence: Evidence, poses: Array, speed: float, sharpness: float, known: Array | None
+) -> Array:
+    """The unknowns of contacts at each step, (N, n), from poses (N, 7 n_b).
+
+    A contact is closed where it rests within the noise of its gap, and in steps in which it turns; below the share
+    ``sharpness`` of the speed it sticks.
+
+    Args:
+        known: what they did before each step, see ``touching``.
+    """
+    contacts, form = problem.model.contacts, problem.scheme.law.form
+    if not contacts:
+        return np.zeros((len(poses), 0))
+    places = _places(problem, evidence, poses)
+    settings = form, evidence.grid.step, speed, sharpness
+    own = [_own(contact, places[:, i], *settings) for i, contact in enumerate(contacts)]
+    if known is not None:
+        starts = np.cumsum([0, *(contact_law.size(contact, "exact") for contact in contacts)])
+        for columns, first, end in zip(own, starts[:-1], starts[1:], strict=True):
+            columns[:-1, : end - first] = known[1:, first:end]
+    return np.hstack(own)
+
+
+def touching(problem: Declaration, unknowns: Array) -> Array | None:
+    """u and z of all contacts before each step, (N, n), from the unknowns of a fit (N, ambient); None without."""
+    model, law = problem.model, problem.scheme.law
+    if not model.contacts:
+        return None
+    last = unknowns.shape[1] - law.unknowns(model)
+    start, columns = last - contact_law.unknowns(model, law.form), list[int]()
+    for contact in model.contacts:
+        columns += range(start, start + contact_law.size(contact, "exact"))
+        start += contact_law.size(contact, law.form)
+    return unknowns[:, columns]
+
+
+def with_codes(problem: Declaration, evidence: tuple[Evidence, ...], start: Point) -> Point:
+    """A start with the codes of contacts that the measured poses suggest."""
+    if not problem.model.contacts or problem.friction != "exact":
+        return start
+    return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in evidence))
+
+
+def _codes(problem: Declaration, evidence: Evidence) -> Array:
+    """In each step, (N − 1, m)."""
+    poses = evidence.guess.states[:, : problem.model.configuration.ambient]
+    places, h, columns = _places(problem, evidence, poses), evidence.grid.step, []
+    for i, contact in enumerate(problem.model.contacts):
+        rests, turns = _touches(contact, places[:, i, 0], h)
+        columns.append(np.where(turns, 1.0 * contact.rebounds, np.where(rests, 0.0, -1.0))[:, None])
+        if contact.rubs:
+            slips = _lagged(places[:, i, 1:]) / h
+            slow = np.linalg.norm(slips, axis=1) < _NOISE * _noise(places[:, i, 1:]) / (_LAG * h)
+            ends = -np.sign(slips) if contact.cone == "box" else np.ones((len(slips), 1))
+            columns.append(np.where((rests & slow)[:, None], 0.0, ends))
+    return contiguous(np.hstack(columns))
+
+
+def _lagged(values: Array) -> Array:
+    """Changes over a step, (N − 1, n), as means over up to ``_LAG`` steps around it."""
+    steps = np.arange(len(values) - 1)
+    first, last = np.maximum(steps - _LAG // 2, 0), np.minimum(steps + 1 + _LAG // 2, len(steps))
+    return np.asarray((values[last] - values[first]) / (last - first)[:, None])
+
+
+def _touches(contact: Contact, gap: Array, step: float) -> tuple[Mask, Mask]:
+    """In which steps a contact rests, its gap within its noise for a while, and in which it turns, the speed along the
+    normal jumping most, (N − 1,)."""
+    near, rate = _NOISE * _noise(gap), np.diff(gap) / step
+    before = np.append(rate[:1], rate[:-1])
+    highest = sliding_window_view(np.pad(gap, _STAYS, mode="edge"), 2 * _STAYS + 2).max(axis=1)
+    jump = np.pad(rate - before, 1)
+    most = (jump[1:-1] > jump[:-2]) & (jump[1:-1] >= jump[2:]) & (jump[1:-1] > contact.threshold)
+    turns = most & (before < -contact.threshold - near / step) & (gap[:-1] + step * before < near)
+    return (highest < near) & ~turns, turns
+
+
+def _own(contact: Contact, place: Array, form: str, step: float, speed: float, sharpness: float) -> Array:
+    """Unknowns of a contact, (N, n), from its point in the frame of its plane, (N, 3)."""
+    gap, rates = place[:, 0], np.vstack([np.diff(place, axis=0), np.zeros((1, 3))]) / step
+    rests, turns = _touches(contact, gap, step)
+    closed = np.append(rests | turns | (np.abs(gap[1:]) < _TOUCHING * speed * step), False)
+    slips = rates[:, 1:] / speed
+    # So much that it is closed at whatever rate it seems to have.
+    u = closed[:, None] * (1.0 + np.maximum(rates[:, :1], 0.0) / speed)
+    if not contact.rubs:
+        return u
+    if contact.cone == "box":
+        beside, z = np.maximum(slips, 0.0), -np.clip(slips / sharpness, -1.0, 1.0)
+    else:
+        beside = np.linalg.norm(slips, axis=1, keepdims=True)
+        z = -slips / np.maximum(beside, sharpness)
+    return np.hstack([u, z, beside] if form == "mpcc" else [u, z])
+
+
+def _noise(values: Array) -> float:
+    """Standard deviation of white noise, from that quantile of second differences along time that neither impacts set,
+    which are rare, nor rest, where measured poses hardly scatter."""
+    second = np.abs(np.diff(values, 2, axis=0))
+    return float(np.quantile(second, 0.8) / (1.2816 * np.sqrt(6))) if second.size else 0.0
+
+
+def _places(problem: Declaration, evidence: Evidence, poses: Array) -> Array:
+    """Points of the contacts in the frames of their planes, (N, n, 3)."""
+    model, values = problem.model, problem.guess_on(evidence.recording.name)
+    q = ca.SX.sym("q", model.configuration.ambient)
+    rows = ca.vertcat(*(model.contact(contact, q) for contact in model.contacts))
+    return evaluated(rows, q, poses, values).reshape(len(poses), -1, 3)

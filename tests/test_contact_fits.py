@@ -1,0 +1,228 @@
+"""Contacts that push and rub in fits: the law and its derivatives, and what is found of twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from spookid import (
+    GROUND,
+    Body,
+    Contact,
+    Hinge,
+    JointPosition,
+    Model,
+    Orientation,
+    Parameter,
+    PointPosition,
+    Prismatic,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    Variational,
+    gravity,
+)
+from spookid.kernels.kernel import Array
+from spookid.stepping.contact_law import ContactStep, unknowns
+from spookid.stepping.impulses import Settings
+
+G, SLOPE = 9.81, 0.35
+DOWN = np.array([np.cos(SLOPE), 0, -np.sin(SLOPE)])
+
+
+def ball(restitution: Any, recordings: list[Recording] | None = None, **settings: Any) -> Problem:
+    """A ball that falls along a rail on the floor."""
+    body, up = Body("ball", mass=0.7, inertia=(1e-3, 1e-3, 1e-3)), {"x": (0, 0, 1), "y": (0, 1, 0)}
+    rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up))
+    floor = Contact("floor", body.frame(), GROUND.frame(), restitution=restitution)
+    model = Model([body], [rail], contacts=[floor], gravity=gravity(G))
+    given = {"step": 0.005, "friction": "exact", "step_correction": False, **settings}
+    return Problem("ball", model, recordings or [], [JointPosition(rail, "z")], **given)
+
+
+def bounced(seed: int, noise: float = 1e-3) -> Recording:
+    """Three bounces of a ball with e = 0.7."""
+    rng = np.random.default_rng(seed)
+    height = 0.3 + 0.02 * rng.random()
+    run = ball(0.7).simulate(duration=1.0, initial={"rail": (height, 0.0)}, substeps=1)
+    z = np.array(run.signals["z"]) + noise * rng.standard_normal(len(run.t))
+    return Recording(t=run.t, signals={"z": z}, name=f"drop {seed}")
+
+
+def block(mu: Any, cone: str, recordings: list[Recording] | None = None, points: int = 1, **settings: Any) -> Problem:
+    """A block on one point, or on the corners of its base, on an incline that falls towards +x."""
+    body = Body("block", mass=2.0, inertia=(0.01, 0.02, 0.02), free=True)
+    plane = GROUND.frame(x=tuple(DOWN), y=(0, 1, 0))
+    places = [(0.0, 0.0, 0.0)] if points == 1 else [(x, y, -0.02) for x in (-0.1, 0.1) for y in (-0.1, 0.1)]
+    contacts = [Contact(f"point {i}", body.frame(at=at), plane, friction=mu, cone=cone) for i, at in enumerate(places)]
+    sensors: list[Any] = [PointPosition(body.frame(), "xyz", ("x", "y", "z"))]
+    if points > 1:
+        sensors.append(Orientation(body.frame(), ("qw", "qx", "qy", "qz"), 2e-3))
+    model = Model([body], contacts=contacts, gravity=gravity(G))
+    given = {"step": 0.005, "friction": "exact", "step_correction": False, **settings}
+    return Problem("block", model, recordings or [], sensors, **given)
+
+
+def on_the_slope(height: float = 0.0) -> tuple[Array, Array]:
+    """A pose on the incline, and a velocity down and across it."""
+    normal, half = np.array([np.sin(SLOPE), 0, np.cos(SLOPE)]), SLOPE / 2
+    pose = np.array([[*(height * normal), np.cos(half), 0, np.sin(half), 0]])
+    return pose, np.array([[*(1.5 * DOWN + [0, 0.6, 0]), 0, 0, 0]])
+
+
+def slid(cone: str, points: int = 1, duration: float = 0.6) -> Recording:
+    """A block that slides, and sticks at last, with 1 mm of noise."""
+    twin = block(0.6, cone, points=points)
+    run = twin.simulate(duration=duration, initial=on_the_slope(0.0 if points == 1 else 0.02), substeps=1)
+    rng = np.random.default_rng(0)
+    noisy = {name: np.array(values) + 1e-3 * rng.standard_normal(len(run.t)) for name, values in run.signals.items()}
+    return Recording(t=run.t, signals=noisy, name="slide")
+
+
+# --- simulation ---
+
+
+@pytest.mark.parametrize("stepper", [Variational(), Spook()], ids=lambda s: s.name)
+def test_a_ball_rebounds_at_e_times_its_speed(stepper: Any) -> None:
+    apexes = []
+    for step in (0.004, 0.001):
+        run = ball(0.6, stepper=stepper, step=step).simulate(duration=0.75, initial={"rail": (0.5, 0.0)}, substeps=1)
+        z = np.array(run.signals["z"])
+        assert z.min() > (-1e-12 if isinstance(stepper, Variational) else -0.015)
+        apexes.append(z[run.t > 0.4].max())
+    # A rebound at e v rises to e² of the height; the time of the impact is known to a step.
+    errors = np.abs(np.array(apexes) - 0.36 * 0.5)
+    assert errors[1] < 0.004
+    assert errors[0] < 0.015
+
+
+def test_a_ball_below_the_threshold_comes_to_rest() -> None:
+    run = ball(0.9).simulate(duration=1.0, initial={"rail": (4e-4, 0.0)}, substeps=1)
+    assert np.ptp(np.array(run.signals["z"])[20:]) < 1e-12
+
+
+def test_coulombs_cone_slides_as_its_equation_does() -> None:
+    errors = []
+    for step in (0.002, 0.001):
+        problem = block(0.3, "disc", step=step)
+        run = problem.simulate(duration=0.3, initial=on_the_slope(), substeps=1)
+        moved = run.q[-1, 0, :3] - run.q[0, 0, :3]
+
+        def motion(_: float, x: Array) -> Array:
+            way = x[2:] / np.hypot(*x[2:])
+            pull = np.array([np.sin(SLOPE), 0.0]) - 0.3 * np.cos(SLOPE) * way
+            return np.concatenate([x[2:], G * pull])
+
+        known = solve_ivp(motion, (0, run.t[-1]), [0, 0, 1.5, 0.6], rtol=1e-10, atol=1e-12).y[:2, -1]
+        errors.append(np.abs([moved @ DOWN - known[0], moved[1] - known[1]]).max())
+    assert errors[0] < 1e-3
+    assert errors[1] < 0.6 * errors[0]  # of first order
+
+
+def test_a_box_may_rub_more_across_than_a_disc() -> None:
+    runs = [block(0.3, cone).simulate(duration=0.2, initial=on_the_slope(), substeps=1) for cone in ("box", "disc")]
+    slower, faster = (np.linalg.norm(run.v[-1, 0, :3]) for run in runs)
+    assert slower < faster - 0.05
+
+
+# --- the law ---
+
+
+def law(cone: str, form: Any) -> tuple[Any, Array]:
+    """All rows of the law of one contact, as a function of the unknowns and codes, and a state that touches."""
+    problem = block(0.6, cone)
+    model, settings = problem.model, Settings.of(problem.model)
+    q, v, q_next, v_next = (ca.SX.sym(name, n) for name, n in (("q", 7), ("v", 6), ("p", 7), ("w", 6)))
+    extra = ca.SX.sym("extra", unknowns(model, form))
+    step = ContactStep(model, settings, form, q, v, q_next, v_next, extra)
+    factors = step.factors({0: ca.vertcat(q, v), 1: ca.vertcat(q_next, v_next, extra)})
+    codes = ca.vertcat(ca.SX(0, 1), *(f.box.codes for f in factors if f.box))
+    numbers = ca.vertcat(settings.step, settings.touch_speed, settings.touch_impulse)
+    rows = ca.vertcat(step.impulse, *(f.residual for f in factors))
+    x = ca.vertcat(q, v, q_next, v_next, extra)
+    given = ca.substitute([rows, ca.jacobian(rows, x)], [numbers], [ca.DM([0.005, 0.1, 0.2])])
+    pose, velocity = on_the_slope()
+    return ca.Function("law", [x, codes], given), np.concatenate([pose[0], velocity[0], pose[0]])
+
+
+@pytest.mark.parametrize("cone", ["box", "disc"])
+@pytest.mark.parametrize("form", ["exact", "mpcc"])
+@pytest.mark.parametrize("where", ["no gap", "no slip", "at the edge"])
+def test_slopes_agree_with_differences(cone: str, form: Any, where: str) -> None:
+    function, start = law(cone, form)
+    rng = np.random.default_rng(0)
+    speed = {"no gap": rng.standard_normal(6), "no slip": np.zeros(6), "at the edge": 1e-3 * np.eye(6)[1]}[where]
+    z = {"no gap": [0.3, -0.2], "no slip": [0.2, 0.1], "at the edge": [0.0, -1.0]}[where]
+    beside = {"exact": [], "mpcc": [0.0, 0.0] if cone == "box" else [0.0]}[form]
+    x = np.concatenate([start, speed, [0.8, *z, *beside]])
+    for code in (-1.0, 0.0) if form == "exact" else (0.0,):
+        codes = np.full(function.size1_in(1), code)
+        slope = function(x, codes)[1].full()
+        e = 1e-6
+        differences = [(function(x + e * d, codes)[0] - function(x - e * d, codes)[0]).full() for d in np.eye(len(x))]
+        assert np.allclose(slope, np.hstack(differences) / (2 * e), atol=1e-6)
+
+
+# --- fits ---
+
+
+@pytest.fixture(scope="module")
+def bounces() -> Solution:
+    """The restitution of a ball."""
+    return ball(Parameter("e", 0.5, lower=0, upper=1), [bounced(0)]).solve()
+
+
+def test_restitution_of_a_ball_has_honest_errors(bounces: Solution) -> None:
+    assert bounces.status is Status.CONVERGED
+    assert 1e-4 < bounces["e"].std_err < 2e-3
+    assert abs(bounces["e"].estimate - 0.7) < 3 * bounces["e"].std_err
+
+
+@pytest.mark.study
+def test_restitution_is_covered() -> None:
+    runs = [ball(Parameter("e", 0.5, lower=0, upper=1), [bounced(seed)]).solve() for seed in range(20)]
+    known = [run["e"] for run in runs if run.status is Status.CONVERGED]
+    assert len(known) >= 18
+    scores = np.abs([(e.estimate - 0.7) / e.std_err for e in known])
+    assert np.mean(scores < 1.96) > 0.85
+    assert scores.max() < 4
+
+
+@pytest.mark.parametrize("cone", [pytest.param("box", marks=pytest.mark.study), "disc"])
+def test_both_forms_find_the_same_friction(cone: str) -> None:
+    mu, recording = Parameter("mu", 0.4, lower=0, upper=2), slid(cone, duration=0.4)
+    exact = block(mu, cone, [recording], state_weight=1e4).solve()
+    pairs = block(mu, cone, [recording], state_weight=1e4, friction="mpcc").solve(backend="ipopt")
+    assert exact.status is pairs.status is Status.CONVERGED
+    assert "strongly" in pairs.detail
+    assert pairs["mu"].estimate == pytest.approx(exact["mu"].estimate, abs=1e-6)
+    assert exact["mu"].estimate == pytest.approx(0.6, abs=2e-3)
+
+
+@pytest.mark.study
+def test_corners_that_share_the_load_find_it_too() -> None:
+    mu = Parameter("mu", 0.4, lower=0, upper=2)
+    found = block(mu, "box", [slid("box", points=4)], points=4).solve()
+    assert found.status is Status.CONVERGED
+    assert abs(found["mu"].estimate - 0.6) < 3 * found["mu"].std_err
+
+
+def test_what_is_refused() -> None:
+    recording = bounced(0)
+    e = Parameter("e", 0.5, lower=0, upper=1)
+    with pytest.raises(ProblemError, match='friction="exact"'):
+        ball(e, [recording], friction="smooth").solve()
+    with pytest.raises(ProblemError, match=r"Variational\(\)"):
+        ball(e, [recording], stepper=Spook()).solve()
+    body = Body("arm", mass=1, inertia=(1, 1, 1))
+    joint = Hinge("joint", GROUND.frame(), body.frame(), limits=(0, 1))
+    limited = Problem("limited", Model([body], [joint], gravity=gravity(G)), [recording], [JointPosition(joint, "z")])
+    with pytest.raises(ProblemError, match="limits of joints"):
+        limited.solve()
