@@ -324,13 +324,8 @@ def unknowns(
         states = np.hstack([poses, velocities(contiguous(poses), evidence.grid.step)])
     rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    law = problem.scheme.law
-    friction = np.hstack(
-        [
-            contact_start(problem, evidence, poses, touch, sharpness, touching),
-            law.start(problem.model, slips, sharpness),
-        ]
-    )
+    law, touched = problem.scheme.law, contact_start(problem, evidence, poses, touch, sharpness, touching)
+    friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     return contiguous(problem.scheme.start(problem.model, states, moved, friction))
 
 
