@@ -226,3 +226,10 @@ def test_what_is_refused() -> None:
     limited = Problem("limited", Model([body], [joint], gravity=gravity(G)), [recording], [JointPosition(joint, "z")])
     with pytest.raises(ProblemError, match="limits of joints"):
         limited.solve()
+
+
+def test_samples_that_are_not_at_the_steps_are_refused():
+    e = Parameter("e", 0.5, lower=0, upper=1)
+    for step in (0.01, 0.0025, None):
+        with pytest.raises(ProblemError, match="a sample at each step"):
+            ball(e, [bounced(0)], step=step).solve()

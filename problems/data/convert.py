@@ -37,7 +37,7 @@ MISSED = {"pulses_torque_units": (4.898, 0.1), "step_5V": (0.43, 5.0)}
 
 LEGS = ("FL", "FR", "RL", "RR")
 # Hz, of what counts as motion; share of the typical rates at which nothing tells the time; s, less than half a sample.
-SMOOTH, STILL, LATEST = 10.0, 0.02, 0.0024
+SMOOTH, STILL, LATEST = 40.0, 0.02, 0.0024
 
 # First and last sample of the motion.
 EXCITING = {"excitation_12harm_40s": (500, 4460), "excitation_14harm_50s": (195, 4966)}

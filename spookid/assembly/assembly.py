@@ -13,7 +13,7 @@ import numpy as np
 from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
-from spookid.assembly.contact_start import check_contacts, contact_start, touch_speed, with_codes
+from spookid.assembly.contact_start import check_contacts, check_samples, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
@@ -167,6 +167,7 @@ def assemble(
     touch = touch_speed(problem, evidence)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
     seen = layout(problem, [e.samples for e in evidence])
+    check_samples(problem, evidence, any(one.reach for one in seen))
     written, free = all_factors(problem, settings, seen), problem.free
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)

@@ -47,6 +47,16 @@ def check_contacts(problem: Declaration) -> None:
         raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
 
 
+def check_samples(problem: Declaration, evidence: tuple[Evidence, ...], between: bool) -> None:
+    """Raise ProblemError for contacts without a sample at each step; ``between``: some lie between steps."""
+    intervals = [float(np.median(np.diff(e.recording.t))) for e in evidence]
+    if problem.model.contacts and (between or any(interval > 1.01 * problem.step for interval in intervals)):
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has contacts, steps of {problem.step:g} s and samples every "
+            f"{intervals[0]:g} s; contacts need a sample at each step: give step= that interval, or every=1"
+        )
+
+
 def touch_speed(problem: Declaration, evidence: tuple[Evidence, ...]) -> float:
     """Speed that counts for contacts [m/s]."""
     if not (problem.model.contacts and evidence):

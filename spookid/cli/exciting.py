@@ -103,7 +103,8 @@ def _noise(arguments: Namespace, problem: Declaration) -> Mapping[str, float]:
     for pattern, size in arguments.noise:
         found |= dict.fromkeys(_matching("--noise", pattern, random), size)
     measured = {motor.label for motor in problem.model.motors if motor.measured}
-    return {name: size for name, size in found.items() if name not in measured}
+    signals = {*random} - {f.label for f in problem.model.freedoms} | {c.signal for c in problem.channels}
+    return {name: size for name, size in found.items() if name in signals or name not in measured}
 
 
 def _limits(arguments: Namespace, problem: Declaration) -> MotionLimits:

@@ -103,7 +103,8 @@ def _by_ipopt(problem: Declaration, solver: Ipopt, callback: Callback | None, st
     inner = LevenbergMarquardt(max_iterations=solver.max_iterations)
     first = fit(problem, inner, callback, start)
     if first.outcome.status is not Status.CONVERGED:
-        return replace(first, backend=solver.name)
+        detail = f"{first.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"
+        return replace(first, backend=solver.name, outcome=replace(first.outcome, detail=detail))
     counted = counting_from(callback, first.result.iterations)
     second = fit(problem, solver, counted, Start(first.result, noise=first.result, held=start.held))
     both = joined(first.result, second.result)

@@ -67,8 +67,8 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[str]:
         elif impact.rubs and before[:2] @ after[:2] < 0:
             slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
             told.append(
-                f"{what}: friction turns the slip around, from {slips} m/s back; it sticks there, or rolls: "
-                "another Impact with friction=math.inf can have this time."
+                f"{what}: the slip turns around, from {slips} m/s back, which friction cannot do: either the point "
+                "sticks or rolls (friction=math.inf), or joints set where it goes (friction=0)."
             )
     return told
 

@@ -19,7 +19,8 @@ static double largest(size n, const double *x) {
   double most = 0;
   for (size i = 0; i < n; ++i) {
     double here = fabs(x[i]);
-    if (!(here <= most)) most = here; /* NaN, too */
+    if (isnan(here)) return here;
+    if (here > most) most = here;
   }
   return most;
 }

@@ -68,7 +68,7 @@ def newton_routine(
     """The routine for buffers that stay where they are; None as ``own_library``.
 
     Args:
-        evaluate: from the buffer of unknowns (n,) into those of the outputs.
+        evaluate: from the buffer of unknowns (n,) into those of the outputs; what it raises is lost.
         outputs: of the equations (n,), their Jacobian (n, n), by columns, and what must be finite at the end.
         velocities: how many of the unknowns are velocities, which come first.
     """

@@ -21,14 +21,17 @@ def _of(*sizes: int | tuple[int, int]) -> Callable[[Expression], Expression]:
     """Writes a function of arguments of these sizes once; CasADi repeats it twenty times as fast as Python would."""
 
     def of(function: Expression) -> Expression:
+        shapes = [(size, 1) if isinstance(size, int) else size for size in sizes]
+
         @cache
         def written() -> ca.Function:
-            shapes = [(size, 1) if isinstance(size, int) else size for size in sizes]
             symbols = [ca.SX.sym(f"x{i}", *shape) for i, shape in enumerate(shapes)]
             return ca.Function(function.__name__, symbols, [function(*symbols)])
 
         @wraps(function)
         def call(*arguments: ca.SX) -> ca.SX:
+            if [ca.SX(argument).shape for argument in arguments] != shapes:  # CasADi would repeat or turn them
+                raise ValueError(f"{function.__name__} takes arguments of shapes {shapes}")
             return written()(*arguments)
 
         return call

@@ -341,7 +341,7 @@ def _check(
             raise ProblemError(f"{what}: {name} is {shown(count)}; give a whole number from {least} on")
     if basis not in get_args(BasisName):
         raise ProblemError(f"{what}: basis {shown(basis)} is not known; choose from {', '.join(get_args(BasisName))}")
-    if isinstance(criterion, str) and criterion not in ("determinant", "largest"):
+    if not criterion or (isinstance(criterion, str) and criterion not in ("determinant", "largest")):
         raise ProblemError(
             f"{what}: criterion {shown(criterion)} is not known; choose 'determinant' or 'largest', or give a list of "
             "names of parameters"
@@ -349,5 +349,5 @@ def _check(
     if not problem.free:
         raise ProblemError(f"{what}: Problem {problem.name!r} has no free parameter to learn of")
     highest = harmonics / duration
-    if (RATE if rate is None else rate) < 4 * highest:
-        raise ProblemError(f"{what}: a rate of {rate:g} Hz is too low for motions up to {highest:g} Hz; raise it")
+    if (sampled := RATE if rate is None else rate) < 4 * highest:
+        raise ProblemError(f"{what}: a rate of {sampled:g} Hz is too low for motions up to {highest:g} Hz; raise it")

@@ -110,6 +110,8 @@ class ExpectedErrors(Tabular):
         times = self.repetitions(name, wanted)
         if math.isinf(times):
             return f"The error of {name} does not come below {said}, however often this motion is made."
+        if self.before[place] <= wanted:
+            return f"The error of {name} is below {said} already."
         if times <= 1:
             return f"The error of {name} is below {said} after one run of {self.duration:g} s."
         count = math.ceil(times - 1e-9)
@@ -170,7 +172,13 @@ def expected_errors(
             f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
             "noise; leave it out, and errors can be foretold"
         )
-    problem = at_estimates(problem, known).with_(recordings=[planned])
+    if problem.model.contacts:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has contacts that push, whose touches nobody knows beforehand; "
+            "errors are foretold without them"
+        )
+    # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
+    problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
     assembly = assemble(problem)
     random = known_noise(problem, assembly.noise, noise, known)
     try:
@@ -230,7 +238,11 @@ def knowledge(names: Sequence[str], prior: Array, known: Result | None) -> Array
     places = [i for i, n in enumerate(names) if n in of.names and n not in of.reasons]
     found = np.array(prior)
     found[places, :] = found[:, places] = 0.0
-    found[np.ix_(places, places)] = np.linalg.pinv(of.covariance[np.ix_(rows, rows)], rcond=1e-14, hermitian=True)
+    covariance = of.covariance[np.ix_(rows, rows)]
+    width = np.sqrt(np.diag(covariance))
+    width = np.where(width > 0, width, 1.0)  # units are far apart
+    scaled = np.linalg.pinv(covariance / np.outer(width, width), rcond=1e-14, hermitian=True)
+    found[np.ix_(places, places)] = scaled / np.outer(width, width)
     return found
 
 
