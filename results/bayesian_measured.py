@@ -88,12 +88,14 @@ PAGE = """# Friction and inertia of measured joints
 
 ## Four legs of one robot (Go2)
 
-Held in the air, tracking references by position control with known gains; angles alone are measured. The legs are
-independent fits of one model to the faster half of the record, right legs mirrored. Stamps of the source are counted
-samples; what all twelve joints miss of a smooth motion in proportion to their rates says when samples were taken
-(`stamps` in `problems/data/convert.py`): 0.9 ms rms off, the same to a correlation of 0.96 from left and from right
-legs. The last column is the chance that legs that are alike differ by as much as these estimates (chi-squared, 3
-degrees of freedom, the errors of the fits).
+Held in the air, tracking references by position control with known gains; angles alone are measured. The legs
+are independent fits of one model to the faster half of the record, right legs mirrored. Stamps of the source
+are counted samples; what all twelve joints miss of a motion below 40 Hz in proportion to their rates says when
+samples were taken (`stamps` in `problems/data/convert.py`): half a millisecond rms off, against 0.04 ms in a
+twin with true stamps and the same references (both tried once, by hand). They are estimated from the angles
+that are fitted, and errors know nothing of that. The last column is the chance that legs that are alike differ
+by as much as these estimates (chi-squared, 3 degrees of freedom, the errors of the fits); centres of mass share
+a prior of ± 0.01 m, which makes legs more alike.
 
 {legs}
 
@@ -109,22 +111,24 @@ the inertia about the joints, with the rotors. The authors' values come from lea
 {remark_pendulum}
 """
 REMARK_LEGS = """\
-**Alike** (chances above 0.01): centres of the thighs' mass, viscous friction of hips and thighs, inertia of the
-rotors of hips and calves, constant torques of hips and thighs. The rotors of the thighs are within 11 % of their
-mean, with errors of 3 to 6 %. **Not alike**: Coulomb friction, by factors of 2.2 (hip), 1.5 (thigh) and 2.1 (calf).
+**Alike** (chances above 0.01): centres of the thighs' mass, of which the prior tells a good part, viscous
+friction of hips and thighs, inertia of the rotors of hips and calves, constant torques of the hips. **Not
+alike**: Coulomb friction, by factors of 2.0 (hip), 1.5 (thigh) and 2.0 (calf), viscous friction and centres of
+mass of the calves, constant torques of thighs and calves, and rotors of the thighs, which are within 12 % of
+their mean with errors of 3 to 10 %.
 
-**Reasons.** The stamps were the largest: with counted ones 20 to 43 samples a signal (whole record) were 5 times
-the noise off, legs' centres of mass 2 cm apart and those of the calves where the feet are; now 1 to 7 are off.
-Gears of one kind do differ in Coulomb friction, and centres of mass and inertia, which ought to be alike, are so at
-the same time. The calves have more than that: what disturbs them is largest, and constant torques take part of what
-the law lacks; stiction and the linkage of the knee are not in the model. The gains of the drives are those of a
-program, not recorded with the data."""
+**Reasons.** Every leg says that its residuals are not noise: a few samples of each signal are off by more than five
+times the noise, so that errors are too small. Gears of one kind do differ in Coulomb friction. The calves have more
+than that: what disturbs them is largest, and constant torques take part of what the law lacks; stiction and the
+linkage of the knee are not in the model. The gains of the drives are those of a program, not recorded with the data.
+None of this is proven."""
 REMARK_PENDULUM = """\
-The parameters are D, E, A and B themselves, without priors. With tracking, estimates of A.0 are within 1.2 errors
-of the authors'; of C.1 within three but for B, which is 9 % below theirs (no truth either; a regression on the same
-record is 6 to 21 % below). Open loop the pendulum moves little beside friction: errors are several times larger,
-and the estimates within about two of them of the authors'. Coulomb friction of joint 1 ends at zero there in A.0:
-that record does not show it beside a constant torque."""
+The parameters are D, E, A and B themselves, without priors. With tracking, estimates of A.0 are within 1.2
+errors of the authors', which are half of D and A and more of Coulomb friction there; of C.1 within three but
+for B, which is 9 % or 4.6 errors below theirs (no truth either; a regression on the same record is 6 to 21 %
+below). Open loop the pendulum moves little beside friction: errors are several times larger, and the estimates
+within about two of them of the authors'. Coulomb friction of joint 1 ends at zero there in A.0: that record
+does not show it beside a constant torque."""
 
 
 def main() -> None:
