@@ -8,7 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spookid import Problem, ProblemError, Recording, load_problem
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    JointPosition,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    gravity,
+    load_problem,
+)
 from spookid.cli.main import main
 from spookid.studies.excitation import Excitation
 from spookid.studies.excitation_basis import Basis
@@ -190,11 +203,30 @@ def test_an_interrupt_keeps_the_best_that_was_finished(arm: Problem) -> None:
         (dict(criterion="best"), "criterion 'best' is not known"),
         (dict(duration=-1.0), "duration is -1.0; give a number above 0"),
         (dict(rate=1.0), "a rate of 1 Hz is too low"),
+        (dict(rate=None, harmonics=80), "a rate of 100 Hz is too low"),
+        (dict(criterion=[]), "criterion .* is not known"),
+        (dict(seed=-1), "seed is -1"),
+        (dict(known="results/arm"), "known is 'results/arm'"),
     ],
 )
 def test_what_cannot_be_designed_is_refused(arm: Problem, how: dict[str, object], said: str) -> None:
     with pytest.raises(ProblemError, match=said):
         arm.excite(**{"duration": 2.0, "limits": LIMITS, "noise": NOISE, "rate": 20.0, "harmonics": 3} | how)
+
+
+def test_a_guess_at_its_bound_and_friction_that_sticks_have_errors() -> None:
+    J, b, c = (Parameter(n, g, lower=0) for n, g in (("J", 0.02), ("b", 0.0), ("c", 0.1)))
+    rod = Body("rod", mass=0.4, inertia=(1e-4, J, J))
+    on_wall, on_rod = GROUND.frame(x=(1, 0, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    pin = Hinge("pin", on_wall, on_rod, viscous=b, coulomb=c)
+    model = Model([rod], [pin], motors=[Motor(pin, "tau", measured=True)], gravity=gravity(9.81))
+    seen = [JointPosition(pin, "theta", sigma=1e-3)]
+    problem = Problem("rod", model=model, recordings=[], observations=seen, friction="exact")
+    t = np.linspace(0, 3, 151)
+    found = problem.expected_errors(Recording(t, {"theta": 0.5 * np.sin(4 * t)}), noise={"tau": 0.05})
+    assert not found.reasons
+    assert np.all(found.after < 0.1)
+    assert found.until("J", 1.0).endswith("after one run of 3 s.")
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,16 @@ def check_samples(problem: Declaration, evidence: tuple[Evidence, ...], between:
         )
 
 
+def refuse_contacts(problem: Declaration, what: str) -> None:
+    """Raise ProblemError for contacts that push: ``what`` takes a motion whose touches are known."""
+    if problem.model.contacts:
+        names = ", ".join(contact.name for contact in problem.model.contacts)
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has contacts that push ({names}), and {what} would need "
+            "to know what touches when; leave them out"
+        )
+
+
 def touch_speed(problem: Declaration, evidence: tuple[Evidence, ...]) -> float:
     """Speed that counts for contacts [m/s]."""
     if not (problem.model.contacts and evidence):

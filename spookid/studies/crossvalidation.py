@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
@@ -178,6 +179,7 @@ def crossvalidate(
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
     _check(problem)
+    refuse_contacts(problem, "fits of each other's states")
     fit = fit or _solve
     problem = problem.with_(estimator="noise")
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]

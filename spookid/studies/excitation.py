@@ -163,7 +163,7 @@ def excite(
             name what there is not or leave no room, and wrong arguments.
     """
     check_driven(problem)
-    _check(problem, duration, criterion, basis, harmonics, starts, max_iterations, rate)
+    _check(problem, duration, criterion, basis, harmonics, starts, max_iterations, seed, rate)
     problem = at_estimates(problem, known)
     rate = _rate(problem) if rate is None else float(rate)
     plan = _Plan(problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known)
@@ -329,13 +329,15 @@ def _check(
     harmonics: int,
     starts: int,
     max_iterations: int,
+    seed: int,
     rate: float | None,
 ) -> None:
     what = f"{problem.place}: excite"
     for name, value in (("duration", duration), ("rate", RATE if rate is None else rate)):
         if not (isinstance(value, (int, float)) and 0 < value < math.inf):
             raise ProblemError(f"{what}: {name} is {shown(value)}; give a number above 0")
-    for name, count in (("harmonics", harmonics), ("starts", starts), ("max_iterations", max_iterations)):
+    counts = ("harmonics", harmonics), ("starts", starts), ("max_iterations", max_iterations), ("seed", seed)
+    for name, count in counts:
         least = {"harmonics": 3, "starts": 1}.get(name, 0)
         if not (isinstance(count, int) and count >= least):
             raise ProblemError(f"{what}: {name} is {shown(count)}; give a whole number from {least} on")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from spookid.assembly.assembly import assemble, magnitude, numbers, settings_of
+from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import at_gains, sizes
 from spookid.data.recording import Recording
@@ -172,11 +173,9 @@ def expected_errors(
             f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
             "noise; leave it out, and errors can be foretold"
         )
-    if problem.model.contacts:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has contacts that push, whose touches nobody knows beforehand; "
-            "errors are foretold without them"
-        )
+    refuse_contacts(problem, "errors that are foretold")
+    if not (noise is None or isinstance(noise, (Result, Mapping))):
+        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
     # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
     assembly = assemble(problem)
@@ -186,6 +185,7 @@ def expected_errors(
     except NotPositiveDefiniteError as error:
         raise ProblemError(f"{problem.place}: the motion does not determine the states: {error}") from None
     free = assembly.transcription.free_directions(point.parameters)
+    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
     found = a_posteriori(assembly, point, free)
     if found.statistics is None:
         raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
@@ -218,6 +218,8 @@ def at_estimates(problem: Declaration, known: Result | None) -> Declaration:
     """The problem with the estimates of a solution for guesses, as far as it has them."""
     if known is None:
         return problem
+    if not isinstance(known, Result):
+        raise ProblemError(f"{problem.place}: known is {shown(known)}, which is no solution; load one of its folder")
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
     if problem.free and not said:
         raise ProblemError(

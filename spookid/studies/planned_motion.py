@@ -122,7 +122,10 @@ def completed(problem: Declaration, given: Recording) -> Recording:
                 f"the trajectory has no {missing[0]!r}, nor a position of {freedom.label!r} that it would follow from; "
                 f"it has {', '.join(given.signals)}"
             )
-        columns.append(make_interp_spline(*finite_samples(given, signal), k=5))
+        samples = finite_samples(given, signal)
+        if len(samples[0]) < 6:
+            raise ProblemError(f"the trajectory has {len(samples[0])} samples of {signal!r}; give 6 at least")
+        columns.append(make_interp_spline(*samples, k=5))
     even = np.linspace(t[0], t[-1], len(t))
     motion = np.stack([np.column_stack([spline(even, nu) for spline in columns]) for nu in range(3)])
     return planned_recording(problem, even, motion)

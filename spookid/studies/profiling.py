@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.relations import attainable
 from spookid.errors import ProblemError
@@ -218,6 +219,7 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
             f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
             f"{', '.join(free) or 'none'}"
         )
+    refuse_contacts(problem, "a profile")
     fit = fit or _solve
     solution = fit(problem, None) if solution is None else solution
     if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
