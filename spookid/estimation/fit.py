@@ -242,7 +242,8 @@ class Fit:
         follows += sliding_notices(assembly, self.point, identifiability.condensed, self.values)
         follows += followed_notices(() if self.found is None else self.found.noise, self.motion)
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
-        return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])
+        vanished = inertias.mass_notices(problem, self.values)
+        return ranked([*identifiability.notices, *follows, *unphysical, *vanished, *steps, *remarks])
 
 
 def _step(iteration: Iteration, names: Sequence[str]) -> IterationRecord:

@@ -17,7 +17,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
 from spookid.parameter import parameters_in, substitute
-from spookid.results.notices import UNPHYSICAL
+from spookid.results.notices import UNPHYSICAL, VANISHED
 from spookid.results.result import Trajectory
 from spookid.statistics.covariance import Sensitivities
 
@@ -27,6 +27,8 @@ _ROUNDING = 1e-9
 _LITTLE = 1e-2
 """Share of a body's turning, or of a direction, that may as well be the give of its joints."""
 _MOST_STATES = 2000
+_GONE = 1e-3
+"""Share of the mass that was guessed below which a body has lost it."""
 _PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 """Rows and columns of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
 
@@ -45,6 +47,18 @@ def inertia_notices(
                 f"{UNPHYSICAL} the principal moments {text} kg m² of body {body.name!r}: they violate the triangle "
                 "inequality. A mass, a length or an inertia that is fixed may be wrong."
             )
+
+
+def mass_notices(problem: Declaration, values: Mapping[str, float]) -> Iterator[str]:
+    """One for each body of whose mass next to nothing is left."""
+    for body in problem.model.bodies:
+        if {p.name for p in parameters_in([body.mass], body.name)} & {p.name for p in problem.free}:
+            guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
+            if 0 <= found < _GONE * guessed:
+                yield (
+                    f"{VANISHED} body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess. The fit has "
+                    "most likely ended at another minimum than the true one: begin elsewhere, or give the mass a prior."
+                )
 
 
 def _worst(

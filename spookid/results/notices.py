@@ -21,11 +21,13 @@ SMOOTHER = "Smooth friction fits better"
 FOLLOWED = "The estimated motion follows"
 UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
+VANISHED = "A mass has vanished:"
 
 _ORDER = (
     UNEXPLAINED,
     SCHEDULE,
     MISFIT,
+    VANISHED,
     FOLLOWED,
     UNDETERMINED,
     DIFFER,
