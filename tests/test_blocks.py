@@ -224,6 +224,7 @@ def test_a_singular_saddle_point_is_refused():
         saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping, Workspace())
 
 
+@pytest.mark.study
 def test_all_that_a_solve_takes_is_compiled_before_it(monkeypatch, tmp_path):
     monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
     native._loaded.cache_clear()

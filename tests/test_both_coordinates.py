@@ -157,6 +157,7 @@ def measured(coordinates: Literal["joint", "maximal"]) -> Problem:
     return problem.with_(recordings=[Recording(t, dict(zip(names, noisy.T, strict=True)))])
 
 
+@pytest.mark.study
 def test_measured_torques_and_weak_priors_lead_to_the_same_inertias(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the squares may move what priors alone tell: the volume of the states is another at each inertia."""
     monkeypatch.setenv("SPOOKID_COMPILE", "off")

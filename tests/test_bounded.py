@@ -72,6 +72,7 @@ def study(count: int, seed: int) -> int:
     return failures
 
 
+@pytest.mark.study
 def test_friction_takes_energy_out():
     assert study(3000, 0) <= 3
 

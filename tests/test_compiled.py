@@ -89,7 +89,9 @@ def motion(stepper: Spook | Variational) -> Problem:
     return problem.with_(stepper=stepper, state_weight=1e4, initial={"J": 0.004, "b": 2e-3, "c": 1e-3})
 
 
-@pytest.mark.parametrize("stepper", [Spook(), Variational()], ids=["spook", "rigid"])
+@pytest.mark.parametrize(
+    "stepper", [pytest.param(Spook(), marks=pytest.mark.study), Variational()], ids=["spook", "rigid"]
+)
 def test_answers_are_those_of_the_virtual_machine(stepper, kept, monkeypatch):
     problem = motion(stepper)
     compiled = problem.solve()

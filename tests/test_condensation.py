@@ -148,7 +148,11 @@ def nodes(problem: Problem) -> int:
     return total
 
 
-@pytest.mark.parametrize(("settings", "most"), [({"state_weight": 1e4}, 2.2), ({}, 2.5)], ids=["weighted", "estimated"])
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [pytest.param({"state_weight": 1e4}, 2.2, marks=pytest.mark.study), ({}, 2.5)],
+    ids=["weighted", "estimated"],
+)
 def test_expressions_grow_with_the_number_of_bodies(settings, most):
     """In a likelihood a joint's row sees all bodies beyond it, so that there are a few more of them."""
     counts = [nodes(chain(n, 20, **settings)) for n in (8, 16)]

@@ -205,5 +205,6 @@ def test_stamps_follow_from_what_all_joints_share(script: ModuleType) -> None:
     speeds = np.array([3.0, 5.0, 7.0, 9.0])
     q = np.sin(speeds * (t + late)[:, None] + np.arange(4)) + 2e-4 * rng.normal(size=(len(t), 4))
     found = script.stamps(t, q) - t
-    assert np.std(found - late) < 0.4 * np.std(late)  # what is slower than the filter is motion
+    # What is slower than the filter is taken for motion: √0.4 of jitter that is white up to 100 Hz.
+    assert np.std(found - late) < 0.67 * np.std(late)
     assert np.all(np.diff(t + found) > 0)

@@ -66,6 +66,7 @@ def follows(seconds: float) -> None:
     assert np.all(run.error[explained] < LIMIT)
 
 
+@pytest.mark.study
 def test_a_torque_that_is_found_makes_the_motion_that_was_asked_for() -> None:
     follows(0.8)
 

@@ -199,6 +199,7 @@ def known_of(lag: FixedLag) -> Array:
     return np.linalg.eigvalsh(rows.T @ rows) / np.linalg.norm(rows) ** 2
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(("model", "start"), [(bilinear, (1.0, 1.5)), (scaled, (1.5, 0.05))])
 def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start, monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", "on")

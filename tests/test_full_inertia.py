@@ -233,6 +233,7 @@ SEEN = {  # combinations that an arm on two such axles shows
 }
 
 
+@pytest.mark.study
 def test_all_coordinates_tell_the_same_and_what_can_exist():
     """π as free numbers, and both kinds of coordinates, with what is known of π beforehand."""
     truth = FullInertia(MASS, CENTER, inertia=ENTRIES)

@@ -183,6 +183,7 @@ def furuta_problem() -> Problem:
     return Problem("furuta", model, [recording], sensors, step=STEP)
 
 
+@pytest.mark.study
 def test_an_encoder_on_the_arm_and_a_gyroscope_on_the_rod_tell_a_furuta_pendulum() -> None:
     problem = furuta_problem()
     solution = problem.solve()

@@ -108,6 +108,7 @@ def test_a_pendulum_is_estimated_as_by_a_batch_fit() -> None:
     assert estimate.rates["pin"] == pytest.approx(run.v[-1, 0, 4], abs=4 * estimate.rate_errors["pin"])
 
 
+@pytest.mark.study
 def test_a_closed_loop_is_estimated_as_by_a_batch_fit() -> None:
     run = turning()
     estimate = followed(begun(fourbar(), run, seconds=0.2), later(run))

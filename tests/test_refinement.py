@@ -57,6 +57,7 @@ def test_velocities_are_those_of_continuous_time_too() -> None:
     np.testing.assert_allclose(run.v[:-1], fine.v[::200][:-1], atol=2e-5)
 
 
+@pytest.mark.study
 def test_loops_hold_and_velocities_lie_along_them() -> None:
     model = linkage(LENGTHS, BASE, MASSES, [2e-4, 2.5e-3, 4e-3], compliance=0)
     sensors = [HingeAngle(joint, signal=joint.name) for joint in model.joints]

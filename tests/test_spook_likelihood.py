@@ -126,7 +126,9 @@ def trial(problem: Problem, parameters: Array, logs: Array) -> tuple[Search, Tri
     return search, search.trial(Point(assembly.start.states, parameters), logs)
 
 
-@pytest.mark.parametrize(("make", "compliance"), [(swinging, 1e-4), (swinging, 0.0), (chain, 1e-4)])
+@pytest.mark.parametrize(
+    ("make", "compliance"), [(swinging, 1e-4), (swinging, 0.0), pytest.param(chain, 1e-4, marks=pytest.mark.study)]
+)
 def test_score_is_the_slope_of_the_value(make: Any, compliance: float) -> None:
     problem = twin(make(compliance), 1e-3, 0.6)
     parameters = np.array([p.guess for p in problem.free])

@@ -243,6 +243,7 @@ def test_a_measured_pendulum_against_an_audit() -> None:
 # --- what is unknown, and what is said ---
 
 
+@pytest.mark.study
 def test_what_has_no_order_and_what_is_too_short_leave_it_unknown() -> None:
     dry = pendulum(inertia=Parameter("J", 0.004, lower=1e-6), coulomb=0.01)
     rubbed = twin(dry, {"J": 0.005}, initial={"hinge": 1.5}, stepper=Variational()).solve()

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 from online_twins import BEGIN, SIGMA, followed, measured, off, rod, rows, swing
 
 from spookid import FixedLagSmoother, Monitor, Problem, Recording, Solution
@@ -95,6 +96,7 @@ def test_an_input_that_is_told_when_it_changes_has_not_stopped() -> None:
         assert not online.update(t, values).stopped, t
 
 
+@pytest.mark.study
 def test_a_monitor_forgets_what_was_told_without_an_input() -> None:
     run = swing(duration=4.0)
     whole = rod().with_(recordings=[measured(run)]).solve()

@@ -197,6 +197,7 @@ def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.
 # --- executors ---
 
 
+@pytest.mark.study
 def test_processes_and_any_executor_give_what_one_process_gives(here: Path) -> None:
     over = {"state_weight": [1e3, 1e4], "step": [0.02]}
     alone = sweep("swing.py", over, jobs=1)
@@ -412,6 +413,7 @@ def test_workers_that_died_are_replaced_by_others() -> None:
     cut_off(processes(1))
 
 
+@pytest.mark.study
 def test_workers_do_not_outlive_a_sweep_that_its_caller_ends(here: Path) -> None:
     def seen(point: SweepPoint, known: bool) -> None:
         raise RuntimeError("enough")
@@ -497,6 +499,7 @@ def test_a_sweep_that_is_killed_leaves_no_workers_goes_on_and_gives_the_same_tab
     assert document("cut")["complete"]
 
 
+@pytest.mark.study
 def test_an_interrupt_ends_the_sweeps_of_all_problems(here: Path) -> None:
     (here / "swing.py").write_text(TWO + TELLS)
     running = command("--out", "cut", "--jobs", "2")

@@ -100,6 +100,7 @@ def deviations(transcription: Transcription, sizes: Mapping[str, float]) -> np.n
     return np.concatenate([np.full(count, sizes[group]) for group, count in counts])
 
 
+@pytest.mark.study
 def test_variances_are_those_of_restricted_maximum_likelihood():
     # At its maximum the residuals of each group, whitened by the variances found, are as large as expected.
     problem = swing(state_weight=1e4, duration=2.0, noise=5e-3)

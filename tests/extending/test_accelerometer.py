@@ -132,6 +132,7 @@ def test_estimates_and_noise_are_those_of_the_twin() -> None:
     assert sizes == pytest.approx({"theta": 1e-3, "ax": 0.02, "ay": 0.02, "az": 0.02}, rel=0.15)
 
 
+@pytest.mark.study
 def test_estimates_and_errors_do_not_hang_on_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing disturbs the twin: its disturbance falls to where digits end, which is the same however one evaluates."""
     sensors = [HingeAngle(hinge, "theta"), Accelerometer(place, NAMES, bias=bias)]
