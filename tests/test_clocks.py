@@ -153,6 +153,7 @@ def test_other_schemes_predict_between_their_steps_too(settings: dict[str, Any])
         assert between[name].estimate == pytest.approx(at_steps[name].estimate, rel=3e-5)
 
 
+@pytest.mark.study
 def test_an_encoder_and_a_camera_have_clocks_of_their_own() -> None:
     rng = np.random.default_rng(2)
     fast, slow = np.arange(0.0, 3.99, 0.002), np.arange(0.0113, 3.99, 0.02)

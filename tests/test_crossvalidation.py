@@ -230,6 +230,7 @@ def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> 
     assert verdict([failed, viscous]) == f"{verdict([viscous])} {verdict([failed])}"
 
 
+@pytest.mark.study
 def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     viscous, dry = (problem(name, RUNS[:2]).with_(state_weight=None).crossvalidate() for name in MODELS)
     assert (viscous.count, dry.count) == (4, 5)  # with the sizes of one disturbance and one sensor

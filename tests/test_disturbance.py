@@ -190,6 +190,7 @@ def about_crank(model: Model, q: Array, value: Array, error: Array) -> tuple[Arr
     return torque, np.abs(torque) * np.median(error / np.abs(value), axis=1)
 
 
+@pytest.mark.study
 def test_what_is_found_of_a_loop_does_not_hang_on_where_it_is_cut():
     """Raw noise is drawn at all joints; the fit has the part that moves the linkage, whichever joint closes it."""
     sizes = dict.fromkeys(("drive", "knee", "wrist", "pivot"), 3e-4) | {"crank": 1e-4, "rocker": 1e-4}

@@ -172,6 +172,7 @@ def test_spook_stops_where_the_events_say_to_first_order():
     np.testing.assert_allclose(np.diff(np.log(np.abs(off))) / np.log(0.5), 1, atol=0.1)
 
 
+@pytest.mark.study
 def test_the_variational_step_stops_there_to_more_than_first_order():
     late, off = errors(Variational(), 0.05, 1.0, (4e-3, 2e-3, 1e-3)).T
     assert np.abs(late).max() <= 1

@@ -50,6 +50,7 @@ def exact(seed: int, sigma: float = 1e-3) -> Recording:
     return Recording(t=t, signals={"theta": motion.y[0] + noise})
 
 
+@pytest.mark.study
 def test_the_step_is_taken_from_the_estimates() -> None:
     errors = {True: [], False: []}
     for seed in range(4):

@@ -126,6 +126,7 @@ def test_an_interrupt_in_an_early_stage_is_that_of_the_problem():
     assert (solution.stepper, solution.friction) == ("spook-lifted", "exact")
 
 
+@pytest.mark.study
 def test_an_interrupted_fit_goes_on_to_the_answer():
     def callback(iteration: Any) -> None:
         if iteration.iteration == 2:

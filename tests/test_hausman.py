@@ -215,6 +215,7 @@ def test_a_warm_start_chooses_again() -> None:
     assert again["J"].estimate == pytest.approx(chosen()["J"].estimate, rel=1e-4)
 
 
+@pytest.mark.study
 def test_a_choice_is_kept_in_files() -> None:
     solution = chosen()
     assert schema.head_of(schema.document(solution)).answer.choice == solution.choice
@@ -229,6 +230,7 @@ def test_a_declared_closed_loop_keeps_the_noise() -> None:
     assert choice == Choice("noise", "rod is driven in closed loop (as declared)")
 
 
+@pytest.mark.study
 def test_the_step_is_taken_from_hard_dynamics_too() -> None:
     solution = rod(recordings=[lasting(0)], step_correction=True).solve()
     assert solution.choice is not None
@@ -254,6 +256,7 @@ def test_without_a_disturbance_there_is_nothing_to_choose() -> None:
     assert any("no disturbance is seen" in choice.reason for choice in choices if choice)
 
 
+@pytest.mark.study
 def test_an_unstable_motion_keeps_the_noise() -> None:
     """From just beside the top the smallest disturbance decides when the rod falls."""
     solution = rod(recordings=[release(0, 1e-4, np.pi - 1e-6)]).solve()

@@ -117,6 +117,7 @@ def test_short_steps_under_heavy_damping_are_no_sign_of_a_minimum(spin, spun):
     np.testing.assert_allclose(estimates(damped), estimates(spun), rtol=1e-6)
 
 
+@pytest.mark.study
 def test_corrections_save_iterations_and_change_nothing_else():
     stiff = swing(state_weight=1e6)
     corrected, plain = stiff.solve(), stiff.solve(corrections=0)

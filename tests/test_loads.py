@@ -255,6 +255,7 @@ def test_friction_by_direction_and_cogging_are_identified(settings):
         assert not any("missing" in notice for notice in solution.notices)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     "settings",
     [{}, {"stepper": Spook()}, {"stepper": Spook(), "state_weight": 1e8}, {"friction": "exact", "state_weight": 1e8}],

@@ -151,6 +151,7 @@ def fit(*signals: str) -> Solution:
     return problem(model, observations=observations, recordings=[noisy()], **settings).solve()
 
 
+@pytest.mark.study
 def test_what_the_twin_does_is_worth_a_fit():
     angle = driven().signals["crank"]
     assert np.ptp(angle) > 2

@@ -81,6 +81,7 @@ def test_the_noise_of_a_torque_is_that_of_its_samples_whatever_the_step(step: fl
     assert given.given
 
 
+@pytest.mark.study
 def test_means_over_neighbouring_steps_share_noise_and_raise_no_alarm() -> None:
     found = [wheel(driven(seed), step=0.03).solve() for seed in range(4)]
     assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)

@@ -92,6 +92,7 @@ def test_disturbances_are_stated_for_a_step_and_per_root_hertz():
     assert math.isnan(size(found(1e-2, 1e-3), "theta").density)
 
 
+@pytest.mark.study
 def test_a_density_does_not_depend_on_the_step():
     problem = swung(rod(), 1e-2, 1e-3)
     coarse = problem.solve(step=0.02)
@@ -107,6 +108,7 @@ def test_where_nothing_disturbs_there_is_no_disturbance():
     near(solution, TRUTH)
 
 
+@pytest.mark.study
 def test_where_disturbances_dominate_the_sensor_is_not_seen():
     solution = found(5e-2, 1e-5)
     assert solution.status is Status.CONVERGED
@@ -268,6 +270,7 @@ def test_several_recordings_have_one_size():
     near(solution, TRUTH)
 
 
+@pytest.mark.study
 def test_no_disturbance_can_be_given() -> None:
     """Zero means that nothing disturbs the joint: estimates are those of hard dynamics, and converge."""
     problem, truth = silent_rod()

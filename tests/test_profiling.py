@@ -103,6 +103,7 @@ def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Pro
     assert rise(low) == pytest.approx(0.0, abs=0.3)
 
 
+@pytest.mark.study
 def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     swing = problem(state_weight=None)
     noisy = swing.simulate(TRUTH, 2.0, {"hinge": 1.0}, noise={"hinge": 2e-3}, seed=1, substeps=1)

@@ -354,6 +354,7 @@ problem = Problem(
 '''
 
 
+@pytest.mark.study
 def test_command_line(file, tmp_path, capsys):
     out = tmp_path / "out"
     given = ["--set", "m_tool=0.4", "m_tool[empty]=0.3", "--fix", "m_tool[empty]", "--out", str(out), "--quiet"]

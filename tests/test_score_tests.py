@@ -138,6 +138,7 @@ def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
     assert "of friction at low rates in pin are missing or too much: a Stribeck law?" in told(fitted(seed, slow=1.0))
 
 
+@pytest.mark.study
 def test_a_length_that_is_wrong_is_told_with_its_size() -> None:
     truth = {"J_A": 3e-3, "J_B": 4e-3, "b_1": 1e-3, "b_2": 1e-3, "K": 0.1}
     run = draw(arm(), truth, {"elbow": 2.0}, seed=0)

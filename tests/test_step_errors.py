@@ -150,6 +150,7 @@ def held(every: float | str) -> Problem:
     return fine.with_(recordings=[Recording(both, {"hinge": theta, "u": last})], step=STEP, state_weight=1e4)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("stepper", "close", "every"),
     [(Variational(), 0.05, 0.015), (Variational(), 0.05, "jitter"), (Spook(), 0.4, 0.015)],

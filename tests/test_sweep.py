@@ -389,6 +389,7 @@ def test_a_terminal_that_does_not_tell_its_width_shows_a_bar(monkeypatch: pytest
     os.close(inside)
 
 
+@pytest.mark.study
 def test_several_problems_share_the_workers_and_have_a_folder_each(here: Path) -> None:
     # Workers of an earlier sweep, which wait in another folder, may serve again.
     loaded = "(Path(__file__).parent / f\"loaded-{__import__('os').getpid()}\").touch()\n"

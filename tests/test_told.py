@@ -131,6 +131,7 @@ def looped() -> Problem:
     return problem.with_(recordings=[Recording(seen.t, seen.signals, "release")])
 
 
+@pytest.mark.study
 def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = looped()
     solution = problem.solve()

@@ -103,6 +103,7 @@ def test_a_poor_guess_does_not_hide_what_the_data_see() -> None:
         assert all(set(w.direction) <= {"c", "f"} for w in weak)
 
 
+@pytest.mark.study
 def test_ratios_of_what_is_not_determined_are_those_with_one_of_it_known() -> None:
     # Steps that are long for the sensor: with h the noise that is found is another than with h/2.
     recording = driven(step=0.005)

@@ -193,6 +193,7 @@ def test_a_log_that_grows_in_pieces_is_followed_until_it_is_interrupted_and_resu
     assert shown[5].endswith("kg      payload")
 
 
+@pytest.mark.study
 def test_going_on_gives_the_digits_of_one_run(here, capsys) -> None:
     header, *rows = lines("friction.csv")
     Path("first.csv").write_text(header + "".join(rows[:230]))
@@ -253,6 +254,7 @@ def test_fields_that_miss_and_quotes_are_read_as_recordings_are(tmp_path) -> Non
 # --- rows that are no use ---
 
 
+@pytest.mark.study
 def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(here, capsys) -> None:
     header, *rows = lines("friction.csv")
     twice = rows[:2] + rows[1:210] + rows[209:215]

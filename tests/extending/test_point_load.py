@@ -147,6 +147,7 @@ def test_a_strut_is_identified(settings):
         assert abs(found.estimate - truth) < 4 * found.std_err + share[type(settings["stepper"])] * truth, (name, found)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("stepper", "order", "friction"),
     [(Variational(), 2, "smooth"), (Variational(), 2, "exact"), (Midpoint(), 2, "smooth"), (Spook(), 1, "smooth")],
@@ -178,6 +179,7 @@ def test_friction_sticks_against_a_strut(stepper):
     assert 0.01 < np.abs(torque).max() < 0.3
 
 
+@pytest.mark.study
 def test_what_the_model_lacks_is_found_beside_a_strut():
     """Friction of the hinges, which the declaration has not; the variations of the model keep the strut."""
     model = pendulums(TRUTH["k"], TRUTH["c"], viscous=0.004)
