@@ -59,7 +59,7 @@ def sliding_notices(
         return []
     return [
         f"{UNDIRECTED}: {'; '.join(told)}. Dry friction then comes out too large and viscous friction too small, by "
-        "about a standard error. Take a longer step, or sensors that tell rates better."
+        "up to about a standard error in the mean. Sensors that tell rates better help most; a longer step lessens it."
     ]
 
 
