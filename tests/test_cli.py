@@ -797,13 +797,13 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
 def test_interrupt_while_building_writes_nothing(here, capsys, monkeypatch, number):
     monkeypatch.setattr("spookid.estimation.fitting.assemble", lambda *_: signal.raise_signal(number))
     assert main(["solve", write(ONE), "--out", "out"]) == 130
-    assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
+    assert capsys.readouterr() == ("", "spookid: interrupted before swing was done\n")
     assert not Path("out").exists()
 
 
 def test_interrupt_while_loading(here, capsys):
     assert main(["check", write("import signal; signal.raise_signal(signal.SIGINT)\n")]) == 130
-    assert capsys.readouterr() == ("", "spookid: interrupted; nothing was written\n")
+    assert capsys.readouterr() == ("", "spookid: interrupted\n")
 
 
 def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
@@ -827,14 +827,14 @@ def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
 
     monkeypatch.setattr("spookid.report.export.save", interrupt)
     assert main(["solve", write(ONE), "--out", "out", "--quiet"]) == 130
-    assert capsys.readouterr().err == "spookid: interrupted; nothing of swing was written\n"
+    assert capsys.readouterr().err == "spookid: interrupted before swing was done\n"
     assert not Path("out").exists()
 
 
 def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
     monkeypatch.setattr("spookid.stepping.refinement.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
     assert main(["simulate", write(ONE), "--out", "out"]) == 130
-    assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
+    assert capsys.readouterr() == ("", "spookid: interrupted before swing was done\n")
     assert not Path("out").exists()
 
 

@@ -239,13 +239,16 @@ def test_loading_needs_no_matplotlib_and_saving_no_pyplot(folder: Path, tmp_path
 # --- where it is written ---
 
 
-def test_an_earlier_result_and_an_empty_folder_are_replaced(figures: None, tmp_path: Path) -> None:
+def test_an_earlier_result_and_an_empty_folder_are_replaced_but_for_what_is_not_of_spookid(
+    figures: None, tmp_path: Path
+) -> None:
     target = tmp_path / "r"
     target.mkdir()
     save(solution(), target)
-    (target / "left over.txt").write_text("from before")
+    (target / "notes.txt").write_text("from before")
+    (target / "report.html").write_text("of the earlier result")
     save(awkward(), target)
-    assert {path.name for path in target.iterdir()} == FILES
+    assert {path.name for path in target.iterdir()} == {*FILES, "notes.txt"}
     assert load(target).problem == awkward().problem
     assert list(tmp_path.iterdir()) == [target]
 

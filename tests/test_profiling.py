@@ -227,9 +227,10 @@ def test_wrong_input_and_fits_that_do_not_converge(here: Path, capsys: pytest.Ca
     assert "not every fit of the profile of J converged" in capsys.readouterr().err
 
 
-def test_an_interrupt_writes_nothing(
+def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_on(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """To the same digits, and without another fit of what was fitted."""
     fits = []
 
     def interrupted(problem: Problem, backend: str, options: Any, callback: Any, *near: Any) -> Result:
@@ -237,12 +238,18 @@ def test_an_interrupt_writes_nothing(
 
         def interrupt(iteration: Any) -> None:
             callback(iteration)
-            if len(fits) == 2:
+            if len(fits) == 3 and not Path("out").exists():
                 signal.raise_signal(signal.SIGINT)
 
         return solve(problem, backend, options, interrupt, *near)
 
     monkeypatch.setattr("spookid.cli.runner.solve", interrupted)
     assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 130
-    assert "interrupted; nothing of swing was written" in capsys.readouterr().err
+    assert "interrupted before swing was done; 2 of its fits are kept" in capsys.readouterr().err
     assert not Path("out").exists()
+    assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 0
+    resumed, fits[:] = len(fits) - 3, []
+    assert main(["profile", "swing.py", "--parameter", "J", "--out", "whole"]) == 0
+    assert len(fits) == resumed + 2
+    assert Path("out/profile.json").read_bytes() == Path("whole/profile.json").read_bytes()
+    assert sorted(path.name for path in here.iterdir() if "fits" in path.name) == []

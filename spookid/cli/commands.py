@@ -32,7 +32,7 @@ from spookid.report import sweep as sweeps
 from spookid.report.summary import summarize
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.solvers.status import Iteration, Status
+from spookid.solvers.status import Status
 from spookid.studies import sweeping
 from spookid.studies.auditing import audit as compare_steps
 from spookid.studies.axes import AxisValue, axes_of, axis
@@ -92,12 +92,7 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 
 def _solve(run: Run, job: Job) -> Exit:
     try:
-        with run.line(job.label, job.problem) as line:
-
-            def callback(iteration: Iteration) -> None:
-                line.show(iteration)
-                run.interruption.checkpoint()
-
+        with run.fitting(job.label, job.problem) as callback:
             solution = estimate(job.problem, run.arguments.backend, run.options, callback)
             solution = solution.changed(source=run.file.source(job.key))
         export.save(solution, job.folder, animate=run.arguments.animate)
@@ -109,9 +104,6 @@ def _solve(run: Run, job: Job) -> Exit:
         run.show(summarize(solution), job.out)
     if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
-        return Exit.INTERRUPTED
-    if run.interruption.asked:
-        terminal.complain(f"interrupted; {job.label} had ended and is in {job.out}")
         return Exit.INTERRUPTED
     if solution.status is Status.CONVERGED:
         return Exit.DONE
@@ -197,7 +189,7 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
     def work(job: Job) -> Exit:
         def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
             label, how = f"{job.label}, step {number(problem.step, 6)} s", (arguments.backend, run.options)
-            return run.fit(label, problem, lambda show: estimate(problem, *how, show, near, hold))
+            return run.fit(label, problem, lambda callback: estimate(problem, *how, callback, near, hold))
 
         result = compare_steps(job.problem, fit)
         if job.out is not None:
@@ -245,7 +237,7 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
     def prepare(_: str) -> Work:
         problems = {name: changed(problem, arguments) for name, problem in run.file.problems.items()}
         folders.check_target(arguments.out, crossvalidations.MARKER)
-        return partial(work, _sets(str(arguments.problem), cases(problems)))
+        return partial(run.keeping, arguments.out, partial(work, _sets(str(arguments.problem), cases(problems))))
 
     def judged(case: Case) -> CrossValidation:
         return judge(case.problem, lambda p, near, purpose: run.refit(f"{case.name}, {purpose}", p, near), case.name)
@@ -257,7 +249,7 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
         failed = ", ".join(model.name for models in results for model in models if not model.converged)
         return _ended(f"not every fit of {failed} converged" if failed else "")
 
-    return in_turn([str(run.file.path)], False, prepare)
+    return in_turn(run, [str(run.file.path)], prepare)
 
 
 def _sets(title: str, found: Iterable[Case]) -> list[list[Case]]:

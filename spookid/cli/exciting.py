@@ -47,6 +47,11 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     if criterion not in ("determinant", "largest"):
         criterion = tuple(name.strip() for name in arguments.criterion.split(","))
     with progress.line(f"{problem.name}: planning", run.watched) as show:
+
+        def told_of(start: int, iteration: int, value: float) -> None:
+            show(f"{problem.name}: start {start}, iteration {iteration}, criterion {value:.5g}")
+            interruption.checkpoint()
+
         found = design(
             problem,
             arguments.duration,
@@ -59,7 +64,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
             harmonics=arguments.harmonics,
             starts=arguments.starts,
             seed=arguments.seed,
-            progress=lambda i, k, value: show(f"{problem.name}: start {i}, iteration {k}, criterion {value:.5g}"),
+            progress=told_of,
         )
     told = until(found.expected, wanted)
     picture = excitations.save(out, found)

@@ -12,11 +12,10 @@ from typing import Any, NoReturn
 
 from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
-from spookid.cli.interruption import Interruption
+from spookid.cli.interruption import INTERRUPTED, Interruption
 from spookid.errors import ProblemError
 from spookid.version import __version__
 
-INTERRUPTED = 130
 WRONG_INPUT = 2
 _SELDOM = 100_000
 """Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
@@ -98,17 +97,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = gc.get_threshold()
     gc.set_threshold(_SELDOM, *before[1:])
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
+    interruption = Interruption()
     try:
-        with Interruption() as interruption:
+        with interruption:
             # CasADi and others take a while to load.
             home = import_module(f"spookid.cli.{_HOMES.get(arguments.command, 'commands')}")
-            return int(getattr(home, arguments.command)(arguments, interruption))
-    except ProblemError as error:
+            status = int(getattr(home, arguments.command)(arguments, interruption))
+            if status != INTERRUPTED:
+                interruption.heed()
+            return status
+    except (Exception, KeyboardInterrupt) as error:
+        if interruption.told_by(error):
+            terminal.complain("interrupted")
+            return INTERRUPTED
+        if not isinstance(error, ProblemError):
+            raise
         terminal.complain(f"error: {error}")
         return WRONG_INPUT
-    except KeyboardInterrupt:
-        terminal.complain("interrupted; nothing was written")
-        return INTERRUPTED
     finally:
         terminal.finish()
         gc.set_threshold(*before)

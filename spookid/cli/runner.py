@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,8 +17,10 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
+from spookid.report.kept_fits import KeptFits
 from spookid.results import folders
 from spookid.results.result import Result
+from spookid.solvers.status import Callback, Iteration
 from spookid.studies.settings import STEPPERS
 
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
@@ -63,6 +67,8 @@ class Run:
     file: ProblemFile
     arguments: Namespace
     interruption: Interruption
+    kept: KeptFits = field(default_factory=KeptFits)
+    """Of the problem that is being worked on."""
 
     @property
     def watched(self) -> bool:
@@ -75,30 +81,53 @@ class Run:
         given = {name: getattr(self.arguments, name, None) for name in ("max_iterations", "threads")}
         return {name: value for name, value in given.items() if value is not None}
 
-    def line(self, label: str, problem: Declaration) -> progress.SolverLine:
-        """The progress of a fit."""
-        return progress.SolverLine(label, [parameter.name for parameter in problem.free], self.watched)
+    @contextmanager
+    def fitting(self, label: str, problem: Declaration) -> Iterator[Callback]:
+        """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
+        with progress.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
 
-    def fit(self, label: str, problem: Declaration, solve: Callable[[Any], Result]) -> Result:
-        """One of several fits; ``solve`` takes the callback.
+            def callback(iteration: Iteration) -> None:
+                line.show(iteration)
+                self.interruption.checkpoint()
+
+            yield callback
+
+    def fit(self, label: str, problem: Declaration, solve: Callable[[Callback], Result]) -> Result:
+        """One of several fits, unless the same command has finished it before; ``solve`` takes the callback.
 
         Raises:
-            KeyboardInterrupt: once the user has interrupted; the solver took it for the end of its fit.
+            KeyboardInterrupt: once the user has interrupted.
         """
-        with self.line(label, problem) as line:
-            solution = solve(line.show)
-        if self.interruption.asked:
-            raise KeyboardInterrupt
+
+        def solved() -> Result:
+            with self.fitting(label, problem) as callback:
+                return solve(callback)
+
+        try:
+            solution = self.kept.fit(problem, solved)
+        finally:
+            self.interruption.kept()
+        self.interruption.heed()
         return solution
 
     def refit(self, label: str, problem: Declaration, near: Result | None) -> Result:
         """A fit from a solution near by, if there is one."""
         backend, options = self.arguments.backend, self.options
-        return self.fit(label, problem, lambda show: solve(problem, backend, options, show, near))
+        return self.fit(label, problem, lambda callback: solve(problem, backend, options, callback, near))
+
+    def keeping(self, out: str | Path | None, work: Work) -> Exit:
+        """Work whose fits are kept until its folder is written."""
+        self.kept.begin(out, [self.arguments.command, getattr(self.arguments, "backend", None), self.options])
+        end = work()
+        if end is not Exit.INTERRUPTED:
+            self.kept.end()
+        return end
 
     def show(self, text: str, folder: Path | None) -> None:
         """What was found and where it was written, unless the user wants quiet; an empty line parts several."""
         written = "" if folder is None else f"\n\nWritten to {folder}"
+        if folder is not None and (others := folders.foreign(folder)):
+            written += f"; not of spookid, and left there: {', '.join(others)}"
         self.say(text + written + ("\n" if self.file.several else ""))
 
     def say(self, text: str) -> None:
@@ -172,46 +201,58 @@ def each(
         out = outs.get(key)
         if marker is not None and out is not None:
             folders.check_target(out, marker)
-        return prepare(Job(problem, key, place, key if file.several else file.problems[key].name, out))
+        work = prepare(Job(problem, key, place, key if file.several else file.problems[key].name, out))
+        return partial(run.keeping, out, work)
 
-    return in_turn(file.problems, file.several, ready)
+    return in_turn(run, file.problems, ready)
 
 
-def in_turn(keys: Iterable[str], several: bool, prepare: Callable[[str], Work]) -> Exit:
-    """Prepare all, then work on all that are ready; names of ``several`` stand in their messages."""
+def in_turn(run: Run, keys: Iterable[str], prepare: Callable[[str], Work]) -> Exit:
+    """Prepare all, then work on all that are ready."""
     jobs: dict[str, Work] = {}
 
     def collect(key: str) -> Exit:
         jobs[key] = prepare(key)
         return Exit.DONE
 
-    prepared = _round(list(keys), several, collect)
+    prepared = _round(run, list(keys), collect)
     if prepared is Exit.INTERRUPTED:
         return prepared
-    return worst(prepared, _round(list(jobs), several, lambda key: jobs[key]()))
+    return worst(prepared, _round(run, list(jobs), lambda key: jobs[key]()))
 
 
-def _round(keys: list[str], several: bool, work: Callable[[str], Exit]) -> Exit:
+def _round(run: Run, keys: list[str], work: Callable[[str], Exit]) -> Exit:
     """Wrong input of one problem does not keep the others from their turn, an interrupt does."""
     ends = [Exit.DONE]
     for done, key in enumerate(keys, start=1):
         try:
             ends.append(work(key))
-        except ProblemError as error:
-            terminal.complain(f"error: {f'{key}: ' if several else ''}{error}")
-            ends.append(Exit.WRONG_INPUT)
-        except MemoryError as error:
-            size = str(error) or "memory ran out"
-            terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
-            ends.append(Exit.WRONG_INPUT)
-        except KeyboardInterrupt:
-            terminal.complain(f"interrupted; nothing of {key} was written")
-            ends.append(Exit.INTERRUPTED)
+            if run.interruption.asked and ends[-1] is not Exit.INTERRUPTED:
+                terminal.complain(f"interrupted; {key} had ended")
+                ends.append(Exit.INTERRUPTED)
+        except (Exception, KeyboardInterrupt) as error:
+            ends.append(_failed(run, key, error))
         if ends[-1] is Exit.INTERRUPTED:
             if keys[done:]:
                 terminal.complain(f"not started: {', '.join(keys[done:])}")
             break
     return worst(*ends)
+
+
+def _failed(run: Run, key: str, error: BaseException) -> Exit:
+    """Say why there is nothing of a problem, if that is no error of ours."""
+    if run.interruption.told_by(error):
+        kept = f"; {run.kept.count} of its fits are kept, and the same command goes on" if run.kept.count else ""
+        terminal.complain(f"interrupted before {key} was done{kept}")
+        return Exit.INTERRUPTED
+    if isinstance(error, ProblemError):
+        terminal.complain(f"error: {f'{key}: ' if run.file.several else ''}{error}")
+    elif isinstance(error, MemoryError):
+        size = str(error) or "memory ran out"
+        terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
+    else:
+        raise error
+    return Exit.WRONG_INPUT
 
 
 def worst(*ends: Exit) -> Exit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ _ROUGHLY = 1.5
 """Factor within which a size of noise is known if two standard errors are less."""
 _LASTING = 5.0
 """How long a notice has to last until it is told [s]: a change that is found explains residuals that are too large."""
+_LOST = 10.0
+"""How much of its work a killed process may take along if what is known is saved [s]."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
 """In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
 signal: name and stamps of the recording, number and latest stamp of all rows."""
@@ -71,6 +74,8 @@ class _Watch:
         """Since when there are notices [s], without their numbers; infinite once they are told."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
         """Rows so far, their latest stamp, and when estimates are shown next [s]."""
+        self._saved = time.monotonic()
+        """When what is known was saved last [s]."""
 
     def run(self) -> Exit:
         """Until the log ends, or the user interrupts."""
@@ -84,6 +89,8 @@ class _Watch:
                     self._run.interruption.checkpoint()  # nothing is torn while it is being estimated
                     self._take(monitor, row)
                     self._run.interruption.kept()
+                    if time.monotonic() > self._saved + _LOST:
+                        self._keep(monitor)
         except KeyboardInterrupt:
             return self._interrupted(monitor)
         except ProblemError:
@@ -137,8 +144,9 @@ class _Watch:
         with _at(self._log.path, first[-1].line):
             self._first = Recording(times, columns, self._name)
         problem, length = self._problem.with_(recordings=[self._first]), quantity(self._arguments.warm_up, "s")
-        with self._run.line(f"{self._label}, first {length}", problem) as line:
-            solution = estimate(problem, "lm", self._run.options, line.show)
+        with self._run.fitting(f"{self._label}, first {length}", problem) as callback:
+            solution = estimate(problem, "lm", self._run.options, callback)
+        self._run.interruption.kept()
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         if solution.status is not Status.CONVERGED:
@@ -179,6 +187,7 @@ class _Watch:
         if path is not None and monitor is not None and first is not None:
             known = {_NAME: np.array(first.name), _TIMES: first.t, _READ: np.array([self._rows, self._until])}
             known |= first.signals
+            self._saved = time.monotonic()
             monitor.save(path, {f"{_FIRST}{name}": array for name, array in known.items()})
 
     def _interrupted(self, monitor: Monitor | None) -> Exit:

@@ -13,6 +13,7 @@ import numpy as np
 
 from spookid.data.arrays import FloatArray
 from spookid.errors import ProblemError
+from spookid.files import replacing
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
@@ -38,18 +39,13 @@ def write_csv(
     columns = [[_text(value, decimals) for value in values] for values in (t, *signals.values())]
     if len({float(text) for text in columns[0]}) < len(columns[0]):
         raise ProblemError(f"recording {name!r} has times that {decimals} decimals make equal; give more")
-    # Beside the target, so that the rename stays within one file system.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", newline="", encoding="utf-8") as file:
+        with replacing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([time, *signals])
             writer.writerows(zip(*columns, strict=True))
-        part.replace(path)
     except OSError as error:
         raise ProblemError(f"{path} cannot be written ({error.strerror or error}); check the folder") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _text(value: np.float64, decimals: int | None) -> str:

@@ -17,7 +17,7 @@ from spookid.errors import ProblemError
 from spookid.kernels import compiler
 from spookid.kernels.compiler import CompilationError, Compiler
 from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel
-from spookid.kernels.libraries import library
+from spookid.kernels.libraries import library, refusal
 from spookid.kernels.turns import let_others
 
 FEWEST_STEPS = 500
@@ -93,7 +93,7 @@ class Kernels:
     ended: float
     """When that was, by ``time.perf_counter``."""
     notice: str = ""
-    """Why they are not compiled although that was wanted; empty if they are, or if it was not."""
+    """Why they are not compiled although that was wanted, or why that is done anew each time; else empty."""
 
 
 class CompiledKernel:
@@ -229,7 +229,7 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
     loaded, _ = library(_key(seed, tool), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
     ended = time.perf_counter()
-    return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended)
+    return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended, refusal())
 
 
 def code_library(code: str) -> ctypes.CDLL:

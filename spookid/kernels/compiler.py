@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 CANDIDATES = ("cc", "gcc", "clang")
 """Looked for in this order, after what the environment variable CC names."""
@@ -55,16 +56,16 @@ class Compiler:
         code.write_text(source, encoding="ascii")
         flags = self.flags(len(source))
         try:
-            self._run(*flags, str(code), "-o", str(library), "-lm")
+            self._run(folder, *flags, str(code), "-o", str(library), "-lm")
         except CompilationError:  # not every compiler knows the processor it runs on
-            self._run(*(f for f in flags if f != "-march=native"), str(code), "-o", str(library), "-lm")
+            self._run(folder, *(f for f in flags if f != "-march=native"), str(code), "-o", str(library), "-lm")
         return library
 
-    def _run(self, *arguments: str) -> None:
+    def _run(self, folder: Path, *arguments: str) -> None:
+        """Run it with its own temporary files in a folder that is removed even if it is killed."""
+        how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": TIMEOUT, "check": False}
         try:
-            done = subprocess.run(
-                [*self.command, *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=False
-            )
+            done = subprocess.run([*self.command, *arguments], env={**os.environ, "TMPDIR": str(folder)}, **how)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilationError(f"{self.command[0]} failed: {error}") from None
         if done.returncode != 0:

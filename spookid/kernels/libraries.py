@@ -15,8 +15,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from spookid.files import abandoned, beside, remove, replacing
+
 LARGEST = 200_000_000
 """Bytes kept; the libraries that were used least recently go first."""
+
+_BUILDS = "spookid"
+"""In the names of folders where libraries are built."""
 
 Build = Callable[[Path], Path]
 """Makes a library in a folder and returns its path."""
@@ -32,11 +37,17 @@ def library(key: str, build: Build) -> tuple[ctypes.CDLL, bool]:
     folder = _usable(_folder())
     if folder is not None and (found := _load(folder, key)) is not None:
         return found, True
-    # A loaded library needs its file no longer, except where files in use cannot be removed.
-    with tempfile.TemporaryDirectory(prefix="spookid-", ignore_cleanup_errors=True) as temporary:
-        built = build(Path(temporary))
-        kept = _keep(built.read_bytes(), folder, key) if folder is not None else None
+    place = (folder or Path(tempfile.gettempdir())) / _BUILDS
+    for left in abandoned(place, "build"):
+        remove(left)
+    temporary = beside(place, "build")
+    temporary.mkdir(mode=0o700)
+    try:
+        built = build(temporary)
+        kept = _keep(built, folder, key) if folder is not None else None
         return ctypes.CDLL(str(kept or built)), False
+    finally:  # a loaded library needs its file no longer, except where files in use cannot be removed
+        remove(temporary)
 
 
 def _folder() -> Path | None:
@@ -62,16 +73,36 @@ def _usable(folder: Path | None) -> Path | None:
         status = folder.stat()
     except (OSError, RuntimeError):
         return None
-    if hasattr(os, "getuid") and (status.st_uid not in {os.getuid(), 0} or status.st_mode & stat.S_IWOTH):
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+    return folder if _trusted(status) and os.access(folder, os.W_OK) else None
+
+
+def refusal() -> str:
+    """Why code is not kept although it could be; empty if there is nothing to say."""
+    folder = _folder()
+    try:
+        status = None if folder is None else folder.stat()
+    except (OSError, RuntimeError):
+        return ""
+    if status is None or _trusted(status):
+        return ""
+    return (
+        f"Compiled anew, because others than you may write to {folder}, where compiled code is kept: chmod go-w "
+        f"{folder}, or name another folder in SPOOKID_CACHE."
+    )
+
+
+def _trusted(status: os.stat_result) -> bool:
+    """True of a file or folder that only this user, or the system's, may write to."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in {os.getuid(), 0} and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _load(folder: Path, key: str) -> ctypes.CDLL | None:
     """A kept library; one that is broken is removed."""
     for path in sorted(folder.glob(f"{key}-*.so")):
         try:
-            if path.name == _name(key, path.read_bytes()):
+            if _trusted(path.stat()) and path.name == _name(key, path.read_bytes()):
                 loaded = ctypes.CDLL(str(path.absolute()))
                 os.utime(path)
                 return loaded
@@ -81,13 +112,14 @@ def _load(folder: Path, key: str) -> ctypes.CDLL | None:
     return None
 
 
-def _keep(content: bytes, folder: Path, key: str) -> Path | None:
+def _keep(built: Path, folder: Path, key: str) -> Path | None:
     """Path of the library in the folder, None if it cannot be written."""
+    content = built.read_bytes()
     path = folder.absolute() / _name(key, content)
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
+        with replacing(path) as part:
+            part.write_bytes(content)
+            part.chmod(0o700)
         _shrink(folder, path)
     except OSError:
         return None
@@ -96,7 +128,7 @@ def _keep(content: bytes, folder: Path, key: str) -> Path | None:
 
 def _shrink(folder: Path, newest: Path) -> None:
     """Remove what was used least recently until the rest is small enough; never the newest."""
-    files = [(path, path.stat()) for pattern in ("*.so", "*.tmp") for path in folder.glob(pattern) if path != newest]
+    files = [(path, path.stat()) for path in folder.glob("*.so") if path != newest]
     total = newest.stat().st_size
     for path, status in sorted(files, key=lambda entry: -entry[1].st_mtime):
         total += status.st_size

@@ -19,6 +19,11 @@ MARKER = "solution.json"
 """The file that makes a folder a result folder."""
 _TRAJECTORY = "trajectory.npz"
 _SENSITIVITIES = "sensitivities.npz"
+_BESIDE: dict[str, Any] = {
+    **{"notices": (), "measured": (), "disturbance": (), "mechanism": None},
+    **{"physical": {}, "joints": {}, "base_parameters": {}},
+}
+"""What tells of a solution and no fit goes on from; it may take as long as a fit."""
 _AGAIN = "solve the problem again"
 
 
@@ -47,14 +52,29 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False)
     folders.save(
         directory,
         {
-            MARKER: schema.document(solution),
+            **_numbers(solution),
             "summary.txt": summarize(solution),
-            _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
-            _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
             **(animation.writers(solution) if animate else {}),
         },
     )
+
+
+def keep(solution: Result, directory: folders.AnyPath) -> None:
+    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads.
+
+    Raises:
+        ProblemError: if it cannot be written.
+    """
+    folders.save(directory, _numbers(solution.changed(**_BESIDE)))
+
+
+def _numbers(solution: Result) -> dict[str, folders.Content]:
+    return {
+        MARKER: schema.document(solution),
+        _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
+        _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
+    }
 
 
 def load(directory: folders.AnyPath) -> Result:

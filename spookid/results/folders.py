@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import base64
 import os
-import secrets
-import shutil
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
 from spookid.errors import ProblemError
+from spookid.files import abandoned, beside, remove, replacing
 from spookid.results.documents import OLDEST, SCHEMA, Tree, json
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
-Files: TypeAlias = Mapping[str, Content]
-"""By name, the one that tells what the folder is first."""
-
 MARKERS = (
     "solution.json",
     "simulation.json",
@@ -34,6 +31,15 @@ MARKERS = (
     "regression.json",
 )
 """Files that tell a folder of results."""
+_FILES = "files"
+"""Key of a marker: names of all files that were written with it."""
+_LATER = re.compile(r"report\.html|animation_\d+\.gif")
+"""Files that other commands add to a folder of results."""
+_EARLIER = re.compile(
+    r"(summary|audit|profile|regression|sweep)\.txt|crossvalidation\.md|(trajectory|sensitivities)\.npz|"
+    r"(fit|convergence|parameters|influence|simulation|audit|profile|crossvalidation)\.png"
+)
+"""Files that were written with markers that do not name them."""
 
 
 @contextmanager
@@ -76,7 +82,8 @@ def read_marker(path: Path, again: str) -> Tree:
 def check_target(directory: AnyPath, marker: str) -> Path:
     """The real path of ``directory``, if a folder may be put there.
 
-    It may where there is nothing, an empty folder, or an earlier folder of the same kind.
+    It may where there is nothing, an empty folder, or an earlier folder of the same kind. What runs that were killed
+    have left of it is cleared: an earlier folder that was moved aside comes back.
 
     Args:
         directory: the folder to be written; neither it nor its parents need exist.
@@ -85,6 +92,11 @@ def check_target(directory: AnyPath, marker: str) -> Path:
     Raises:
         ProblemError: if something else is there, or if a folder cannot be made there.
     """
+    place = Path(directory).resolve()
+    for part in abandoned(place, "part"):
+        remove(part)
+    for old in abandoned(place, "old"):
+        _settle(old, place)
     target = check_continued(directory, marker)
     if os.path.ismount(target):  # it cannot be replaced by a rename
         raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
@@ -143,28 +155,40 @@ def _is_ours(marker: Path) -> bool:
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 
 
-def save(directory: AnyPath, files: Files) -> None:
-    """Write a folder of files whole or not at all; the first file is its marker.
+def foreign(folder: Path) -> list[str]:
+    """Names of what is in a folder of results and was not written by spookid."""
+    ours: set[str] = set()
+    for marker in MARKERS:
+        if _is_ours(folder / marker):
+            files = msgspec.json.decode((folder / marker).read_bytes()).get(_FILES)
+            ours |= {marker, *(files if isinstance(files, list) else ())}
+    names = sorted(entry.name for entry in folder.iterdir())
+    return [name for name in names if name not in ours and not _LATER.fullmatch(name) and not _EARLIER.fullmatch(name)]
+
+
+def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
+    """Write a folder of files whole or not at all; the first file is its marker, a tree.
 
     The folder is built beside ``directory`` and renamed. What was there before is moved aside first, removed after, and
-    put back if the new folder cannot take its place.
+    put back if the new folder cannot take its place. Files in it that spookid did not write move to the new one.
 
     Raises:
         ProblemError: as `check_target`, or if the disk refuses.
     """
     marker = next(iter(files))
     target = check_target(directory, marker)
-    part = _beside(target, "part")
+    part = beside(target, "part")
     try:
         part.mkdir(parents=True)
         for name, content in files.items():
-            _fill(part / name, content)
+            told = name == marker and isinstance(content, Mapping)
+            _fill(part / name, {**content, _FILES: list(files)} if told and isinstance(content, Mapping) else content)
         check_target(target, marker)  # writing takes a while, and others write too
         _install(part, target)
     except OSError as error:
         raise _unwritable(directory, error) from error
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        remove(part)
 
 
 def check_file(path: Path) -> None:
@@ -184,16 +208,12 @@ def write(path: Path, content: Content) -> None:
         ProblemError: as `check_file`, or if the disk refuses.
     """
     check_file(path)
-    part = _beside(path, "part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _fill(part, content)
-        part.replace(path)
+        with replacing(path) as part:
+            _fill(part, content)
     except OSError as error:
         raise _unwritable(path, error) from error
-    finally:
-        with suppress(OSError):  # of a folder that is a file
-            part.unlink()
 
 
 def embedded(path: Path) -> str:
@@ -220,19 +240,23 @@ def _fill(path: Path, content: Content) -> None:
         path.write_bytes(json(content))
 
 
-def _beside(target: Path, kind: str) -> Path:
-    """A hidden name in the same file system that nobody else has."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{kind}")
-
-
 def _install(part: Path, target: Path) -> None:
-    old = _beside(target, "old")
+    old = beside(target, "old")
     try:
         if target.exists():
             target.rename(old)
         part.rename(target)
-    except BaseException:  # an interrupt between the two renames, too
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    finally:  # after an interrupt between the two renames, too
+        if old.exists():
+            _settle(old, target)
+
+
+def _settle(old: Path, target: Path) -> None:
+    """Remove a folder that was moved aside, but for what is not ours; put it back if nothing has taken its place."""
+    if not target.exists():
+        old.rename(target)
+        return
+    for name in foreign(old):
+        if not (target / name).exists():
+            (old / name).rename(target / name)
+    remove(old)

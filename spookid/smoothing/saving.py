@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +17,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.samples import Reach
 from spookid.errors import ProblemError
+from spookid.files import replacing
 from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.intake import Intake
@@ -61,15 +61,9 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
     arrays |= also
     arrays[_CONSTANTS] = transcription.constants
     arrays[_DOCUMENT] = np.frombuffer(msgspec.json.encode(document), dtype=np.uint8)
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        try:
-            with beside.open("wb") as file:
-                np.savez(file, **arrays)
-            os.replace(beside, target)
-        finally:
-            beside.unlink(missing_ok=True)
+        with replacing(Path(path)) as part, part.open("wb") as file:
+            np.savez(file, **arrays)
     except OSError as error:
         raise ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
 

@@ -97,6 +97,7 @@ def digest(problem: Declaration) -> str:
     for residual in problem.residuals:
         rows = residual.rows(*[pushed] * residual.states)
         values.append(residual.whitening(rows.numel()) @ rows)
+    values += [relation.expression for relation in problem.constraints]
     symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
     values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
@@ -135,6 +136,7 @@ def _facts(problem: Declaration) -> list[object]:
         sorted(problem.guess.items()),
         sorted(problem.fixed),
         [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
+        [problem.step_correction, problem.every],
         [problem.estimator, *(recording.closed_loop for recording in problem.recordings)],
         [model.signals, *(joint.disturbance for joint in model.joints)],
         problem.stepper,

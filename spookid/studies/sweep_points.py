@@ -110,11 +110,17 @@ class Sweep(Tabular):
 
 
 def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
-    """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer."""
+    """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
+
+    Raises:
+        KeyboardInterrupt: if the solve was interrupted.
+    """
     began = time.perf_counter()
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         solution = solve(changed, backend, options)
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # no answer that a sweep could keep
     except ProblemError as error:
         return failed(values, str(error), time.perf_counter() - began)
     except Exception as error:  # one point must not cost the others

@@ -27,7 +27,23 @@ def processes(jobs: int) -> Executor:
     """
     one_each = dict.fromkeys(_THREADS, "1")
     executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
+    with _blocked():
+        executor.submit(int)  # which starts them
     return executor
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    """Processes that are started meanwhile never hear Ctrl-C and SIGTERM, not even before `_begin`; this one hears them
+    after it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cut_off(executor: Executor) -> None:
