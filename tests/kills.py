@@ -28,6 +28,8 @@ LIMIT = 120.0
 """A command that runs longer hangs [s]."""
 PROMPT = 5.0
 """A command that is struck ends within so many seconds, on a machine that does other things, too."""
+EARLY = 0.2
+"""Before that Python itself starts, which hears no signal yet [s]."""
 LATE = 2.0
 """One that had ended its work before takes no longer to end [s]."""
 PENDULUM = """
@@ -193,7 +195,7 @@ class Strike:
         """Within the time that the command takes."""
         number = draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
         again = draw.uniform(0.0, 0.3) if draw.random() < 0.3 and number != signal.SIGKILL else None
-        return cls(number, draw.uniform(0.05, 1.05 * seconds), again, draw.random() < 0.5)
+        return cls(number, draw.uniform(EARLY, 1.05 * seconds), again, draw.random() < 0.5)
 
     def __str__(self) -> str:
         twice = "" if self.again is None else f" and {self.again:.3f} s later"
@@ -328,7 +330,7 @@ def difference(one: Any, other: Any, path: str = "") -> str:
 
 def _timeless(node: Any) -> Any:
     if isinstance(node, Mapping):
-        return {k: _timeless(v) for k, v in node.items() if k not in ("seconds", "timing", "times", "created")}
+        return {k: _timeless(v) for k, v in node.items() if k not in ("seconds", "timing_s")}
     return [_timeless(one) for one in node] if isinstance(node, list) else node
 
 

@@ -26,6 +26,7 @@ from spookid.cli import commands, flags, progress, runner, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
+from spookid.files import beside
 from spookid.report import simulation as simulation_plot
 from spookid.results import folders
 from spookid.studies.comparison import compare
@@ -722,6 +723,34 @@ def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monke
         folders.save(target, MARK)
     assert json.loads((target / "mark.json").read_text())["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_a_killed_run_left_is_cleared_and_what_it_moved_aside_comes_back(tmp_path):
+    """Only if its process is dead; and nothing that is not of spookid goes with it."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    target, left = tmp_path / "out", {}
+    for number in (dead.pid, os.getppid()):
+        for kind in ("part", "old"):
+            name = beside(target, kind).name.replace(f"-{os.getpid()}-", f"-{number}-")
+            left[number, kind] = tmp_path / name
+            folders.save(left[number, kind], MARK)
+            (left[number, kind] / "notes.txt").write_text("mine")
+    assert folders.check_target(target, "mark.json") == target
+    assert (target / "notes.txt").read_text() == "mine"
+    alive = {left[os.getppid(), kind].name for kind in ("part", "old")}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", *alive}
+
+
+def test_files_of_others_stay_in_a_folder_that_is_replaced_and_are_told(here, capsys):
+    arguments = ["audit", write(ONE), "--max-iterations", "1", "--out", "out"]
+    assert main(arguments) == 3
+    assert "left there" not in capsys.readouterr().out
+    for name in ("notes.txt", "audit.csv"):
+        Path("out", name).write_text("mine")
+    assert main(arguments) == 3
+    assert "Written to out; not of spookid, and left there: audit.csv, notes.txt" in capsys.readouterr().out
+    assert Path("out/notes.txt").read_text() == "mine"
 
 
 def test_folder_that_filled_up_meanwhile_is_left_alone(tmp_path):

@@ -15,6 +15,7 @@ from mechanisms import furuta, paper_twin
 
 from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
+from spookid.files import beside
 from spookid.kernels import compiler, libraries
 from spookid.kernels import kernel as kernels
 from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare_kernels
@@ -267,21 +268,47 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
         prepare_kernels([SIGNATURE], b"1", never, steps=1)
 
 
-@pytest.mark.parametrize("setting", ["off", "file", "open to all"])
+@pytest.mark.parametrize("setting", ["off", "file", "open to all", "open to a group"])
 def test_without_a_folder_to_keep_it_in_a_library_serves_once(tmp_path, monkeypatch, setting):
     place = tmp_path / "place"
     if setting == "file":
         place.write_text("in the way")
-    elif setting == "open to all":
+    elif setting.startswith("open"):
         place.mkdir()
-        place.chmod(0o777)
+        place.chmod(0o777 if setting == "open to all" else 0o770)
     monkeypatch.setenv("SPOOKID_CACHE", "off" if setting == "off" else str(place))
     kernels = made()
     assert kernels.how.startswith("C by ")
     check(kernels)
     with pytest.raises(AssertionError, match="made anew"):
         prepare_kernels([SIGNATURE], b"line", never, steps=1)
-    assert setting != "open to all" or not entries(place)
+    if setting.startswith("open"):
+        assert not entries(place)
+        assert f"Compiled anew, because others than you may write to {place}" in kernels.notice
+        assert f"chmod go-w {place}" in kernels.notice
+
+
+def test_a_library_that_others_may_write_to_is_rebuilt(cache):
+    made()
+    (entry,) = entries(cache)
+    entry.chmod(0o620)
+    check(made())
+    (entry,) = entries(cache)
+    assert entry.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_killed_compilation_left_is_cleared(cache):
+    cache.mkdir(mode=0o700)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    kinds = {"dead": dead.pid, "alive": os.getppid()}
+    left = {}
+    for kind, number in kinds.items():
+        mine = beside(cache / "spookid", "build")
+        left[kind] = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{number}-"))
+        left[kind].mkdir()
+    made()
+    assert [kind for kind, folder in left.items() if folder.exists()] == ["alive"]
 
 
 # --- without a compiler ---

@@ -317,6 +317,33 @@ def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
     assert again(cutoff=5.0) == before + 1
 
 
+def test_a_point_that_is_interrupted_is_no_point(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The solver takes the signal for the end of its fit; the same command solves that point again."""
+    calls = []
+
+    def interrupted(*given: Any) -> Any:
+        calls.append(given)
+        return solve(*given, lambda _: signal.raise_signal(signal.SIGINT) if len(calls) == 2 else None)
+
+    monkeypatch.setattr("spookid.studies.sweep_points.solve", interrupted)
+    command = ["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "1", "--out", "out", "--quiet"]
+    assert main(command) == 130
+    told = "spookid: interrupted; 1 of 2 points of swing are in out; the same command does the rest\n"
+    assert capsys.readouterr() == ("", told)
+    assert main(command) == 0
+    assert len(calls) == 3
+    assert {point["status"] for point in document("out")["points"]} == {"converged"}
+
+
+@pytest.mark.parametrize("change", ["step_correction=False", "every=2", "constraints=[b <= 0.5]"])
+def test_settings_and_constraints_change_a_problem(here: Path, change: str) -> None:
+    before = digest(load_problem("swing.py"))
+    (here / "swing.py").write_text(f"{FILE}\nproblem = problem.with_({change})\n")
+    assert digest(load_problem("swing.py")) != before
+
+
 def test_comments_do_not_change_a_problem(here: Path) -> None:
     before = digest(load_problem("swing.py"))
     (here / "swing.py").write_text(FILE + "# a comment\n")
@@ -476,6 +503,7 @@ TELLS = 'open(f"loaded-{__import__(\'os\').getpid()}", "w").close()\n'
 """A line of a problem file, by which one sees what loads it."""
 
 
+@pytest.mark.study
 def test_a_sweep_that_is_killed_leaves_no_workers_goes_on_and_gives_the_same_table(here: Path, whole: Path) -> None:
     (here / "swing.py").write_text(FILE + TELLS)
     running = command("--out", "cut", "--jobs", "2")

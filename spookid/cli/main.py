@@ -27,7 +27,8 @@ _STATUS = """exit status:
   2    wrong input: one line on stderr says what
   3    not converged, or a simulation came to a step that has no solution, or
        the run of a payload does not fit; what there is, is written and says so
-  130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far
+  130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far, and
+       what commands of several fits have finished is kept: the same command goes on
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
 _VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are

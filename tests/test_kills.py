@@ -1,0 +1,27 @@
+"""Commands that are struck by signals end as they should; `tests.kills` does it often, and at any moment."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kills import COMMANDS, Command, Strike, complaints, prepared, struck, study
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+LONG = Command(("sweep", "swing.py", "--over", "J=0.008:0.014:500", "--jobs", "2", "--out", "swept"), "swept")
+
+
+def test_a_sweep_that_is_struck_with_its_workers_ends_with_a_sentence(tmp_path: Path) -> None:
+    """As by Ctrl-C on a terminal, while it loads, while workers start, or while they solve."""
+    strike = Strike(signal.SIGINT, random.uniform(0.5, 1.5), None, group=True)
+    found = struck(LONG.words, prepared(tmp_path), strike)
+    assert (found.status, list(complaints(LONG, strike, found, tmp_path))) == (130, [])
+
+
+@pytest.mark.study
+def test_commands_that_are_struck_at_random_lose_nothing(tmp_path: Path) -> None:
+    assert not study(5 * len(COMMANDS), list(COMMANDS), 1, tmp_path).total()
