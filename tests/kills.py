@@ -239,7 +239,8 @@ def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
         err += "\nHANGS"
     ended = time.monotonic()
     left = session(running.pid)
-    while left and time.monotonic() < ended + PROMPT:
+    patience = LIMIT if strike.number == signal.SIGKILL else PROMPT  # a compiler does not hear that its caller is gone
+    while left and time.monotonic() < ended + patience:
         time.sleep(0.02)
         left = session(running.pid)
     for one in left:
@@ -386,6 +387,8 @@ def study(count: int, names: Sequence[str], seed: int, folder: Path) -> Counter[
         if wrong:
             defects[name] += 1
             say(f"{name}: {strike}: {'; '.join(wrong)} | status {found.status} | {found.err[-1500:]!r}")
+        if sum(kills.values()) % 10 == 0:
+            say(f"{sum(kills.values())} kills")
     say(f"{sum(kills.values())} kills, {sum(defects.values())} with defects")
     for name in kills:
         say(f"  {name:16} {kills[name]:4} kills {defects[name]:4} with defects")
