@@ -1,4 +1,4 @@
-"""The documentation site: ``python -m sphinx -W --keep-going -n -c docs -b html . docs/_build/html``.
+"""The documentation site: ``python -m sphinx -j 2 -W --keep-going -n -c docs -b html . docs/_build/html``.
 
 Pages are read from the project's root, so that their relative links hold in the site as they do in the repository, and
 ``results/`` is part of it as it stands.

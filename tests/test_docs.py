@@ -24,7 +24,7 @@ from spookid.cli.main import _parser, main
 README, GUIDE, COMMANDS = (ROOT / name for name in ("README.md", "docs/guide.md", "docs/reference/commands.md"))
 RUN = [path for path in PAGES if code(read(path)).strip()]  # those of {code-cell}s run when the site is built
 REFERENCE = ROOT / "docs" / "reference"
-SITE = "-m sphinx -W --keep-going -n -c docs -b html . docs/_build/html"
+SITE = "-m sphinx -j 2 -W --keep-going -n -c docs -b html . docs/_build/html"
 
 
 def named(paths: list[Path]) -> Any:

@@ -228,7 +228,11 @@ def test_hard_rows_are_eliminated_by_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("compliance", "multipliers", "disturbance"),
-    [(1e-4, "eliminated", 1e-3), (1e-4, "eliminated", 1e-2), (0.0, "lifted", 1e-4)],
+    [
+        pytest.param(1e-4, "eliminated", 1e-3, marks=pytest.mark.study),
+        (1e-4, "eliminated", 1e-2),
+        pytest.param(0.0, "lifted", 1e-4, marks=pytest.mark.study),
+    ],
 )
 def test_a_twin_tells_its_parameters_and_its_noise(compliance: float, multipliers: str, disturbance: float) -> None:
     solution = fitted(compliance, disturbance, multipliers)

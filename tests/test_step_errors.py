@@ -223,6 +223,7 @@ def test_spook(weight: float, compliance: float) -> None:
     np.testing.assert_allclose(told, fact, rtol=0.2)
 
 
+@pytest.mark.study
 def test_against_an_audit() -> None:
     problem = swing(stepper=Spook(), state_weight=1e4, step=0.005)
     solution = problem.solve()

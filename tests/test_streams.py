@@ -30,6 +30,7 @@ def later(run: Recording) -> Recording:
     return measured(run).between(BEGIN, 99.0)
 
 
+@pytest.mark.study
 def test_a_clock_may_drift_off_the_steps_of_the_first_seconds() -> None:
     run = swing()
     beside = np.where(run.t > BEGIN, 2e-4 * np.random.default_rng(0).uniform(-1, 1, len(run.t)), 0.0)

@@ -279,6 +279,7 @@ def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
     np.testing.assert_allclose(known[1], known[0], rtol=0.02, atol=1e-3 * known[0].max())
 
 
+@pytest.mark.study
 def test_lifted_estimates_do_not_depend_on_the_compliance():
     fits = [
         release(0.01, duration=1.0, hinge={"compliance": compliance}, stepper=LIFTED, state_weight=100.0)
@@ -288,6 +289,7 @@ def test_lifted_estimates_do_not_depend_on_the_compliance():
     assert fits[0].values == pytest.approx(fits[1].values, rel=1e-3)
 
 
+@pytest.mark.study
 def test_lifted_estimates_are_those_of_a_penalty(monkeypatch):
     settings = {"duration": 1.0, "hinge": {"compliance": 1e-6}, "stepper": LIFTED, "state_weight": 100.0}
     found = release(0.01, **settings)

@@ -100,6 +100,7 @@ def wrong(capsys, *arguments: str) -> str:
 # --- what is shown ---
 
 
+@pytest.mark.study
 def test_a_step_in_friction_is_told_within_two_seconds(swing, capsys) -> None:
     assert main(["watch", str(swing / "swing.py"), str(swing / "friction.csv")]) == 0
     out, err = capsys.readouterr()
@@ -277,6 +278,7 @@ def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(h
         assert log["core parameters"].tolist() == clean["core parameters"].tolist()
 
 
+@pytest.mark.study
 def test_a_pause_of_ten_minutes_does_not_end_a_log(here, capsys) -> None:
     header, *rows = lines("friction.csv")
     later = [f"{float(row.split(',', 1)[0]) + 600:.2f},{row.split(',', 1)[1]}" for row in rows[230:290]]
@@ -350,6 +352,7 @@ def test_no_alarm_in_an_hour_without_a_change(swing, tmp_path, capsys) -> None:
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.study
 def test_samples_that_are_left_out_are_told_on_a_pipe(here, capsys) -> None:
     header, *rows = lines("friction.csv")
     numbers = [tuple(map(float, row.split(","))) for row in rows]

@@ -27,8 +27,6 @@ _TIME = "t"
 def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
-    import scipy.signal  # noqa: F401  # the filter's, which takes longer to load than to run
-
     out = None if arguments.out is None else Path(arguments.out)
     if out is not None and out.suffix != ".json":
         raise ProblemError(f"--out {out}: a payload is written as JSON; give a name that ends in .json")

@@ -15,9 +15,6 @@ from spookid.errors import ProblemError
 _AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
 _NEIGHBOUR = 1e-9  # relative slack of "farther than h", against rounding of the time stamps
 _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered on
-_PADDING = 2.0  # periods of the cutoff frequency that the filter is run in before each end
-
-_LOWEST = 1e-6  # cutoff in units of the sample rate below which the filter's coefficients lose their digits
 
 
 _MOST_STEPS = 100_000_000
@@ -170,18 +167,19 @@ def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
-    """Zero-phase low-pass of equidistant values, shape (N,) or (N, m), by a second-order Butterworth filter forward and
-    back; at the ends a straight line passes unchanged. `rate` and `cutoff` in Hz; a cutoff at or above the Nyquist
-    frequency filters nothing."""
-    if cutoff >= rate / 2:
+    """Zero-phase low-pass of equidistant values, shape (N,) or (N, m), with the gain 1/(1 + (w/w_c)^4) of a
+    second-order Butterworth filter forward and back; at the ends a straight line passes unchanged. `rate` and
+    `cutoff` in Hz; a cutoff at or above the Nyquist frequency filters nothing."""
+    count = len(values)
+    if cutoff >= rate / 2 or count < 3:
         return values
-    from scipy import signal as scipy_signal  # half a second to load, and only who makes an initial guess needs it
-
-    # SciPy pads by a few samples only; the filter remembers about a period of its cutoff frequency.
-    padding = math.ceil(min(_PADDING * rate / cutoff, len(values) - 1))
-    sections = scipy_signal.butter(2, max(cutoff, _LOWEST * rate), fs=rate, output="sos")
-    # A straight line passes unchanged; without it both ends are zero, and little is left to settle if the padding
-    # is shorter than the filter's memory.
-    line = np.linspace(values[0], values[-1], len(values))
-    filtered: FloatArray = line + scipy_signal.sosfiltfilt(sections, values - line, axis=0, padlen=padding)
-    return filtered
+    # Without the line both ends are zero: continued as an odd function the values have a sine series, of which the
+    # filter takes each term by its gain. Frequencies are those of the bilinear transform.
+    line: FloatArray = np.linspace(values[0], values[-1], count)
+    rest = values - line
+    period = 2 * (count - 1)
+    terms = np.fft.rfft(np.concatenate([rest, -rest[-2:0:-1]]), axis=0)
+    angles = np.pi * np.arange(len(terms)) / period
+    gain = 1 / (1 + (np.tan(angles) / math.tan(math.pi * max(cutoff / rate, 1e-30))) ** 4)
+    filtered: FloatArray = np.fft.irfft(terms * gain.reshape(-1, *[1] * (values.ndim - 1)), period, axis=0)[:count]
+    return line + filtered
