@@ -87,6 +87,13 @@ class Problem(Declaration, Tabular):
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
         return Solution.of(result.changed(times=times))
 
+    def questions(self) -> tuple[str, ...]:
+        """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; see
+        ``spookid.estimation.questions``."""
+        from spookid.estimation.questions import questions
+
+        return questions(self)
+
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.studies.profiling``.
 

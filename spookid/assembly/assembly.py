@@ -15,6 +15,7 @@ from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.contact_start import check_contacts, check_samples, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.impact_start import begun
@@ -155,6 +156,7 @@ def assemble(
     """
     _check(problem)
     check_stepper(problem)
+    check_states(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     for e in evidence:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
@@ -175,6 +177,7 @@ def assemble(
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(evidence)]
     transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
+    check_fit(problem, transcription)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in evidence),
         feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
@@ -280,7 +283,8 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
         own = [Samples.at_steps(values, steps) for values in measured]
     now, slopes = acting(recording, problem.model.inputs, steps, values)
     held = schedule(problem.model, recording, steps)
-    hits, shown = strikes(problem.model, recording, steps, held), _columns(measured, steps.count)
+    hits = strikes(problem.model, recording, steps, held)
+    shown = np.column_stack([np.zeros((steps.count, 0)), *measured])
     if np.any(hits.struck):
         sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
         guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
@@ -393,7 +397,3 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     otherwise = span if np.isfinite(span) else 1.0
     signed = parameter.lower < 0 < parameter.upper
     return otherwise if guess == 0 or (signed and abs(guess) < _ROUNDING * otherwise) else abs(guess)
-
-
-def _columns(columns: list[Array], rows: int) -> Array:
-    return np.column_stack(columns) if columns else np.zeros((rows, 0))

@@ -22,6 +22,7 @@ from spookid.cli.overview import describe, describe_unrecorded
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, source_of, start
 from spookid.cli.watching import watch as watch
 from spookid.errors import ProblemError
+from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
@@ -46,6 +47,7 @@ from spookid.studies.simulating import Initial
 from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
 from spookid.studies.workers import cluster
 from spookid.tables.numbers import number, quantity
+from spookid.tables.table import wrapped
 
 RESULTS = Path("results")
 """Where results of `solve` go unless the user says otherwise."""
@@ -74,6 +76,8 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         title = f"{job.problem.name} ({job.place})"
         told = title, run.file.description, terminal.columns()
         recorded = bool(job.problem.recordings)
+        for question in questions(job.problem):  # first, for what is asked about may be too large to be built
+            terminal.say("\n".join(wrapped(question, terminal.columns())) + "\n")
         page = describe(assemble(job.problem), *told) if recorded else describe_unrecorded(job.problem, *told)
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
@@ -91,10 +95,13 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _solve(run: Run, job: Job) -> Exit:
+    asked = questions(job.problem)
+    for question in asked:
+        terminal.complain(f"{job.label}: {question}")
     try:
         with run.fitting(job.label, job.problem) as callback:
             solution = estimate(job.problem, run.arguments.backend, run.options, callback)
-            solution = solution.changed(source=run.file.source(job.key))
+            solution = asking(solution.changed(source=run.file.source(job.key)), asked)
         export.save(solution, job.folder, animate=run.arguments.animate)
     finally:
         run.interruption.kept()

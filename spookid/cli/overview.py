@@ -9,6 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, slip_widths
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.demand import Demand
 from spookid.assembly.evidence import Evidence
 from spookid.data.channels import Channel
 from spookid.data.sampling import finite_samples
@@ -161,7 +162,8 @@ def _size(assembly: Assembly, width: int) -> list[str]:
     density = transcription.nonzeros / (transcription.rows * transcription.unknowns)
     text = (
         f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
-        f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros ({number(100 * density, 2)} %)"
+        f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros "
+        f"({number(100 * density, 2)} %); a fit takes {Demand.of(assembly.problem, transcription)}, to a factor of 3"
     )
     return wrapped(text, width, "Size        ")
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spookid.data.arrays import FloatArray
+from spookid.data.memory import available
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 
@@ -18,6 +19,10 @@ _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered o
 
 
 _MOST_STEPS = 100_000_000
+_LEAST_BYTES = 200
+"""That a step takes in any problem."""
+_FEW = 1_000_000
+"""Steps of which nobody asks whether there is room."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,11 @@ def grid(recording: Recording, step: float) -> Grid:
 
 def limited(grid: Grid) -> Grid:
     """The grid itself; raises `ProblemError` if no memory could hold its states."""
-    if grid.count > _MOST_STEPS:
-        raise ProblemError(f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time")
+    if grid.count > _MOST_STEPS or (grid.count > _FEW and _LEAST_BYTES * grid.count > available()):
+        raise ProblemError(
+            f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time, and see that "
+            "times are in seconds, not in milliseconds or microseconds"
+        )
     return grid
 
 

@@ -100,17 +100,24 @@ def forces(regressor: Regressor, given: Given, widths: Array, values: Values) ->
     Args:
         widths: of smooth friction, (n_s,).
     """
-    motion, holding = given
+    motion = given.motion
     n, count = motion.s.shape[1], len(motion.x)
     slopes, known = linear_rows(regressor, motion, widths, values)
     columns = slopes.shape[2]
-    free = _Ties(regressor, values, widths).free
-    if free is None:
+    bases = directions(regressor, given, widths, values)
+    if bases is None:
         return slopes.reshape(count * n, columns), known.T
-    bases = [free(x, s, held) for x, s, held in zip(motion.x, motion.s, holding, strict=True)]
     rows = [basis.T @ one for basis, one in zip(bases, slopes, strict=True)]
     left = [basis.T @ one for basis, one in zip(bases, known, strict=True)]
     return np.vstack(rows), np.concatenate(left)
+
+
+def directions(regressor: Regressor, given: Given, widths: Array, values: Values) -> list[Array] | None:
+    """Those that loops, rolling and contacts leave at each state, (n, free) each; None if nothing holds any."""
+    free = _Ties(regressor, values, widths).free
+    if free is None:
+        return None
+    return [free(x, s, held) for x, s, held in zip(given.motion.x, given.motion.s, given.holding, strict=True)]
 
 
 def linear_rows(

@@ -22,8 +22,11 @@ FOLLOWED = "The estimated motion follows"
 UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
 VANISHED = "A mass has vanished:"
+QUESTION = "Is this meant?"
+"""How notices begin that ask about units, clocks and signs before a fit."""
 
 _ORDER = (
+    QUESTION,
     UNEXPLAINED,
     SCHEDULE,
     MISFIT,

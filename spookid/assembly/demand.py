@@ -1,0 +1,77 @@
+"""What a fit asks of memory and time, as measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.memory import available
+from spookid.data.sampling import grid
+from spookid.errors import ProblemError
+from spookid.tables.numbers import number
+from spookid.transcription.transcription import Transcription
+
+_STATES = 100
+"""Numbers that the initial guess of a body takes at each step, at least."""
+_ENTRIES = 40
+"""Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian; one with half the step
+beside it takes as many again."""
+_TIME = 1.5e-5
+"""Seconds on one core that it takes for each."""
+_DOUBLE = 8
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Of a whole fit, to a factor of two or three."""
+
+    memory: float
+    """[bytes]."""
+    time: float
+    """On one core [s]."""
+
+    @classmethod
+    def of(cls, problem: Declaration, transcription: Transcription) -> Demand:
+        """By the nonzeros of the Jacobian."""
+        count = (2 if problem.corrects else 1) * transcription.nonzeros
+        return cls(_DOUBLE * _ENTRIES * count, _TIME * count)
+
+    def __str__(self) -> str:
+        time = f"{number(self.time, 1)} s" if self.time < 100 else f"{number(self.time / 60, 1)} min"
+        return f"some {_size(self.memory)} of memory and {time} on one core"
+
+
+def check_states(problem: Declaration) -> None:
+    """Refuse a problem whose initial guess alone exceeds memory, before anything is laid out.
+
+    Raises:
+        ProblemError: with its size.
+    """
+    steps = sum(grid(recording, problem.step).count for recording in problem.recordings)
+    bodies = len(problem.model.bodies)
+    _check(problem, steps, f"states of {13 * bodies} numbers", _DOUBLE * _STATES * bodies * steps)
+
+
+def check_fit(problem: Declaration, transcription: Transcription) -> None:
+    """Refuse a problem whose fit exceeds memory, before it begins.
+
+    Raises:
+        ProblemError: with its size.
+    """
+    steps = sum(chain.steps for chain in transcription.chains)
+    what = f"{transcription.unknowns:,} unknowns and {transcription.nonzeros:,} Jacobian nonzeros"
+    _check(problem, steps, what, Demand.of(problem, transcription).memory)
+
+
+def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
+    free = available()
+    if needed > free:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has {steps:,} steps of {number(problem.step)} s, with {what}: "
+            f"some {_size(needed)} of memory, of which {_size(free)} may be had; take a larger step, step=, or shorter "
+            "recordings, recording.between(start, stop), and see that their times are in seconds"
+        )
+
+
+def _size(count: float) -> str:
+    return f"{number(count / 1e9, 2)} GB" if count >= 1e9 else f"{number(count / 1e6, 2)} MB"

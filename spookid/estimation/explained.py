@@ -1,0 +1,221 @@
+"""How much of what a recorded motion takes a model explains before any fit, its parameters near their guesses.
+
+The motion is that of the initial guess. What it takes less what acts is left along each coordinate, or along the
+directions that loops leave; it is compared with the parts that it is made of, which come from accelerations, rates,
+positions and inputs. Where a time, an angle or a force is in another unit one part dwarfs the others, and nothing that
+is near the guesses balances it: the share is then about one, whatever the mechanism and its size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from spookid.assembly import initialization
+from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, magnitude
+from spookid.assembly.declaration import Declaration
+from spookid.data.inputs import acting
+from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples, grid
+from spookid.errors import ProblemError
+from spookid.estimation.grouping import unknown
+from spookid.estimation.motions import Given, Motion, directions, measured
+from spookid.kernels.kernel import Array
+from spookid.mechanics.regressor import Regressor
+
+_PER_CUTOFF = 8
+"""Steps in a period of the cutoff; there may be fewer samples."""
+_MOST_STEPS = 5000
+"""Of a recording, where it moves most."""
+_LEAST = 10
+"""Instants without which nothing is told."""
+_ROWS = 900
+"""That tell whether a model explains a motion."""
+_DECADE = 10.0
+"""Factor by which a parameter may be off its guess."""
+_PASSES = 2
+"""Of least squares, each weighted by the parts at the parameters of the one before."""
+_EVALUATIONS = 10
+_INSIDE = 1e-3
+"""Share of the way between its bounds that a parameter begins inside of them, for steps are short next to bounds."""
+_RIDGE = 1e-3
+"""Weight of a change of 100 % of a parameter against what is left, as a share of the parts."""
+_STIFF = 0.1
+"""The same for changes beside those that another clock of the inputs asks for."""
+
+
+class Balance:
+    """The balance of forces of a problem's model, built once for all of its recordings."""
+
+    def __init__(self, problem: Declaration) -> None:
+        self.problem, self.free = problem, unknown(problem)
+        self.regressor = Regressor(problem.model, self.free)
+        self._function, self._others = self.regressor.in_parameters()
+
+    def along(self, recording: Recording) -> Efforts:
+        """What a recording asks for.
+
+        Raises:
+            ProblemError: if it is too short, or loops do not close along it.
+        """
+        problem, model = self.problem, self.problem.model
+        step = max(1 / (_PER_CUTOFF * problem.cutoff), longest_interval(problem, recording))
+        recording = _liveliest(recording, [c.signal for c in problem.channels], step * _MOST_STEPS)
+        steps, values = grid(recording, step), problem.guess_on(recording.name)
+        guess = initialization.guess(model, problem.channels, recording, steps, values, problem.cutoff)
+        given = measured(self.regressor, guess, step, np.ones((steps.count - 1, len(model.holding.contacts))))
+        share = WIDTH_SHARE * np.sqrt(np.mean(np.gradient(guess.displacements, step, axis=0) ** 2, axis=0))
+        widths = np.where(share > 0, share, WIDTH_AT_REST)
+        mean = acting(recording, model.inputs, steps, values)[0].mean
+        every = math.ceil((steps.count - 2) / len(given.motion.x))
+        ends = math.ceil(1 / problem.cutoff / step / every)
+        kept = np.arange(len(given.motion.x))[ends:-ends]
+        if len(kept) < _LEAST:
+            raise ProblemError(
+                f"recording {recording.name!r} has {len(kept)} instants that tell efforts; record longer"
+            )
+        kept = kept[:: max(len(kept) * given.motion.s.shape[1] // _ROWS, 1)]
+        given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
+        bases = directions(self.regressor, given, widths, values)
+        clock = steps.times()[1:-1]
+        return Efforts(
+            self, given.motion, widths, values, bases, clock[kept * every], clock, (mean[1:] + mean[:-1]) / 2
+        )
+
+    def rows(self, efforts: Efforts, free: Array) -> tuple[Array, Array]:
+        """What is left, (N, m), and its slopes with the free Parameters, (N, m, n)."""
+        known = [efforts.values[p.name] for p in self._others]
+        given = (*(part.T for part in efforts.motion), efforts.widths, efforts.inputs.T, free, known)
+        left, flat = (np.asarray(part.full()).T for part in self._function(*given))
+        slopes = flat.reshape(len(left), len(free), left.shape[1]).transpose(0, 2, 1)
+        if efforts.bases is None:
+            return left, slopes
+        count = min(basis.shape[1] for basis in efforts.bases)
+        basis = np.array([one[:, :count] for one in efforts.bases])
+        return np.einsum("kji,kj->ki", basis, left), np.einsum("kji,kjn->kin", basis, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class Efforts:
+    """A motion at N instants, and what acts then."""
+
+    balance: Balance
+    motion: Motion
+    widths: Array
+    """Of smooth friction [rad/s or m/s]."""
+    values: dict[str, float]
+    """Guesses, by name."""
+    bases: list[Array] | None
+    """Directions that loops leave; None without loops."""
+    t: Array
+    """[s], (N,)."""
+    clock: Array
+    """Times of all samples of the inputs [s]."""
+    samples: Array
+    """Inputs then."""
+    late: float = 0.0
+    """By how much later than their stamps inputs act [s]."""
+
+    @cached_property
+    def inputs(self) -> Array:
+        """(N, n_u)."""
+        columns = [np.interp(self.t - self.late, self.clock, column) for column in self.samples.T]
+        return np.column_stack(columns) if columns else np.zeros((len(self.t), 0))
+
+    @cached_property
+    def nearest(self) -> Array:
+        """Values of the free Parameters within a decade of their guesses, and within their bounds, that leave least."""
+        from scipy.optimize import least_squares  # half a second to load
+
+        free = self.balance.free
+        at = np.array([self.values[p.name] for p in free])
+        if not free:
+            return at
+        sizes = np.array([magnitude(p, self.values[p.name]) for p in free])
+        guess, limits = at, np.array([_near(p.lower, p.upper, g, s) for p, g, s in zip(free, at, sizes, strict=True)]).T
+        for _ in range(_PASSES):
+            weights = self.parts(at) * math.sqrt(len(self.t))
+
+            def left(x: Array, weights: Array = weights) -> Array:
+                rows = (self.balance.rows(self, x)[0] / weights).ravel()
+                return np.concatenate([rows, _RIDGE * (x - guess) / sizes])
+
+            def slopes(x: Array, weights: Array = weights) -> Array:
+                rows = self.balance.rows(self, x)[1] / weights[:, None]
+                return np.vstack([rows.reshape(-1, len(x)), _RIDGE * np.diag(1 / sizes)])
+
+            inner = _INSIDE * (limits[1] - limits[0])
+            at = np.clip(at, limits[0] + inner, limits[1] - inner)
+            if not np.all(np.isfinite(left(at))):
+                return guess
+            at = least_squares(left, at, slopes, bounds=limits, x_scale=sizes, max_nfev=_EVALUATIONS).x
+        return at
+
+    def parts(self, free: Array) -> Array:
+        """Root mean square of what comes from accelerations, rates, inputs and positions together, (m,); 1 for none."""
+        motion, inputs = self.motion, self.samples
+        still = replace(self, motion=motion._replace(a=0 * motion.a))
+        rest = replace(self, motion=Motion(motion.x, 0 * motion.s, 0 * motion.a))
+        stages = (self, still, rest, replace(rest, samples=0 * inputs))
+        left = [self.balance.rows(one, free)[0] for one in stages]
+        parts = [*(one - other for one, other in pairwise(left)), left[-1]]
+        total = np.sqrt(np.mean(sum((part**2 for part in parts), np.zeros(1)), axis=0))
+        return np.where(total > 0, total, 1.0)
+
+    @cached_property
+    def _sizes(self) -> Array:
+        return self.parts(self.nearest)
+
+    @cached_property
+    def unexplained(self) -> Array:
+        """Share of the parts that is left along each direction, (m,); infinite where it is no number."""
+        with np.errstate(all="ignore"):
+            left = self.balance.rows(self, self.nearest)[0]
+            share = np.sqrt(np.mean(left**2, axis=0)) / self._sizes
+        return np.where(np.isfinite(share), share, math.inf)
+
+    def delayed(self, late: float) -> Efforts:
+        """The same with inputs that act later [s]."""
+        return replace(self, late=late)
+
+    def left_with(self, late: float) -> float:
+        """Mean square of what is left with inputs that act later [s], parameters near those of now."""
+        other, sizes = self.delayed(late), np.maximum(np.abs(self.nearest), 1e-300)
+        left, slopes = self.balance.rows(other, self.nearest)
+        parts, n = self._sizes, len(sizes)
+        matrix = (slopes / parts[:, None]).reshape(-1, n) * sizes / math.sqrt(left.size)
+        right = (left / parts).ravel() / math.sqrt(left.size)
+        whole = np.vstack([matrix, _STIFF * np.eye(n)])
+        change = np.linalg.lstsq(whole, np.append(right, np.zeros(n)), rcond=None)[0]
+        return float(np.sum((right - matrix @ change) ** 2))
+
+
+def longest_interval(problem: Declaration, recording: Recording) -> float:
+    """The median interval between samples of the sensor that has fewest [s]; 0 of one sample each."""
+    times = (finite_samples(recording, channel.signal)[0] for channel in problem.channels)
+    return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
+
+
+def _near(lower: float, upper: float, guess: float, size: float) -> tuple[float, float]:
+    """Bounds a decade around a guess; of a parameter that may have either sign a decade around zero."""
+    if lower < 0 or guess == 0:
+        return max(lower, -_DECADE * size), min(upper, _DECADE * size)
+    return max(lower, guess / _DECADE), min(upper, guess * _DECADE)
+
+
+def _liveliest(recording: Recording, signals: list[str], duration: float) -> Recording:
+    """The stretch of so many seconds over which signals spread most; the whole of a shorter recording."""
+    start, stop = float(recording.t[0]), float(recording.t[-1])
+    if stop - start <= duration:
+        return recording
+    columns = np.column_stack([recording.signal(signal) for signal in signals])
+    columns = columns / np.maximum(np.nanstd(columns, axis=0), 1e-300)
+    begins = np.arange(start, stop - duration / 2, duration)
+    edges = np.append(np.searchsorted(recording.t, begins), len(recording.t))
+    spread = [float(np.nansum(np.nanstd(columns[a:b], axis=0))) for a, b in pairwise(edges) if b > a + 1]
+    begin = begins[int(np.argmax(spread))]
+    return recording.between(begin, begin + duration)

@@ -1,0 +1,306 @@
+"""Questions about units, clocks and signs, asked before a fit begins.
+
+A supposition, such as that an angle is in degrees, is tried by itself: if the model explains far more of what the
+motion takes with it than without (``explained``), it is asked about. Nothing is changed, and nothing is asked where the
+model explains the motion as it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples
+from spookid.errors import ProblemError
+from spookid.estimation.explained import Balance, Efforts, longest_interval
+from spookid.kernels.kernel import Array
+from spookid.parameter import is_constant
+from spookid.results.lazy import Clock, Lazy
+from spookid.results.notices import QUESTION, ranked
+from spookid.results.result import Result
+from spookid.tables.numbers import number
+
+_LITTLE = 0.25
+"""Share of what a motion takes, rms, that a model at its guesses may leave without being asked about."""
+_NEXT_TO_NOTHING = 0.01
+"""The same for clocks of inputs."""
+_MOST = 0.6
+"""From here on it is asked about even if no supposition explains more."""
+_BETTER = 0.25
+"""Factor by which a supposition has to lessen the mean square of what is left."""
+_CLEARLY = 0.8
+"""The same for one supposition to be preferred to one before it."""
+_BETTER_CLOCK = 0.5
+"""The same of a lag, one number that says nothing else."""
+_LAGS = 41
+"""From one period of the cutoff too early to one too late."""
+_COUNTS = 10
+"""Different values that a signal of whole numbers has at least."""
+_SELDOM = 1.0
+"""Periods of the cutoff between samples from which on a clock is suspected, if it would be as many less in seconds."""
+_CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
+_DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "+z": (0, 0, 1), "-z": (0, 0, -1)}
+
+
+@dataclass(frozen=True)
+class _Supposition:
+    """What may have been meant."""
+
+    words: str
+    """As in "would leave 5 % if ..."."""
+    advice: str
+    """What to do if it is so."""
+    problem: Callable[[], Declaration]
+    """The problem with one recording that is so."""
+
+
+def questions(problem: Declaration) -> tuple[str, ...]:
+    """Notices that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
+
+    Recordings are looked at one by one; forces of contacts are not known before a fit, so that suppositions on efforts
+    are not tried with them.
+    """
+    found, model = _given_twice(problem), problem.model
+    if not (problem.recordings and problem.channels):
+        return tuple(found)
+    balance = None if model.contacts or model.holding.contacts else Balance(problem)
+    for recording in problem.recordings:
+        asked = _counts(problem, recording) or _clock(problem, recording, balance is not None)
+        if not asked and balance is not None:
+            asked = _efforts(problem, recording, balance)
+        found += asked
+    return tuple(dict.fromkeys(f"{QUESTION} {text}" for text in found))
+
+
+def asking(result: Result, asked: Sequence[str]) -> Result:
+    """A result with these among its notices."""
+    if not asked:
+        return result
+    clock = next(iter(result.clocks), Clock())
+    return result.changed(notices=Lazy(lambda: ranked([*asked, *result.notices]), clock))
+
+
+# --- what needs no model ---
+
+
+def _given_twice(problem: Declaration) -> list[str]:
+    """Recordings with the same samples, and sensors of one recording with the same."""
+    found, seen = [], dict[bytes, str]()
+    for recording in problem.recordings:
+        signals = [recording.signal(channel.signal) for channel in problem.channels]
+        key = b"".join(one.tobytes() for one in signals)
+        if key in seen:
+            found.append(
+                f"Recordings {seen[key]!r} and {recording.name!r} hold the same samples, which would count twice, with "
+                "errors that are too small by √2. Leave one out."
+            )
+        seen.setdefault(key, recording.name)
+        names = [c.signal for c in problem.channels]
+        for i, one in enumerate(signals):
+            for j in range(i):
+                same = names[i] != names[j] and np.array_equal(one, signals[j], equal_nan=True)
+                if same and np.nanmax(one) > np.nanmin(one):
+                    found.append(
+                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples. "
+                        "Does each have its own column? Leave one sensor out if both are one."
+                    )
+    return found
+
+
+def _counts(problem: Declaration, recording: Recording) -> list[str]:
+    """Positions in whole numbers, which no sensor shows in radians or metres."""
+    found = []
+    for channel in problem.channels:
+        values = finite_samples(recording, channel.signal)[1]
+        plain = is_constant(channel.scale) and abs(float(channel.scale)) == 1 and channel.sensor.unit in ("rad", "m")
+        if plain and np.array_equal(values, np.rint(values)) and len(np.unique(values)) >= _COUNTS:
+            unit, other = ("rad", "degrees") if channel.sensor.unit == "rad" else ("m", "millimetres")
+            found.append(
+                f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
+                f"{number(values.min())} to {number(values.max())} {unit}. Does it count ticks of an encoder, or is "
+                f"it in {other}? Convert it to {unit}, or give its sensor scale=, what it shows per {unit}."
+            )
+    return found
+
+
+def _clock(problem: Declaration, recording: Recording, judged: bool) -> list[str]:
+    """Samples so seldom that the motion, as fast as its cutoff says, could not be seen."""
+    interval = longest_interval(problem, recording)
+    for factor, unit in _CLOCKS:
+        if not interval * problem.cutoff > _SELDOM > interval * problem.cutoff * factor:
+            continue
+        given, supposed = (
+            _left(partial(_with, problem, one)) if judged else np.zeros(1)
+            for one in (recording, _faster(recording, factor))
+        )
+        # Where the supposition cannot be tried, in less than a second, the clock alone speaks.
+        if judged and np.all(np.isfinite(supposed)) and not _better(given, supposed):
+            return []
+        duration = recording.t[-1] - recording.t[0]
+        steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
+        return [
+            f"Recording {recording.name!r} has a sample each {number(interval)} s and lasts {number(duration)} s, "
+            f"{steps}. Is t in {unit}? Multiply it by {factor:g}: times are in seconds."
+        ]
+    return []
+
+
+def _faster(recording: Recording, factor: float) -> Recording:
+    before = {name: (factor * t, value) for name, (t, value) in recording.before.items()}
+    return replace(recording, t=factor * recording.t, before=before)
+
+
+# --- suppositions ---
+
+
+def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> list[str]:
+    """The supposition that explains most, if it explains far more than nothing does."""
+    try:
+        efforts = balance.along(recording)
+    except (
+        ProblemError,
+        np.linalg.LinAlgError,
+    ):  # of which nothing can be told; if something is wrong, the fit says so
+        return []
+    worst = float(np.max(efforts.unexplained, initial=0.0))
+    late = _lag(problem, recording, efforts) if worst > _NEXT_TO_NOTHING else []
+    if late or worst <= _LITTLE:
+        return late
+    said = f"Along recording {recording.name!r} the model, its parameters within a decade of their guesses, leaves "
+    best, least = None, _mean_square(efforts.unexplained)
+    for kind in _suppositions(problem, recording):
+        for one in kind:
+            share = _left(one.problem)
+            if _better(efforts.unexplained, share) and _mean_square(share) < _CLEARLY * least:
+                best, least = one, _mean_square(share)
+        if best is not None and least < _LITTLE**2:
+            break
+    if best is not None:
+        return [
+            f"{said}{_percent(_mean_square(efforts.unexplained))} of what the motion takes unexplained; it would leave "
+            f"{_percent(least)} if {best.words}. Is it so? {best.advice}"
+        ]
+    if worst < _MOST:
+        return []
+    labels = [
+        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > _MOST
+    ]
+    where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
+    return [
+        f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, a guess "
+        "off by more than a decade, or a force missing? Simulate from the guesses, `spookid simulate`, and compare."
+    ]
+
+
+def _left(problem: Callable[[], Declaration]) -> Array:
+    """Shares that are left along the first recording of a problem; infinite if it cannot be."""
+    try:
+        return Balance(other := problem()).along(other.recordings[0]).unexplained
+    except (ProblemError, np.linalg.LinAlgError):
+        return np.array([math.inf])
+
+
+def _mean_square(shares: Array) -> float:
+    return float(np.mean(shares**2))
+
+
+def _better(given: Array, supposed: Array) -> bool:
+    return _mean_square(supposed) < _BETTER * _mean_square(given)
+
+
+def _percent(mean_square: float) -> str:
+    return f"{100 * min(math.sqrt(mean_square), 1.0):.{1 if mean_square < 0.01 else 0}f} %"
+
+
+def _suppositions(problem: Declaration, recording: Recording) -> Iterator[list[_Supposition]]:
+    """By kind, the likeliest first; of each signal by itself, then of all."""
+    channels = [c for c in problem.channels if c.sensor.unit in ("rad", "m")]
+    angles, lengths = ([c.signal for c in channels if c.sensor.unit == unit] for unit in ("rad", "m"))
+    inputs = [s for s in problem.model.signals if _acts(recording, s)]
+
+    def each(signals: Sequence[str], words: str, advice: str, change: Callable[[Array], Array]) -> list[_Supposition]:
+        signals = list(dict.fromkeys(signals))
+        groups = [[name] for name in signals] + ([signals] if len(signals) > 1 else [])
+        return [
+            _Supposition(f"{', '.join(g)} {words}", advice, _changed(problem, recording, g, change)) for g in groups
+        ]
+
+    radians, turned = "Give radians, or its sensor", "Turn the axis of its joint round, or give its"
+    yield each(angles, "was in degrees", f"{radians} scale=180 / math.pi.", lambda v: v * math.pi / 180)
+    yield each(lengths, "was in millimetres", "Give metres, or its sensor scale=1000.", lambda v: 1e-3 * v)
+    yield each(angles, "was in turns", f"{radians} scale=1 / (2 * math.pi).", lambda v: 2 * math.pi * v)
+    yield each(inputs, "had the other sign", f"{turned} motor a negative gain.", np.negative)
+    yield each([*angles, *lengths], "had the other sign", f"{turned} sensor scale=-1.", np.negative)
+    advice = "Is zero opposite to where the joint's frames say? Turn y of one of them round."
+    yield each(angles, "was half a turn on", advice, lambda v: v + math.pi)
+    yield each(inputs, "was in thousandths of its unit", "Convert it, or the gain: 1 A is 1000 mA.", lambda v: 1e-3 * v)
+    yield [_Supposition("t was in milliseconds", "Give seconds.", lambda: _with(problem, _faster(recording, 1e-3)))]
+    yield list(_gravities(problem, recording))
+
+
+def _gravities(problem: Declaration, recording: Recording) -> Iterator[_Supposition]:
+    """Gravity along the other axes."""
+    if not is_constant(problem.model.gravity):
+        return
+    given = np.array([float(one) for one in ca.vertsplit(ca.densify(ca.SX(problem.model.gravity)))])
+    size = float(np.linalg.norm(given))
+    for name, direction in _DIRECTIONS.items():
+        other = size * np.array(direction)
+        if size > 0 and not np.allclose(other, given):
+
+            def turned(other: Array = other) -> Declaration:
+                return _with(problem.with_(model=replace(problem.model, gravity=other)), recording)
+
+            yield _Supposition(f"gravity acted along {name} of the world", "Give Model(..., gravity=) so.", turned)
+
+
+def _changed(
+    problem: Declaration, recording: Recording, names: Sequence[str], change: Callable[[Array], Array]
+) -> Callable[[], Declaration]:
+    """Makes the problem with other samples of some signals."""
+    return lambda: _with(problem, recording.with_signals(**{name: change(recording.signal(name)) for name in names}))
+
+
+def _acts(recording: Recording, signal: str) -> bool:
+    """True of an input that is not constant."""
+    values = finite_samples(recording, signal)[1]
+    return bool(np.max(values) > np.min(values))
+
+
+def _with(problem: Declaration, recording: Recording) -> Declaration:
+    """The problem with that recording alone, under the name of its own parameters."""
+    return problem.with_(recordings=[recording], step=problem.step)
+
+
+# --- clocks of inputs ---
+
+
+def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> list[str]:
+    """Inputs that explain far more when they act sooner or later."""
+    inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
+    if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
+        return []
+    lags = np.linspace(-1, 1, _LAGS) / problem.cutoff
+    left = [efforts.left_with(float(lag)) for lag in lags]
+    least = int(np.argmin(left))
+    if not 0 < least < _LAGS - 1 or left[least] > _BETTER_CLOCK * left[_LAGS // 2]:
+        return []
+    near = {float(lag): _mean_square(efforts.delayed(float(lag)).unexplained) for lag in lags[least - 1 : least + 2]}
+    late, given = min(near, key=near.__getitem__), _mean_square(efforts.unexplained)
+    if abs(late) < 2 * float(np.median(np.diff(recording.t))) or near[late] > _BETTER_CLOCK * given:
+        return []
+    names = ", ".join(dict.fromkeys(one.signal for one in inputs))
+    way = "later" if late > 0 else "earlier"
+    return [
+        f"Along recording {recording.name!r} the motion follows {names} about {number(1e3 * abs(late), 2)} ms {way} "
+        f"than the stamps say: with that the model leaves {_percent(near[late])} of what the motion takes unexplained, "
+        f"as it is given {_percent(given)}. Do inputs and sensors share a clock? Shift the stamps, or give the motor "
+        "delay=Parameter(...)."
+    ]

@@ -1,0 +1,140 @@
+"""Questions about units, clocks and signs: asked where they should be, and nowhere else; sizes that exceed memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mechanisms import Array
+
+from spookid import (
+    GROUND,
+    Body,
+    JointPosition,
+    Model,
+    Motor,
+    Parameter,
+    Prismatic,
+    Problem,
+    ProblemError,
+    Recording,
+    gravity,
+    load_problem,
+)
+from spookid.assembly import demand
+from spookid.cli.main import main
+from spookid.data import sampling
+from spookid.results.notices import QUESTION
+
+PENDULUM = Path(__file__).parents[1] / "problems" / "pendulum.py"
+T = np.arange(1250) * 4e-3
+
+
+def slide(late: float = 0.0, change: Callable[[Recording], Recording] = lambda r: r) -> Problem:
+    """A mass on a spring that a force moves along a known path; guesses are off by a third."""
+    rates = 2 * np.pi * np.array([0.4, 1.1, 2.3])
+
+    def force(t: Array) -> Array:
+        parts = zip((0.5, 0.2, 0.1), rates, strict=True)
+        return sum((size * ((30 - 2 * w**2) * np.sin(w * t) + 4 * w * np.cos(w * t)) for size, w in parts), 0 * t)
+
+    x = np.sin(np.outer(T, rates)) @ [0.5, 0.2, 0.1] + 1e-4 * np.random.default_rng(0).normal(size=len(T))
+    body = Body("body", mass=Parameter("m", 1.5, lower=0.1), inertia=(1, 1, 1))
+    joint = Prismatic("slide", GROUND.frame(), body.frame(), viscous=Parameter("b", 3.0, lower=0), stiffness=30.0)
+    model = Model([body], [joint], [Motor(joint, "f")], gravity=gravity(0.0))
+    recording = change(Recording(T, {"x": x, "f": force(T + late)}, "run"))
+    return Problem("slide", model, [recording], [JointPosition(joint, "x")])
+
+
+def scaled(signal: str, factor: float) -> Callable[[Recording], Recording]:
+    return lambda r: r.with_signals(**{signal: factor * r.signal(signal)})
+
+
+def swing(change: Callable[[Recording], Recording]) -> Problem:
+    problem = load_problem(PENDULUM)
+    return problem.with_(recordings=[change(problem.recordings[0])])
+
+
+def faster(factor: float) -> Callable[[Recording], Recording]:
+    return lambda r: replace(r, t=factor * r.t)
+
+
+# --- what is asked ---
+
+
+def test_nothing_is_asked_of_what_the_model_explains() -> None:
+    assert slide(2e-3).questions() == ()
+    assert swing(lambda r: r).questions() == ()
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (lambda: slide(change=scaled("x", 1e3)), "if x was in millimetres"),
+        (lambda: slide(change=scaled("f", -1)), "if f had the other sign"),
+        (lambda: slide(change=scaled("f", 1e3)), "if f was in thousandths"),
+        (lambda: slide(change=lambda r: r.with_signals(f=1e3 * np.cos(50 * T))), "a guess off by more than a decade"),
+        (lambda: slide(0.03), " ms later than the stamps say"),
+        (lambda: slide(-0.03), " ms earlier than the stamps say"),
+        (lambda: slide(change=faster(1e3)), "Is t in milliseconds?"),
+        (lambda: swing(scaled("theta", 180 / np.pi)), "if theta was in degrees"),
+        (
+            lambda: swing(lambda r: scaled("theta", -1)(r.with_signals(theta=r.signal("theta") + np.pi))),
+            "half a turn on",
+        ),
+        (lambda: swing(lambda r: r.with_signals(theta=np.rint(652 * r.signal("theta")))), "ticks of an encoder"),
+        (lambda: swing(faster(1e3)), "Is t in milliseconds?"),
+    ],
+)
+def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str) -> None:
+    (asked,) = problem().questions()
+    assert asked.startswith(QUESTION)
+    assert words in asked
+
+
+def test_what_is_given_twice_is_asked_about() -> None:
+    problem = slide()
+    again = replace(problem.recordings[0], name="again")
+    (asked,) = problem.with_(recordings=[*problem.recordings, again]).questions()
+    assert "Recordings 'run' and 'again' hold the same samples" in asked
+
+
+# --- the commands ---
+
+
+def test_solve_asks_first_and_the_result_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PENDULUM.read_text().replace("Path(__file__).parent", f"Path({str(PENDULUM.parent)!r})")
+    held = "from dataclasses import replace\nrun = Recording.from_npz(DATA).between(0, 0.2)\n"
+    held += "run = replace(run, t=1e3 * run.t)\n"
+    text = text.replace("problem = Problem(", f"{held}problem = Problem(").replace(
+        "[Recording.from_npz(DATA)]", "[run]"
+    )
+    (tmp_path / "swing.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demand, "available", lambda: 5e7)
+    assert main(["solve", "swing.py"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(
+        f"spookid: pendulum: {QUESTION} Recording 'pendulum' has a sample each 1 s and lasts 199 s, "
+    )
+    assert "39,801 steps of 0.005 s, with 39,804 unknowns and 358," in second
+    assert not Path("results").exists()
+
+
+def test_states_alone_that_exceed_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = swing(lambda r: r)
+    monkeypatch.setattr(demand, "available", lambda: 1e5)
+    with pytest.raises(ProblemError, match=r"914 steps of 0.005 s.*0\.1 MB may be had; take a larger step"):
+        problem.solve()
+    monkeypatch.setattr(sampling, "available", lambda: 1e8)
+    with pytest.raises(ProblemError, match="see that times are in seconds"):
+        swing(faster(1e4))
+
+
+def test_what_may_be_had_is_told() -> None:
+    assert 1e8 < demand.available() < 1e15
