@@ -22,10 +22,12 @@ FOLLOWED = "The estimated motion follows"
 UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
 VANISHED = "A mass has vanished:"
+PLANE = "Contacts and their plane do not meet:"
 
 _ORDER = (
     UNEXPLAINED,
     SCHEDULE,
+    PLANE,
     MISFIT,
     VANISHED,
     FOLLOWED,
