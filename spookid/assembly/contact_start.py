@@ -102,7 +102,8 @@ def contact_start(
 
 
 def touching(problem: Declaration, unknowns: Array) -> Array | None:
-    """u and z of all contacts before each step, (N, n), from the unknowns of a fit (N, ambient); None without."""
+    """u and z of all contacts before each step, and velocities (6 n_b,) behind them, (N, n), from the unknowns of a fit
+    (N, ambient); None without contacts. The first velocity, before what touches in the first step, no pose tells."""
     model, law = problem.model, problem.scheme.law
     if not model.contacts:
         return None
@@ -111,7 +112,8 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))
         start += contact_law.size(contact, law.form)
-    return unknowns[:, columns]
+    poses, moving = model.configuration.ambient, model.configuration.tangent
+    return unknowns[:, [*columns, *range(poses, poses + moving)]]
 
 
 def with_codes(problem: Declaration, evidence: tuple[Evidence, ...], start: Point) -> Point:

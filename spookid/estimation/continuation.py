@@ -216,6 +216,8 @@ def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bo
     pairs, estimated = exact.with_(friction="mpcc", **weight), exact.dynamics == "estimated"
     going = path.go(pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
     led = path.found
+    if going and not estimated and exact.weight > _SOFT:
+        going = path.go(exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
     going = going and path.go(exact, solver, SHARPNESS[-1])
     path.done = _if_led(path.answer, led)
     if path.answer.status is not Status.CONVERGED:

@@ -52,7 +52,7 @@ class Estimate(LazyRecord, Listed):
     fixed: bool = False
     """True if it kept its guess because the user fixed it."""
     step_error: float = lazy(math.nan)
-    """What the time step adds, no part of ``std_err``; less it, an estimate is nearer to that of a step of zero. Or NaN."""
+    """What the time step adds, no part of ``std_err``; without it an estimate is nearer to continuous time; or NaN."""
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
