@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.random_motion import Noises
     from spookid.studies.regression import Regression
     from spookid.studies.simulating import Initial, Parameters
+    from spookid.studies.touches import TouchSpan
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,21 @@ class Problem(Declaration, Tabular):
         from spookid.studies.strikes import strikes
 
         return strikes(self, solution, recording)
+
+    def touches(self, solution: Result, recording: int = 0) -> tuple[TouchSpan, ...]:
+        """When each ``Contact`` touches on a recording, and with which impulse, in the order of time; those of each
+        step are in ``Trajectory.touches``.
+
+        Args:
+            solution: of this problem.
+            recording: number of the recording.
+
+        Raises:
+            ProblemError: if the solution is of another problem.
+        """
+        from spookid.studies.touches import touches
+
+        return touches(self, solution, recording)
 
     def simulate(
         self,

@@ -29,7 +29,10 @@ from spookid import (
     Variational,
     gravity,
 )
+from spookid.assembly.assembly import assemble
+from spookid.estimation.contact_notices import contact_notices
 from spookid.kernels.kernel import Array
+from spookid.results.notices import PLANE
 from spookid.stepping.contact_law import ContactStep, unknowns
 from spookid.stepping.impulses import Settings
 
@@ -183,6 +186,35 @@ def test_restitution_of_a_ball_has_honest_errors(bounces: Solution) -> None:
     assert bounces.status is Status.CONVERGED
     assert 1e-4 < bounces["e"].std_err < 2e-3
     assert abs(bounces["e"].estimate - 0.7) < 3 * bounces["e"].std_err
+
+
+def test_touches_are_told(bounces: Solution) -> None:
+    problem = ball(Parameter("e", 0.5, lower=0, upper=1), [bounced(0)])
+    spans = problem.touches(bounces)
+    assert len(spans) == 3
+    assert bounces.complementarity_residual < 1e-9
+    velocities = bounces.trajectories[0].v[:, 0, 2]
+    for span in spans:  # what is lifted and borne, with mean velocities at the steps
+        k = int(np.argmin(np.abs(bounces.trajectories[0].t - span.begin)))
+        steps = round((span.end - span.begin) / 0.005)
+        lifted = 0.7 * (velocities[k + steps + 1] - velocities[k - 1])
+        assert span.impulse[0] == pytest.approx(lifted + 0.7 * G * 0.005 * (steps + 2 - 0.5), rel=0.05)
+        assert span.impulse[1:] == (0, 0)
+    with pytest.raises(ProblemError, match="solution of this problem"):
+        block(0.6, "box", points=4).touches(bounces)
+
+
+def test_a_plane_at_a_wrong_height_is_told(bounces: Solution) -> None:
+    assert not any(notice.startswith(PLANE) for notice in bounces.notices)
+    for height, said in ((0.05, "below the plane"), (-0.05, "no sample comes nearer")):
+        body, up = Body("ball", mass=0.7, inertia=(1e-3, 1e-3, 1e-3)), {"x": (0, 0, 1), "y": (0, 1, 0)}
+        rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up))
+        floor = Contact("floor", body.frame(), GROUND.frame(at=(0, 0, height)))
+        model = Model([body], [rail], contacts=[floor], gravity=gravity(G))
+        problem = Problem("ball", model, [bounced(0)], [JointPosition(rail, "z")], step=0.005, friction="exact")
+        assembly = assemble(problem)
+        (told,) = contact_notices(assembly, assembly.start)
+        assert said in told
 
 
 @pytest.mark.study

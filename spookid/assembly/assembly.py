@@ -326,7 +326,10 @@ def unknowns(
     poses = states[:, : problem.model.configuration.ambient]
     moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(evidence.recording.name)))
     if problem.scheme.lags:
-        states = np.hstack([poses, velocities(contiguous(poses), evidence.grid.step)])
+        rates = velocities(contiguous(poses), evidence.grid.step)
+        if touching is not None:
+            rates[0] = touching[0, -rates.shape[1] :]
+        states = np.hstack([poses, rates])
     rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     law, touched = problem.scheme.law, contact_start(problem, evidence, poses, touch, sharpness, touching)

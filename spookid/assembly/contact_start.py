@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import casadi as ca
@@ -72,7 +73,7 @@ def touch_speed(problem: Declaration, evidence: tuple[Evidence, ...]) -> float:
     if not (problem.model.contacts and evidence):
         return _AT_REST
     n = problem.model.configuration.ambient
-    moved = [np.diff(_places(problem, e, e.guess.states[:, :n]), axis=0) / e.grid.step for e in evidence]
+    moved = [np.diff(places_of(problem, e, e.guess.states[:, :n]), axis=0) / e.grid.step for e in evidence]
     return _SPEED * float(np.sqrt(np.mean([np.mean(np.sum(rates**2, axis=2)) for rates in moved]))) or _AT_REST
 
 
@@ -90,7 +91,7 @@ def contact_start(
     contacts, form = problem.model.contacts, problem.scheme.law.form
     if not contacts:
         return np.zeros((len(poses), 0))
-    places = _places(problem, evidence, poses)
+    places = places_of(problem, evidence, poses)
     settings = form, evidence.grid.step, speed, sharpness
     own = [_own(contact, places[:, i], *settings) for i, contact in enumerate(contacts)]
     if known is not None:
@@ -101,7 +102,8 @@ def contact_start(
 
 
 def touching(problem: Declaration, unknowns: Array) -> Array | None:
-    """u and z of all contacts before each step, (N, n), from the unknowns of a fit (N, ambient); None without."""
+    """u and z of all contacts before each step, and velocities (6 n_b,) behind them, (N, n), from the unknowns of a fit
+    (N, ambient); None without contacts. The first velocity, before what touches in the first step, no pose tells."""
     model, law = problem.model, problem.scheme.law
     if not model.contacts:
         return None
@@ -110,7 +112,8 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))
         start += contact_law.size(contact, law.form)
-    return unknowns[:, columns]
+    poses, moving = model.configuration.ambient, model.configuration.tangent
+    return unknowns[:, [*columns, *range(poses, poses + moving)]]
 
 
 def with_codes(problem: Declaration, evidence: tuple[Evidence, ...], start: Point) -> Point:
@@ -123,13 +126,13 @@ def with_codes(problem: Declaration, evidence: tuple[Evidence, ...], start: Poin
 def _codes(problem: Declaration, evidence: Evidence) -> Array:
     """In each step, (N − 1, m)."""
     poses = evidence.guess.states[:, : problem.model.configuration.ambient]
-    places, h, columns = _places(problem, evidence, poses), evidence.grid.step, []
+    places, h, columns = places_of(problem, evidence, poses), evidence.grid.step, []
     for i, contact in enumerate(problem.model.contacts):
         rests, turns = _touches(contact, places[:, i, 0], h)
         columns.append(np.where(turns, 1.0 * contact.rebounds, np.where(rests, 0.0, -1.0))[:, None])
         if contact.rubs:
             slips = _lagged(places[:, i, 1:]) / h
-            slow = np.linalg.norm(slips, axis=1) < _NOISE * _noise(places[:, i, 1:]) / (_LAG * h)
+            slow = np.linalg.norm(slips, axis=1) < _NOISE * noise_of(places[:, i, 1:]) / (_LAG * h)
             ends = -np.sign(slips) if contact.cone == "box" else np.ones((len(slips), 1))
             columns.append(np.where((rests & slow)[:, None], 0.0, ends))
     return contiguous(np.hstack(columns))
@@ -145,7 +148,7 @@ def _lagged(values: Array) -> Array:
 def _touches(contact: Contact, gap: Array, step: float) -> tuple[Mask, Mask]:
     """In which steps a contact rests, its gap within its noise for a while, and in which it turns, the speed along the
     normal jumping most, (N − 1,)."""
-    near, rate = _NOISE * _noise(gap), np.diff(gap) / step
+    near, rate = _NOISE * noise_of(gap), np.diff(gap) / step
     before = np.append(rate[:1], rate[:-1])
     highest = sliding_window_view(np.pad(gap, _STAYS, mode="edge"), 2 * _STAYS + 2).max(axis=1)
     jump = np.pad(rate - before, 1)
@@ -172,16 +175,19 @@ def _own(contact: Contact, place: Array, form: str, step: float, speed: float, s
     return np.hstack([u, z, beside] if form == "mpcc" else [u, z])
 
 
-def _noise(values: Array) -> float:
+def noise_of(values: Array) -> float:
     """Standard deviation of white noise, from that quantile of second differences along time that neither impacts set,
     which are rare, nor rest, where measured poses hardly scatter."""
     second = np.abs(np.diff(values, 2, axis=0))
     return float(np.quantile(second, 0.8) / (1.2816 * np.sqrt(6))) if second.size else 0.0
 
 
-def _places(problem: Declaration, evidence: Evidence, poses: Array) -> Array:
-    """Points of the contacts in the frames of their planes, (N, n, 3)."""
-    model, values = problem.model, problem.guess_on(evidence.recording.name)
+def places_of(
+    problem: Declaration, evidence: Evidence, poses: Array, values: Mapping[str, float] | None = None
+) -> Array:
+    """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters in the place of their
+    guesses."""
+    model, values = problem.model, {**problem.guess_on(evidence.recording.name), **(values or {})}
     q = ca.SX.sym("q", model.configuration.ambient)
     rows = ca.vertcat(*(model.contact(contact, q) for contact in model.contacts))
     return evaluated(rows, q, poses, values).reshape(len(poses), -1, 3)

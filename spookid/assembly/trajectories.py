@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import casadi as ca
@@ -36,13 +37,15 @@ def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
 
 
 def complementarity(assembly: Assembly, point: Point) -> float:
-    """Largest residual of the exact friction law at a point [N m s]; NaN without dry friction."""
-    if not any(joint.rubs for joint in assembly.problem.model.joints):
-        return float("nan")
-    return max(
-        float(np.nanmax(dry_friction(assembly, e, unknowns, assembly.numbers(point, i))[2]))
-        for i, (e, unknowns) in enumerate(zip(assembly.evidence, point.states, strict=True))
-    )
+    """Largest residual of the exact laws of dry friction and contacts at a point [N m s, N s]; NaN without either."""
+    found = [np.full(1, np.nan)]
+    for i, (e, unknowns) in enumerate(zip(assembly.evidence, point.states, strict=True)):
+        numbers = assembly.numbers(point, i)
+        if any(joint.rubs for joint in assembly.problem.model.joints):
+            found.append(dry_friction(assembly, e, unknowns, numbers)[2].ravel())
+        found.append(_contacts(assembly, e, unknowns, numbers)[:, :, 3].ravel())
+    known = np.concatenate(found)
+    return float(np.nanmax(known)) if np.any(np.isfinite(known)) else math.nan
 
 
 def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
@@ -80,6 +83,7 @@ def _trajectory(
         largest=largest,
         drive=_drive(problem, evidence, states, constants),
         efforts=_efforts(assembly, point, impulses),
+        touches=_contacts(assembly, evidence, unknowns, constants)[:, :, :3],
     )
 
 
@@ -212,6 +216,16 @@ def dry_friction(
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+
+
+def _contacts(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+    """Impulses of each step along the normal and both tangents of every contact, and how far they are from the law,
+    NaN where a step has none, (N, n_c, 4)."""
+    problem = assembly.problem
+    if not problem.model.contacts:
+        return np.zeros((len(unknowns), 0, 4))
+    function = problem.scheme.contacts_along(problem.model, assembly.settings)
+    return _along(function, problem, evidence, unknowns, constants).reshape(len(unknowns), -1, 4)
 
 
 def _along(

@@ -34,6 +34,8 @@ _SHARPENING = 15
 """Iterations of a fit on the way at the most: it only has to lead on."""
 
 
+_GROWN = 2.0
+"""Times by which noise is larger than it was if it takes the part of impacts."""
 _PAIRS = 500
 """The same of relaxed pairs."""
 
@@ -171,30 +173,39 @@ def _continued(path: _Path, done: bool) -> None:
 
 
 def _by_codes(path: _Path, done: bool) -> None:
-    """Fits of ever harder dynamics, who touches when as the data tell it and then as the law does; pairs follow them.
+    """A fit with who touches when as the data tell it, then one as the law does; pairs follow them.
 
-    Who touches is a choice for each step and contact. With soft dynamics the measured motion makes it, and a wrong
-    choice bends the motion near by alone. If they lead nowhere, relaxed pairs may.
+    Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
+    it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
+    lead nowhere, relaxed pairs may.
     """
     problem, estimated = path.problem, path.problem.dynamics == "estimated"
     exact = problem.with_(friction="exact")
     soft = exact if estimated else exact.with_(state_weight=min(problem.weight, _SOFT))
-    solver = path.own(path.solver.max_iterations)
-    stages = [] if done else [soft] * (2 if estimated else 1)
-    for i, stage in enumerate(stages):
-        if not path.go(stage, solver, SHARPNESS[-1] if i else 1.0, guessed=estimated):
+    solver, led = path.own(path.solver.max_iterations), None
+    if not done:
+        if not path.go(soft, solver, guessed=estimated):
             return
-    lost = bool(stages) and path.found is not None and path.found.status is not Status.CONVERGED
+        led = path.found
     if not path.go(exact, solver, SHARPNESS[-1]):
         return
+    path.done = _if_led(path.answer, led)
     if path.answer.status is not Status.CONVERGED and not done and not _by_pairs(path, exact, solver):
         return
     if problem.friction == "mpcc":
         path.go(problem, path.solver, SHARPNESS[-1])
-    if lost and estimated and path.done is not None and path.done.status is Status.CONVERGED:
-        # With who touches unknown, noise explains impacts as well: such an end is no answer.
-        detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
-        path.done = path.done.changed(status=Status.STALLED, detail=detail)
+
+
+def _if_led(found: Result, led: Result | None) -> Result:
+    """An answer, which has not converged if noise takes the part of impacts: it has grown since a fit that led to it,
+    which did not settle who touches."""
+    if led is None or led.status is Status.CONVERGED or found.status is not Status.CONVERGED:
+        return found
+    before = {name: one.std for one in led.noise for name in one.names}
+    if all(one.std <= _GROWN * before.get(name, np.inf) for one in found.noise for name in one.names):
+        return found
+    detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
+    return found.changed(status=Status.STALLED, detail=detail)
 
 
 def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bool:
@@ -204,7 +215,11 @@ def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bo
     weight = {} if exact.dynamics == "estimated" else {"state_weight": min(exact.weight, _SOFT)}
     pairs, estimated = exact.with_(friction="mpcc", **weight), exact.dynamics == "estimated"
     going = path.go(pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
+    led = path.found
+    if going and not estimated and exact.weight > _SOFT:
+        going = path.go(exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
     going = going and path.go(exact, solver, SHARPNESS[-1])
+    path.done = _if_led(path.answer, led)
     if path.answer.status is not Status.CONVERGED:
         path.done = path.found = best.changed(times=path.answer.times, clocks=path.answer.clocks)
     return going

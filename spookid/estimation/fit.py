@@ -24,6 +24,7 @@ from spookid.estimation import (
     misspecification,
     step_errors,
 )
+from spookid.estimation.contact_notices import contact_notices
 from spookid.estimation.followed import followed_notices
 from spookid.estimation.identifiability import (
     Identifiability,
@@ -231,6 +232,7 @@ class Fit:
         remarks += filter(None, [kernels.points.notice])
         remarks += unexplained_notices(assembly, self.point, self.motion)
         remarks += schedule_notices(assembly, self.point, self.motion)
+        remarks += contact_notices(assembly, self.point)
         if self.outcome.status is not Status.CONVERGED:
             return ranked([*identifiability.notices, *unsettled_notices(problem.model), *remarks])
         steps = []

@@ -62,7 +62,7 @@ def fit(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = Start()
 ) -> Fit:
     """One solve."""
-    if isinstance(solver, Ipopt) and problem.dynamics == "estimated" and start.noise is None:
+    if isinstance(solver, Ipopt) and problem.dynamics == "estimated" and start.noise is None and not start.guessed:
         return _by_ipopt(problem, solver, callback, start)
     began, known = time.perf_counter(), start.solution
     asked = _asked(known)

@@ -26,6 +26,8 @@ from spookid.transcription.transcription import Point, Transcription
 
 _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+_LEADING = 3e-4
+"""The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _STRAIGHT = 1e12
@@ -201,7 +203,7 @@ def fit_at_guessed_noise(
     places = [size.places for size in assembly.noise]
     constants = assembly.transcription.constants.copy()
     signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(_rated(assembly), assembly.transcription, start, signals, _SHARE)
+    logs = starting_logs(_rated(assembly), assembly.transcription, start, signals, _LEADING)
     for own, log in zip(places, logs, strict=True):
         constants[list(own)] = math.exp(log)
     numbered = assembly.transcription.with_numbers(constants)

@@ -24,11 +24,13 @@ UNPHYSICAL = "No mass distribution has"
 VANISHED = "A mass has vanished:"
 QUESTION = "Is this meant?"
 """How notices begin that ask about units, clocks and signs before a fit."""
+PLANE = "Contacts and their plane do not meet:"
 
 _ORDER = (
     QUESTION,
     UNEXPLAINED,
     SCHEDULE,
+    PLANE,
     MISFIT,
     VANISHED,
     FOLLOWED,

@@ -52,8 +52,7 @@ class Estimate(LazyRecord, Listed):
     fixed: bool = False
     """True if it kept its guess because the user fixed it."""
     step_error: float = lazy(math.nan)
-    """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
-    nearer to what a step of length zero would give; NaN if unknown."""
+    """What the time step adds, no part of ``std_err``; without it an estimate is nearer to continuous time; or NaN."""
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
@@ -226,11 +225,12 @@ class Trajectory(Tabular):
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
     drive: Array | None = None
-    """(N, n_m): what each motor did along its coordinate in the step that begins at t, on average, as its signal and
-    the estimates say: torque or force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None
-    likewise."""
+    """(N, n_m): mean effort of each motor in the step that begins at t, as its signal and the estimates say: torque or
+    force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None likewise."""
     efforts: tuple[EffortFit, ...] | None = None
     """One of each measured torque whose noise is estimated; None likewise."""
+    touches: Array | None = None
+    """(N, n_c, 3): impulse of each ``Contact`` in that step along z, x and y of its plane [N s]. None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
@@ -284,8 +284,8 @@ class Result(LazyRecord):
     influence: Influence = lazy()
     """How the estimates hang on samples and settings."""
     complementarity_residual: float = lazy(missing=math.nan)
-    """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
-    bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
+    """How far impulses are from the exact laws at the worst: of dry friction |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with
+    the bound L, slip rate s and ``Problem.friction_width`` w, of contacts likewise [N s]; NaN without either."""
     sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size

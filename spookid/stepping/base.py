@@ -135,6 +135,11 @@ class Scheme(ABC):
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """What ``DryFriction.along`` gives of every coordinate in a step, (5 n_s,)."""
 
+    def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
+        """What ``ContactStep.along`` gives of every contact in a step, (4 n_c,); of schemes whose ``touches`` is
+        true."""
+        raise NotImplementedError
+
 
 class Stepper(Scheme):
     """A scheme that a problem can declare, and the forward step that goes with it.

@@ -110,6 +110,13 @@ class ContactStep:
         none = ca.SX(self.model.configuration.tangent, 1)
         return sum((one.rows.T @ ca.vertcat(one.normal, one.tangential) for one in self.touching), none)
 
+    @property
+    def along(self) -> ca.SX:
+        """Of each contact its impulses along the normal and both tangents, and how far they are from the law [N s],
+        (4 n_c,)."""
+        rows = [ca.vertcat(one.normal, one.tangential, one.distance) for one in self.touching]
+        return ca.vertcat(ca.SX(0, 1), *rows)
+
     def factors(self, variables: dict[int, ca.SX]) -> list[Factor]:
         """The law as hard rows with codes, or as pairs and hard rows."""
         if not self.touching:
@@ -180,6 +187,18 @@ class Touching:
     def _soft_slip(self) -> ca.SX:
         """s₊ likewise, (2,)."""
         return self.slip / self.settings.touch_speed + _SOFT * self.contact.friction * self.own[0] * self.own[1:3]
+
+    @property
+    def distance(self) -> ca.SX:
+        """|min(u, r)| or μ u |z − P(z − s/w)|, P the projection onto the cone's section, whichever is larger [N s]."""
+        rate = ca.if_else(self.rebounding, *reversed(self._soft_rates))
+        normal = self.settings.touch_impulse * ca.fabs(ca.fmin(self.own[0], rate))
+        if not self.contact.rubs:
+            return normal
+        aimed = self.own[1:3] - self._soft_slip
+        size = ca.fabs(aimed) if self.contact.cone == "box" else ca.norm_2(aimed)
+        away = self.own[1:3] - aimed / ca.fmax(size, 1)
+        return ca.fmax(normal, self.contact.friction * ca.fabs(self.normal) * ca.norm_2(away))
 
     def boxes(self) -> list[Box]:
         """Of the normal: open, on the plane, or rebounding; of the tangents."""

@@ -321,6 +321,11 @@ class OneStep(Stepper):
         value = self.law.along(model, settings, slips, step.multipliers, step.extra)
         return StepFunction({0: x, 1: x_next}, step.u, value)
 
+    def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
+        """Over the step from x to x₊."""
+        x, x_next, step = self._symbols(model, settings)
+        return StepFunction({0: x, 1: x_next}, step.u, step.contacts.along)
+
     def _march(self, model: Model, settings: Settings, random: bool, law: DryFriction | None) -> tuple[ca.SX, Step]:
         """Unknowns of a forward step, (w, v₊, λ) with q₊ = q ⊞ h w, and the step."""
         n, t = model.configuration.ambient, model.configuration.tangent

@@ -1,0 +1,42 @@
+"""Notices of contacts whose measured heights and planes do not fit together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.contact_start import noise_of, places_of
+from spookid.kernels.kernel import Array
+from spookid.results.notices import PLANE
+from spookid.tables.numbers import quantity
+from spookid.transcription.transcription import Point
+
+_OUT = 5.0
+"""Standard deviations of the noise of heights from which on one is off."""
+_OFTEN = 0.05
+"""Share of the samples that are below a plane, where it is too high: impacts alone are fewer."""
+
+
+def contact_notices(assembly: Assembly, point: Point) -> list[str]:
+    """What measured poses say of the planes of contacts, at the estimates; none of models without contacts."""
+    problem, told = assembly.problem, list[str]()
+    contacts, values = problem.model.contacts, assembly.values(point)
+    pairs = [(contact.point.body.name, contact.plane.body.name) for contact in contacts]
+    for pair in dict.fromkeys(pairs):
+        own = [i for i, other in enumerate(pairs) if other == pair]
+        names = ", ".join(contacts[i].name for i in own)
+        gaps, noise, reach = list[Array](), 0.0, 0.0
+        for evidence in assembly.evidence:
+            poses = evidence.guess.states[:, : problem.model.configuration.ambient]
+            heights = places_of(problem, evidence, poses, values)[:, own, 0]
+            gaps.append(heights.min(axis=1))
+            noise = max(noise, max(noise_of(column) for column in heights.T))
+            reach = max(reach, float(np.max(np.abs(np.diff(gaps[-1])), initial=0.0)))
+        every, far = np.concatenate(gaps), _OUT * noise
+        below = every[every < -far]
+        if len(below) > _OFTEN * len(every):
+            share, depth = len(below) / len(every), quantity(-float(np.median(below)), "m", 2)
+            told.append(f"{names}: {100 * share:.0f} % of the samples are below the plane, by {depth} in the median.")
+        elif every.min() > far + reach:
+            told.append(f"{names}: no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}.")
+    return [f"{PLANE} {one} Is its height right? It may be a parameter." for one in told]

@@ -1,0 +1,46 @@
+"""When which contact of a solution touches, and with which impulse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
+from spookid.results.result import Result
+
+_NOTHING = 1e-6
+"""Share of the largest impulse of a step that is none: solvers end near zero."""
+
+
+@dataclass(frozen=True)
+class TouchSpan:
+    """Steps without a gap in which a contact touches."""
+
+    contact: str
+    """Name of the ``Contact``."""
+    begin: float
+    """When its first step begins [s]."""
+    end: float
+    """When its last step ends [s]."""
+    impulse: tuple[float, float, float]
+    """Sum on the point, along the plane's normal and its x and y axes [N s]."""
+
+
+def touches(problem: Declaration, solution: Result, recording: int) -> tuple[TouchSpan, ...]:
+    """As of ``Problem.touches``."""
+    trajectory, contacts = solution.trajectories[recording], problem.model.contacts
+    impulses = trajectory.touches
+    if impulses is None or impulses.shape[1] != len(contacts):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r}: touches takes a solution of this problem")
+    step, found = float(np.diff(trajectory.t).mean()), list[TouchSpan]()
+    known = np.nan_to_num(impulses)
+    pushes = known[:, :, 0] > _NOTHING * np.max(known[:, :, 0], initial=0.0)
+    for i, contact in enumerate(contacts):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], pushes[:, i].astype(int), [0]])))
+        for first, last in edges.reshape(-1, 2).tolist():
+            x, y, z = known[first:last, i].sum(axis=0).tolist()
+            begin = float(trajectory.t[first])
+            found.append(TouchSpan(contact.name, begin, begin + (last - first) * step, (x, y, z)))
+    return tuple(sorted(found, key=lambda span: (span.begin, span.contact)))
