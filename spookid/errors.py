@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+from unicodedata import category
 
 T = TypeVar("T")
 
@@ -18,6 +19,11 @@ _PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__
 
 class ProblemError(ValueError):
     """Wrong input: the message is one sentence that names the file, the line or the thing, and the remedy."""
+
+    def __init__(self, message: object = "") -> None:
+        # Names of files and things are users' own: a message can be printed, in one line, whatever stands in them.
+        lines = " ".join(str(message).splitlines())
+        super().__init__("".join(c if category(c) not in ("Cc", "Cs") else repr(c)[1:-1] for c in lines))
 
 
 def declared_at() -> str:
@@ -37,8 +43,16 @@ def _generated(filename: str) -> bool:
 
 def shown(value: object) -> str:
     """A value as a message shows it: itself if that is short, else its type."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # of a user's own class
+        text = "\n"
     return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"
+
+
+def shown_error(error: Exception) -> str:
+    """What an exception of a library says, in short: of CasADi's pages of prototypes the first line."""
+    return next(iter(str(error).strip().splitlines()), "")[:200].rstrip(":") or type(error).__name__
 
 
 @contextmanager
@@ -53,9 +67,7 @@ def evaluating(what: str) -> Iterator[None]:
     except ProblemError:
         raise
     except Exception as error:
-        # Of what CasADi says the first line: it adds pages of prototypes.
-        reason = next(iter(str(error).strip().splitlines()), "").removesuffix(":")
-        raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {reason})") from None
+        raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {shown_error(error)})") from None
 
 
 def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:

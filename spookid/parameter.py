@@ -10,6 +10,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.doors import is_number, is_text
 from spookid.errors import ProblemError, declared_at, shown
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
@@ -96,7 +97,7 @@ class Parameter(_Expression):
     ) -> None:
         place = declared_at()
         if not (isinstance(name, str) and name.isidentifier()):
-            raise ProblemError(f"{place}: Parameter name {name!r} is not an identifier; use letters, digits and _")
+            raise ProblemError(f"{place}: Parameter name {shown(name)} is not an identifier; use letters, digits and _")
         guess, lower, upper = (_number(value, f"{place}: Parameter {name!r}") for value in (guess, lower, upper))
         if not lower < upper:
             raise ProblemError(f"{place}: Parameter {name!r} has lower bound {lower:g} not below upper bound {upper:g}")
@@ -105,7 +106,10 @@ class Parameter(_Expression):
                 f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
                 "move the guess or the bounds"
             )
-        if per not in (None, "recording"):
+        for what, text in (("unit", unit), ("note", note)):
+            if not is_text(text):
+                raise ProblemError(f"{place}: Parameter {name!r} has {what}={shown(text)}; give a text in one line")
+        if not (per is None or (isinstance(per, str) and per == "recording")):
             raise ProblemError(f'{place}: Parameter {name!r} has per={shown(per)}; give "recording" or leave it out')
         belief = None if prior is None else _prior(prior, f"{place}: Parameter {name!r}")
         super().__init__(ca.SX.sym(name))
@@ -203,17 +207,15 @@ def own_name(name: str, recording: str) -> str:
 
 
 def _number(value: Any, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        raise ProblemError(f"{what}: guess and bounds must be numbers, not {value!r}") from None
+    if not is_number(value):
+        raise ProblemError(f"{what}: guess and bounds must be numbers, not {shown(value)}")
+    return float(value)
 
 
 def _prior(value: Any, what: str) -> tuple[float, float]:
-    try:
-        mean, sigma = (float(number) for number in value)
-    except (TypeError, ValueError, RuntimeError):
-        raise ProblemError(f"{what}: prior must be a pair (mean, sigma) of numbers, not {shown(value)}") from None
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value))):
+        raise ProblemError(f"{what}: prior must be a pair (mean, sigma) of numbers, not {shown(value)}")
+    mean, sigma = map(float, value)
     if not (math.isfinite(mean) and math.isfinite(sigma) and sigma > 0):
         raise ProblemError(f"{what}: prior ({mean:g}, {sigma:g}) must have a finite mean and a positive, finite sigma")
     return mean, sigma
@@ -248,7 +250,7 @@ def expression(value: Any, what: str) -> ca.SX:
     """
     try:
         return _convert(value)
-    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+    except (TypeError, ValueError, NotImplementedError, RuntimeError, OverflowError, RecursionError):
         raise ProblemError(f"{what} must be a number or an expression of Parameters, not {shown(value)}") from None
 
 

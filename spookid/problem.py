@@ -307,11 +307,10 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: as ``spookid.studies.excite``.
         """
-        from spookid.robots.planning import file_limits
+        from spookid.robots.planning import limits_within
         from spookid.studies.excitation import excite
 
-        told = file_limits(self)
-        return excite(self, duration, limits=told if limits is None else limits.over(told), **options)
+        return excite(self, duration, limits=limits_within(self, limits), **options)
 
     def expected_errors(
         self, planned: Recording, *, noise: Noises = None, known: Result | None = None

@@ -268,7 +268,7 @@ def test_what_is_not_linear_is_held() -> None:
 
 
 def test_what_is_no_recording_is_refused() -> None:
-    with pytest.raises(ProblemError, match=r"test_base_parameters.*base_parameters: recordings must be a list"):
+    with pytest.raises(ProblemError, match=r"test_base_parameters.*base_parameters: recordings is 'turning'"):
         loop(0.1).base_parameters("turning")  # type: ignore[arg-type]
 
 

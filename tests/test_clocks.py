@@ -289,7 +289,7 @@ def test_clocks_of_their_own_are_refused_if_they_do_not_fit() -> None:
         ({"y": [0.0, 0.1]}, {"u": t, "y": t}, "samples of shape"),
         ({"z": [0.0, 0.1, 0.2]}, {"u": t, "y": t}, "no signal"),
         ({"y": [0.0, 0.1, 0.1]}, {"u": t, "y": t}, "two samples at 0.1"),
-        ([0.0, 0.1], {"u": t, "y": t}, "give a dict of signal to time stamps"),
+        ([0.0, 0.1], {"u": t, "y": t}, "give a dict of names"),
     ):
         with pytest.raises(ProblemError, match=words):
             Recording(t, signals, times=times)

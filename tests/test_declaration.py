@@ -131,7 +131,6 @@ def test_negative_coefficients_of_hinges(name):
 @pytest.mark.parametrize(
     ("wrong", "parts"),
     [
-        ({"parent": body()}, ["Hinge 'shoulder'", "no frame"]),
         ({"compliance": (1, 2, 3)}, ["Hinge 'shoulder'", "compliance must have shape 2"]),
         ({"compliance": (1e-4, -1)}, ["Hinge 'shoulder'", "compliance is -1"]),
         ({"dry": 1, "stribeck": 3}, ["Hinge 'shoulder'", "stribeck must have shape 2"]),
@@ -157,11 +156,9 @@ def test_a_hinge_of_a_body_to_itself():
 
 
 def test_motors_sensors_and_gravity():
-    refuses(lambda: HingeAngle("shoulder", "theta"), "HingeAngle", "no Hinge")
     refuses(lambda: gravity("down"), "gravity", "'down'")
     refuses(lambda: tilted_gravity(9.81, None, 0), "tilt", "None")
     refuses(lambda: Motor(hinge(), "u", shaft_inertia=-1), "Motor", "shaft_inertia is -1")
-    refuses(lambda: Motor("shoulder", "u"), "Motor", "no Hinge")
     refuses(lambda: Motor(hinge(), "u", gain="strong"), "Motor", "gain", "'strong'")
 
 
@@ -241,8 +238,6 @@ def test_trees_start_at_the_ground_whatever_the_order():
         ({"friction_width": 0}, ["Problem 'swing'", "friction_width is 0"]),
         ({"cutoff": -1}, ["Problem 'swing'", "cutoff is -1"]),
         ({"friction": "icy"}, ["Problem 'swing'", "friction 'icy'", "smooth"]),
-        ({"stepper": "spook"}, ["Problem 'swing'", "stepper", "Spook()"]),
-        ({"model": "pendulum"}, ["Problem 'swing'", "model", "no Model"]),
         ({"initial": {"K": 1}}, ["Problem 'swing'", "no parameter 'K'", "J"]),
         ({"initial": {"J": -1}}, ["Problem 'swing'", "guess -1 of 'J' is outside"]),
         ({"initial": {"J": "much"}}, ["Problem 'swing'", "'J'", "'much'"]),
@@ -318,20 +313,5 @@ def test_uses_of_a_problem_are_refused_with_its_own_line(use, parts):
     assert str(caught.value).startswith((swing.place, "duration", "initial"))
 
 
-@pytest.mark.parametrize(
-    ("declare", "parts"),
-    [
-        (lambda: Model(["x"], gravity=FIELD), ["bodies holds 'x'", "no Body"]),
-        (lambda: Model(body(free=True), gravity=FIELD), ["bodies must be a list of Body"]),
-        (lambda: Model([body(free=True)], ["h"], gravity=FIELD), ["joints holds 'h'", "no Joint"]),
-        (lambda: Model([body(free=True)], motors=["m"], gravity=FIELD), ["motors holds 'm'", "no Motor"]),
-        (lambda: Model([GROUND], gravity=FIELD), ["GROUND", "leave it out"]),
-        (lambda: body(""), ["name", "give a text"]),
-        (lambda: problem(recordings=3), ["recordings must be a list of Recording"]),
-        (lambda: problem(observations=["x"]), ["observations holds 'x'"]),
-        (lambda: problem(fixed=3), ["fixed must be a list of str"]),
-        (lambda: problem(initial=[1]), ["initial is [1]", "map names"]),
-    ],
-)
-def test_things_of_another_kind(declare, parts):
-    refuses(declare, *parts, line=False)
+def test_the_ground_is_no_body_of_a_model():
+    refuses(lambda: Model([GROUND], gravity=FIELD), "GROUND", "leave it out", line=False)

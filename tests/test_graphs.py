@@ -417,11 +417,11 @@ REFUSED = {
         lambda: graph_of(Observation("y", lambda q: q[0] + ca.SX.sym("c"), sigma=1)),
         "holds the symbol 'c'",
     ),
-    "other coordinates": (lambda: Dynamics("natural"), "coordinates is 'natural'; use 'dependent' or 'independent'"),
+    "other coordinates": (lambda: Dynamics("natural"), "coordinates is 'natural'; give 'dependent' or 'independent'"),
     "equality that holds still": (lambda: SoftEquality("q"), "has sigma 0, which holds q still; give a positive one"),
     "a step of 0": (lambda: Graph(Pendulum(), DEPENDENT[:2], step=0), "step is 0; give a positive number"),
     "hard rows alone": (lambda: graph_of(Trapezoid("q", "v")), "has hard rows alone; give one of its factors a sigma"),
-    "no system": (lambda: Graph("pendulum", [], step=1), "is of 'pendulum'; give a System"),
+    "no system": (lambda: Graph("pendulum", [], step=1), "system is 'pendulum'; give a System"),
     "no data of an input": (
         lambda: graph_of(Dynamics(sigma=1)).transcription(3),
         "takes the signal 'torque', which the data",
@@ -490,7 +490,7 @@ REFUSED = {
         lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), more=[Observation("x", lambda q: q[0], sigma=0.1)]),
         "forward_dynamics has an Observation and no noise",
     ),
-    "a sigma of no number": (lambda: Sigmas(start="small"), "Sigmas: start is 'small'; give a number, from 0 on"),
+    "a sigma of no number": (lambda: Sigmas(start="small"), "Sigmas: start is 'small'; give a number"),
     "first coordinates too few": (lambda: forward_dynamics(Pendulum(), 0.1, (0, 1)), "q has the shape (2,); give (3,)"),
     "first rates too few": (
         lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), (0, 1)),

@@ -246,7 +246,6 @@ def test_what_is_refused() -> None:
         ({"friction": -0.1}, "not negative"),
         ({"axes": "xy"}, "without z"),
         ({"times": [0.2, 0.1]}, "rising times"),
-        ({"times": {1: [0.1]}}, "names of recordings"),
         ({"threshold": np.nan}, "threshold"),
         ({"on": body.frame()}, "itself"),
     ):

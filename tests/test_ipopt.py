@@ -453,7 +453,7 @@ def test_a_warm_start_must_be_a_solution(problem):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"hessian": "none"}, "hessian 'none' is not known; choose from gauss-newton, exact"),
+        ({"hessian": "none"}, "hessian is 'none'; give 'gauss-newton' or 'exact'"),
         ({"damping": 1.0}, "'damping' is no option of backend 'ipopt'"),
     ],
 )

@@ -190,7 +190,7 @@ def test_other_file(tmp_path):
     [
         ("", "holds no problem; name one 'problem', or several in a dict named 'problems'"),
         ("problem = 3\n", ": problem is of type int; make it a Problem"),
-        ("problem = pendulum(3)\n", ": problem has the name 3; give it a text"),
+        ("problem = pendulum(3)\n", ": Problem: name is 3; give a text"),
         ("problem = pendulum('')\n", ": problem has the name ''; give it a text"),
         ("problems = [pendulum('a')]\n", ": problems is of type list; make it a dict of key to Problem"),
         ("problems = {}\n", ": problems is empty; put a Problem into it"),

@@ -147,7 +147,7 @@ def test_mistakes_are_told():
         ({"torque_constant": 1, "resistance": -1}, "Motor: resistance is -1; it must not be negative"),
         ({"ratio": 0}, "Motor: ratio is 0; give what it is"),
         ({"rotor_inertia": -1}, "Motor: rotor_inertia is -1; it must not be negative"),
-        ({"measured": "yes"}, "Motor: measured is 'yes'; give True or False"),
+        ({"measured": "yes"}, "Motor of 'u': measured is 'yes'; give True or False"),
         ({"offset": "some"}, "Motor: offset must be a number or an expression of Parameters"),
     ):
         with pytest.raises(ProblemError, match=rf"test_motor\.py:\d+: {complaint}"):

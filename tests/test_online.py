@@ -360,7 +360,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ProblemError, match=r"none\.npz cannot be read"):
         FixedLagSmoother.resume(first, tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("nothing")
-    with pytest.raises(ProblemError, match=r"is damaged \(it holds no arrays\); begin a new"):
+    with pytest.raises(ProblemError, match=r"is damaged \(it is no NumPy archive\); begin a new"):
         FixedLagSmoother.resume(first, tmp_path / "text.npz")
     monkeypatch.setattr("spookid.smoothing.saving.__version__", "0.0")
     with pytest.raises(ProblemError, match="is of version"):
@@ -395,11 +395,11 @@ def _inequality() -> Residual:
     [
         (lambda p: FixedLagSmoother(p), "give a smoother either window=, in steps, or seconds="),
         (lambda p: FixedLagSmoother(p, 10, seconds=0.1), "give a smoother either window=, in steps, or seconds="),
-        (lambda p: FixedLagSmoother(p, 0.2), "window is 0.2; give a whole number of steps, or seconds="),
+        (lambda p: FixedLagSmoother(p, 0.2), "window is 0.2; give a whole number, or leave it out"),
         (lambda p: FixedLagSmoother(p, 10**9), "window is 1e\\+09 steps, which are all estimated anew"),
         (lambda p: FixedLagSmoother(p, seconds=1e9), "seconds is 1000000000.0, 2e\\+11 steps, which are all"),
-        (lambda p: FixedLagSmoother(p, 9, iterations="a"), "iterations is 'a'; give a whole number, 1 or more"),
-        (lambda p: FixedLagSmoother(p.model, 9), "cannot be smoothed; give a Problem or a Graph"),
+        (lambda p: FixedLagSmoother(p, 9, iterations="a"), "iterations is 'a'; give a whole number"),
+        (lambda p: FixedLagSmoother(p.model, 9), "give a Problem, or a Graph"),
         (lambda p: FixedLagSmoother(p, seconds=-1), "seconds is -1; give the length of the window"),
         (lambda p: FixedLagSmoother(p.with_(friction="exact"), 9), "friction 'exact', which a smoother cannot hold"),
         (lambda p: FixedLagSmoother(p.with_(every=1), 9), "has every=1, but a smoother takes each sample"),
@@ -408,7 +408,7 @@ def _inequality() -> Residual:
         (lambda p: FixedLagSmoother(p.with_(friction_width=None), 9), "dry friction, whose width follows from"),
         (lambda p: FixedLagSmoother(rod(sigma=None), 9), "does not say how large the noise of 'theta' is; give"),
         (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps; the factors reach over 3: take as"),
-        (lambda p: FixedLagSmoother(p, 9, start=3), "start is 3; give a Solution of the problem"),
+        (lambda p: FixedLagSmoother(p, 9, start=3), "start is 3; give a Solution"),
         (lambda p: FixedLagSmoother(p, 9, start=start(swing())[1]), "has 0 recordings, and a stream goes on from one"),
     ],
 )

@@ -340,7 +340,7 @@ def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words
 
 def test_one_relation_and_chains_are_refused_in_a_sentence() -> None:
     for one in (m_1 + m_2 == 1.8, Relation("whole", m_1 + m_2 == 1.8)):
-        with pytest.raises(ProblemError, match="constraints is one relation; put it in a list"):
+        with pytest.raises(ProblemError, match="one thing; put it in a list"):
             given().with_(constraints=one)
     for chain in (lambda: 0.5 <= m_1 <= 0.9, lambda: 0.5 <= 2 * (m_1 + m_2) <= 0.9, lambda: m_1 == m_2**2 == 1):
         with pytest.raises(ProblemError, match=r"test_parameter_constraints\.py:.* write a chain of relations as two"):
@@ -451,11 +451,11 @@ def test_total_mass_and_mirrored_refuse_what_they_cannot_relate() -> None:
     for wrong, words in (
         (lambda: total_mass([known, other], 3.0), "no mass of a, b is a Parameter"),
         (lambda: total_mass([loose], -1.0), "must be positive"),
-        (lambda: total_mass(loose, 1.0), "give a list of bodies"),  # type: ignore[arg-type]
+        (lambda: total_mass(loose, 1.0), "put it in a list"),  # type: ignore[arg-type]
         (lambda: mirrored(known, heavier), "its mass is 2, not 1"),
         (lambda: mirrored(known, other), "there is nothing to relate"),
         (lambda: mirrored(loose, loose), "twice"),
-        (lambda: mirrored(loose, known, "zx"), "choose from"),  # type: ignore[arg-type]
+        (lambda: mirrored(loose, known, "zx"), "give 'xy'"),  # type: ignore[arg-type]
         (lambda: mirrored(loose, known), "its I_zz is 2.5, not 2.9"),
     ):
         with pytest.raises(ProblemError, match=words):

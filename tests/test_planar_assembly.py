@@ -168,7 +168,6 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "parameter": (lambda: a_link(start=planar.Ground("A", (SIZE, 0))), "give its length"),
     "moving": (lambda: planar.Point("P", (SIZE, 0)), "is at an expression of Parameters"),
     "heavy ground": (lambda: planar.Ground("A", (0, 0), 1), "has a mass, which never moves"),
-    "no point": (lambda: a_link(start="A"), "ends at 'A'; give a planar.Point"),
     "slider": (lambda: planar.FixedSlider("s", GROUNDED, GROUNDED, GROUNDED), "which does not move"),
     "line": (lambda: planar.FixedSlider("s", LOOSE, GROUNDED, GROUNDED), "a line through one point"),
     "own end": (lambda: planar.MovingSlider("s", LINK.end, LINK), "holds an end of 'l'"),
@@ -205,7 +204,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a value that is text": (lambda: fourbar().assembled({"P1.x": "far"}), "'P1.x' at 'far'; give numbers"),
     "one independent name that is none": (
         lambda: fourbar(independent_names=3),
-        "independent_names must be a list of str, not 3",
+        "independent_names is 3; give a list of names",
     ),
     "shape": (lambda: fourbar().assembled(np.zeros(3)), "a guess has 4 finite numbers"),
     "branch": (lambda: fourbar("theta").assembled({"theta": 0.0}, branch=(5,)), "has no branch"),

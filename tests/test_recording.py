@@ -84,10 +84,8 @@ def test_bad_time(t, message):
     ("signals", "message"),
     [
         ({}, "there are no signals"),
-        ([1, 2, 3, 4], "signals is a list"),
         ({"": T}, "'' is no signal name"),
         ({" a": T}, "' a' is no signal name"),
-        ({3: T}, "3 is no signal name"),
         ({"ok": T, "a": T[:3]}, "signal 'a' has shape (3,) and the time (4,)"),
         ({"a": 1.0}, "signal 'a' has shape ()"),
         ({"a": [[1, 2], [3]]}, "signal 'a' is no array of real numbers"),
@@ -184,7 +182,7 @@ def test_files_say_that_a_controller_made_the_inputs(tmp_path):
         path = tmp_path / f"run.{read.__name__[-3:]}"
         assert read(path).closed_loop is None
         assert read(path, closed_loop=True).closed_loop is True
-        with pytest.raises(ProblemError, match="closed_loop is 'yes'; give True, False or None"):
+        with pytest.raises(ProblemError, match="closed_loop is 'yes'; give True or False, or leave it out"):
             read(path, closed_loop="yes")
 
 
@@ -385,7 +383,7 @@ def test_bad_npz_choice(tmp_path, options, message):
 def test_npz_of_objects_is_refused_unless_left_out(tmp_path):
     path = tmp_path / "run.npz"
     np.savez(path, t=T, a=T, notes=np.array([{"k": 1}], dtype=object))
-    with pytest.raises(ProblemError, match=r"run\.npz, array 'notes' holds Python objects"):
+    with pytest.raises(ProblemError, match=r"run\.npz: array 'notes' holds Python objects"):
         Recording.from_npz(path)
     assert list(Recording.from_npz(path, signals=["a"]).signals) == ["a"]
 
@@ -398,7 +396,7 @@ def test_files_that_are_no_npz(tmp_path):
     contents = [b"", b"t,a\n0,1\n", whole.read_bytes()[:100], (tmp_path / "one.npy").read_bytes()]
     for content in contents:
         path.write_bytes(content)
-        with pytest.raises(ProblemError, match=r"run\.npz is no NumPy archive"):
+        with pytest.raises(ProblemError, match=r"run\.npz: it is no NumPy archive"):
             Recording.from_npz(path)
 
 
@@ -408,5 +406,5 @@ def test_damaged_npz(tmp_path):
     content = path.read_bytes()
     at = content.index(np.float64(0.25).tobytes())
     path.write_bytes(content[:at] + b"\x01" + content[at + 1 :])
-    with pytest.raises(ProblemError, match=r"run\.npz, array 't' holds Python objects or is damaged"):
+    with pytest.raises(ProblemError, match=r"run\.npz: array 't' is damaged"):
         Recording.from_npz(path)

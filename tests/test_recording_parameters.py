@@ -435,7 +435,7 @@ def test_velocity_at_the_start_is_of_second_order():
 def test_refusals_at_the_start():
     there = declared()
     sigma = {"sigma": 1e-3, "at": "start"}
-    with pytest.raises(ProblemError, match=r"Residual 'rest' has at='end'; give \"start\", or leave it out"):
+    with pytest.raises(ProblemError, match=r"Residual 'rest': at is 'end'; give 'start', or leave it out"):
         Residual("rest", lambda s: s.rate(there.hinge), sigma=1e-3, at="end")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match=r"stands at the start only; make it a function of one state"):
         Residual("rest", lambda s, n: s.rate(there.hinge), **sigma)

@@ -186,7 +186,7 @@ def test_a_recording_gives_the_start_and_the_duration(swung):
 def test_a_recording_that_is_not_there_is_refused(swung):
     with pytest.raises(ProblemError, match="recording"):
         swung.simulate(recording=3)
-    with pytest.raises(ProblemError, match="no recording number 'loaded'; it has 1, counted from 0 on"):
+    with pytest.raises(ProblemError, match="recording is 'loaded'; give a whole number"):
         swung.simulate(recording="loaded")
 
 

@@ -23,7 +23,8 @@ from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
 from spookid.data.state import State
-from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.doors import Door, checked
+from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
@@ -49,7 +50,7 @@ Dynamics = Literal["estimated", "hard", "weight"]
 
 
 @dataclass(frozen=True, eq=False)
-class Declaration:
+class Declaration(metaclass=Door):
     """What is to be identified, from what, and how: what ``Problem`` knows before it does anything.
 
     Its parameters are those that stand in the model; they are not listed again.
@@ -117,8 +118,6 @@ class Declaration:
     def __post_init__(self) -> None:
         for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
-        if not isinstance(self.initial, Mapping):
-            raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
         object.__setattr__(self, "initial", dict(self.initial))
         if isinstance(self.constraints, (ca.SX, Relation)):
             raise ProblemError(f"{self._what}: constraints is one relation; put it in a list, constraints=[...]")
@@ -153,12 +152,8 @@ class Declaration:
                 raise ProblemError(
                     f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
                 )
-        if not isinstance(self.stepper, Stepper):
-            raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(getattr(self.stepper, "name", None), str):
             raise ProblemError(f"{self._what}: stepper {type(self.stepper).__name__} has no name; give its class one")
-        if not isinstance(self.model, Model):
-            raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
         self.stepper.check_weight(self.weight, self._what)
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
@@ -310,6 +305,7 @@ class Declaration:
         """Guesses in the place of those declared, by the name of each parameter."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
+    @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
         """Guess of every parameter, and by the names of what was declared those of a recording; None: of the first."""
         return self.parameter_set.on(self.guess, recording)
@@ -332,6 +328,7 @@ class Declaration:
             raise ProblemError(
                 f"{self._what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
             )
+        type(self).admits(**changes)
         recordings = changes.get("recordings", self.recordings)
         if self.parameter_set.own and recordings is not self.recordings:
             recordings = changes["recordings"] = collected(recordings, Recording, f"{self._what}: recordings")

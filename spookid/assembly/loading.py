@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from spookid.assembly.declaration import Declaration
+from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 
@@ -67,6 +68,7 @@ def load_declarations(path: str | os.PathLike[str]) -> dict[str, Declaration]:
     return dict(load_file(path).problems)
 
 
+@checked
 def load_file(path: str | os.PathLike[str]) -> ProblemFile:
     """Run a problem file and collect what it declares.
 

@@ -18,7 +18,7 @@ from spookid.report import excitation as excitations
 from spookid.report import export
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.robots.planning import file_limits
+from spookid.robots.planning import limits_within
 from spookid.studies.excitation import excite as design
 from spookid.studies.expected import ExpectedErrors, expected_errors
 from spookid.studies.motion_limits import MotionLimits
@@ -41,7 +41,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
         )
     ((key, declared),) = run.file.problems.items()
     problem, known = changed(declared, arguments), _known(run, key)
-    limits = _limits(arguments, problem).over(file_limits(problem))
+    limits = limits_within(problem, _limits(arguments, problem))
     wanted = dict(arguments.until)
     criterion: str | Sequence[str] = arguments.criterion
     if criterion not in ("determinant", "largest"):

@@ -9,7 +9,6 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import is_zipfile
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from spookid.cli.log_rows import LogRows
 from spookid.cli.runner import Exit, Job, Run, each, start
 from spookid.cli.screen import view
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
+from spookid.data.npz import read_npz
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
@@ -168,10 +168,9 @@ class _Watch:
     def _resumed(self) -> Monitor:
         """Where another left off."""
         path = Path(self._arguments.resume)
-        if path.is_file() and not is_zipfile(path):
-            raise ProblemError(f"{path} is no file that --save has written; begin without --resume")
-        with reading(path, "begin without --resume") as file, np.load(file, allow_pickle=False) as archive:
-            known = {n.removeprefix(_FIRST): archive[n] for n in archive.files if n.startswith(_FIRST)}
+        with reading(path, "begin without --resume") as file:
+            archive = read_npz(file)
+            known = {n.removeprefix(_FIRST): archive[n] for n in archive if n.startswith(_FIRST)}
             name, t = str(known.pop(_NAME)), known.pop(_TIMES)
             rows, self._until = known.pop(_READ).tolist()
         self._rows, self._first = int(rows), Recording(t, known, name)

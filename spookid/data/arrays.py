@@ -25,7 +25,7 @@ def floats(values: object, what: str) -> FloatArray:
         if raw.dtype.kind not in NUMERIC_KINDS + "O":  # texts, dates and complex numbers would convert, but wrongly
             raise TypeError(f"dtype {raw.dtype}")
         array = np.array(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ProblemError(f"{what} is no array of real numbers ({error}); convert it to float first") from None
     array.flags.writeable = False
     return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -14,12 +14,13 @@ import numpy as np
 
 from spookid.data.losses import LOSSES, Loss, robust
 from spookid.data.state import State
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
 
 
-class Sensor(ABC):
+class Sensor(metaclass=Door):
     """What one signal or several say about a state; the base of every kind. A clinometer::
 
         class Clinometer(Sensor):
@@ -73,7 +74,7 @@ class Sensor(ABC):
     def predicted(self, state: State) -> Any:
         """What is true of it: a scalar, or one value for each of its signals."""
 
-    def check(self, model: Model) -> None:  # noqa: B027, most sensors fit all models
+    def check(self, model: Model) -> None:
         """Raise ProblemError if it does not fit the model."""
 
     def check_arguments(self) -> None:

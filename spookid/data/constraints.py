@@ -28,8 +28,6 @@ class _Written(Constraint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self.function):
-            raise ProblemError(f"{self.what} needs a function of the state")
 
     def labels(self, model: Mechanism) -> tuple[str, ...]:
         """Their numbers, from 0 on."""

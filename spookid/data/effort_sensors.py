@@ -9,7 +9,7 @@ from functools import cached_property
 import casadi as ca
 
 from spookid.data.channels import Channel, DeclaredSensor, Sensor, check_signals
-from spookid.data.sensors import OfCoordinate, check_joint, check_joint_in
+from spookid.data.sensors import OfCoordinate, check_joint_in
 from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia import at_guess
@@ -128,7 +128,6 @@ class JointForce(DeclaredSensor):
         return f"force in {self.joint.name}"
 
     def __post_init__(self) -> None:
-        check_joint(self, self.joint)
         check_signals(self, 3)
         self.check_arguments()
 

@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.data.channels import DeclaredSensor, check_signals
-from spookid.data.sensors import check_frame, check_frame_in
+from spookid.data.sensors import check_frame_in
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
@@ -35,7 +35,6 @@ class _Mounted(DeclaredSensor):
 
     def __post_init__(self, bias: Any) -> None:
         kind = type(self).__name__
-        check_frame(self, self.frame)
         check_signals(self, 3)
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: {kind}: mounting", (3,)))
         if bias is not None:
@@ -127,7 +126,6 @@ class Orientation(DeclaredSensor):
         return f"orientation of {self.frame.body.name}"
 
     def __post_init__(self) -> None:
-        check_frame(self, self.frame)
         check_signals(self, 4)
         if self.sigma is None or isinstance(self.sigma, Sequence):
             raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one number [rad], all axes alike")

@@ -18,6 +18,7 @@ from spookid.data.logs.messages import Topics
 from spookid.data.logs.ros import read_bag
 from spookid.data.logs.text import Form, read_text
 from spookid.data.logs.ulog import read_ulog
+from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 
 _ENDINGS = {
@@ -59,6 +60,7 @@ class Readable(ABC):
         """Recording of its parts."""
 
     @classmethod
+    @checked
     def from_file(cls, path: FilePath, **options: Any) -> Self:
         """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg, or
         the folder of a ROS 2 bag.
@@ -79,6 +81,7 @@ class Readable(ABC):
         return recording
 
     @classmethod
+    @checked
     def from_csv(
         cls,
         path: FilePath,
@@ -109,6 +112,7 @@ class Readable(ABC):
         return cls._joined(read_text(options, time, _named(times, options.path), form), options, closed_loop)
 
     @classmethod
+    @checked
     def from_npz(
         cls,
         path: FilePath,
@@ -131,6 +135,7 @@ class Readable(ABC):
         return cls._joined(read_archive(options, time, _named(times, options.path)), options, closed_loop)
 
     @classmethod
+    @checked
     def from_mat(
         cls,
         path: FilePath,
@@ -153,6 +158,7 @@ class Readable(ABC):
         return cls._joined(read_matlab(options, time, _named(times, options.path)), options, closed_loop)
 
     @classmethod
+    @checked
     def from_hdf5(
         cls,
         path: FilePath,
@@ -174,6 +180,7 @@ class Readable(ABC):
         return cls._joined(read_hdf5(options, time, _named(times, options.path)), options, closed_loop)
 
     @classmethod
+    @checked
     def from_parquet(
         cls,
         path: FilePath,
@@ -196,6 +203,7 @@ class Readable(ABC):
         return cls._joined(read_parquet(options, time, _named(times, options.path), from_zero), options, closed_loop)
 
     @classmethod
+    @checked
     def from_dataframe(
         cls,
         frame: Any,
@@ -218,6 +226,7 @@ class Readable(ABC):
         return cls._joined(clocks, options, closed_loop)
 
     @classmethod
+    @checked
     def from_mcap(
         cls,
         path: FilePath,
@@ -240,6 +249,7 @@ class Readable(ABC):
         return cls._joined(clocks, options, closed_loop)
 
     @classmethod
+    @checked
     def from_rosbag(
         cls,
         path: FilePath,
@@ -266,6 +276,7 @@ class Readable(ABC):
         return cls._joined(clocks, options, closed_loop)
 
     @classmethod
+    @checked
     def from_ulog(
         cls,
         path: FilePath,

@@ -14,6 +14,7 @@ from spookid.data.arrays import FloatArray, checked_signals, checked_states, che
 from spookid.data.files import FilePath, listing, write_csv
 from spookid.data.logs.columns import Parts
 from spookid.data.reading import Readable
+from spookid.doors import Door, checked
 from spookid.errors import ProblemError, declared_at
 from spookid.tables.numbers import counted, number, quantity
 from spookid.tables.table import Table
@@ -21,7 +22,7 @@ from spookid.tables.tabular import Block, Tabular
 
 
 @dataclass(frozen=True, eq=False)
-class Recording(Tabular, Readable):
+class Recording(Tabular, Readable, metaclass=Door):
     """One measurement run: time stamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a
@@ -74,8 +75,6 @@ class Recording(Tabular, Readable):
             v=checked_states(self.v, "v", (len(t), None, 6), place),
             before=MappingProxyType(dict(self.before)),
         )
-        if not (self.closed_loop is None or isinstance(self.closed_loop, bool)):
-            raise ProblemError(f"{place}: closed_loop is {self.closed_loop!r}; give True, False or None")
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
             bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
@@ -106,6 +105,7 @@ class Recording(Tabular, Readable):
         signals, times, notes = parts.signals, parts.times, parts.notes
         return cls(parts.t, signals, name, closed_loop=closed_loop, times=times, notes=notes)
 
+    @checked
     def to_csv(self, path: FilePath, decimals: int | None = None, *, time: str = "t") -> None:
         """Write times (column `time`) and all signals, NaN as an empty field; the file appears whole or not at all.
 
@@ -115,6 +115,7 @@ class Recording(Tabular, Readable):
         """
         write_csv(self.name, self.t, self.signals, Path(path), decimals, time)
 
+    @checked
     def signal(self, name: str) -> FloatArray:
         """Samples of one signal, shape (N,); raises `ProblemError` listing the signals there are if it is unknown."""
         try:
@@ -129,6 +130,7 @@ class Recording(Tabular, Readable):
         before = {name: sample for name, sample in self.before.items() if name not in arrays}
         return replace(self, signals={**self.signals, **arrays}, before=before)
 
+    @checked
     def between(self, start: float, stop: float) -> Recording:
         """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain.
 

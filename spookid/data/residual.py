@@ -11,10 +11,12 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.data.arrays import floats
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
@@ -23,7 +25,7 @@ KINDS = ("soft", "hard", "inequality")
 
 
 @dataclass(frozen=True, eq=False)
-class Residual:
+class Residual(metaclass=Door):
     """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:
@@ -71,7 +73,10 @@ class Residual:
     @cached_property
     def states(self) -> int:
         """How many states it is a function of."""
-        return len(signature(self.expression).parameters)
+        try:
+            return len(signature(self.expression).parameters)
+        except ValueError:  # of C code
+            return 0
 
     def data(self, model: Model) -> int:
         """How many numbers of a recording its rows take at each step; see ``EnergyBalance``."""
@@ -118,7 +123,7 @@ class Residual:
         if self.kind != "soft":
             return np.eye(rows)
         if self.covariance is None:
-            sigma = np.ravel(np.asarray(self.sigma, dtype=float))
+            sigma = np.ravel(floats(self.sigma, f"{self._what}: sigma"))
             sigma = np.full(rows, sigma[0]) if sigma.size == 1 else sigma
             if sigma.shape != (rows,) or not np.all((sigma > 0) & np.isfinite(sigma)):
                 raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one positive number, or {rows}")

@@ -19,6 +19,7 @@ from spookid.assembly.assembly import gather, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
+from spookid.doors import checked
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
@@ -180,6 +181,7 @@ class BaseParameters(Tabular):
         return BaseParameter(named, own.unit, formula, number(formula, self.guess))
 
 
+@checked
 def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
     """Combinations of the free parameters, and of the inertias that hang on them, that forces at the joints tell.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
 from spookid.estimation.delays import around_impacts, asked_from, free_delays, settled
@@ -32,6 +33,7 @@ SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
 }
 
 
+@checked
 def solve(
     problem: Declaration,
     backend: str = "lm",

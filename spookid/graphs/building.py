@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from spookid.doors import Door, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
-from spookid.graphs.factor import Coordinates, GraphFactor, check_coordinates
+from spookid.graphs.factor import Coordinates, GraphFactor
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.stage import Stage
 from spookid.kernels.kernel import Array
-from spookid.mechanics.given import check_system, point, vector
+from spookid.mechanics.given import point, vector
 from spookid.mechanics.system import System
 
 
 @dataclass(frozen=True)
-class Sigmas:
+class Sigmas(metaclass=Door):
     """Standard deviations of the factors of a graph; 0 for hard rows.
 
     By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
@@ -61,6 +62,7 @@ TIGHT = Sigmas(trapezoid=(1e-7, 1e-4))
 little."""
 
 
+@checked
 def forward_dynamics(
     system: System,
     step: float,
@@ -112,6 +114,7 @@ def forward_dynamics(
     return Graph(system, [*factors, *others], step=step)
 
 
+@checked
 def inverse_dynamics(
     system: System,
     step: float,
@@ -162,10 +165,6 @@ def inverse_dynamics(
 
 def _check(system: object, coordinates: object, noise: object, what: str) -> None:
     """Raise ProblemError for what describes no graph."""
-    check_system(system, what)
-    check_coordinates(coordinates, what)
-    if not isinstance(noise, Sigmas):
-        raise ProblemError(f"{what}: noise is {shown(noise)}; give graphs.Sigmas(...)")
 
 
 def _reference(system: System, reference: object, what: str) -> tuple[str, ...]:

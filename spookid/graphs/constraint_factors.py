@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import casadi as ca
 
-from spookid.graphs.factor import Coordinates, GraphFactor, Window, check_coordinates
+from spookid.graphs.factor import Coordinates, GraphFactor, Window
 from spookid.graphs.variables import Variables, independent
 
 
@@ -22,10 +22,6 @@ class _Constraint(GraphFactor):
     """Variables of the constraint; the last is linked."""
     linked: ClassVar[str]
     """Its independent part."""
-
-    def __post_init__(self) -> None:
-        check_coordinates(self.coordinates, self.what)
-        super().__post_init__()
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spookid.graphs.factor import Coordinates, GraphFactor, Window, check_coordinates
+from spookid.graphs.factor import Coordinates, GraphFactor, Window
 from spookid.graphs.variables import Variables
 from spookid.mechanics.system import System
 
@@ -49,10 +49,6 @@ class Dynamics(GraphFactor):
     """
 
     coordinates: Coordinates = "dependent"
-
-    def __post_init__(self) -> None:
-        check_coordinates(self.coordinates, self.what)
-        super().__post_init__()
 
     @property
     def variables(self) -> tuple[str, ...]:

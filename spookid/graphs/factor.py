@@ -8,15 +8,16 @@ factor graphs*.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.variables import MEANING, Variables
 from spookid.kernels.kernel import Array
@@ -60,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GraphFactor(ABC):
+class GraphFactor(metaclass=Door):
     """An error e of some variables, which weighs as |e/sigma|² or, where sigma is 0, vanishes exactly.
 
     Args:
@@ -78,12 +79,10 @@ class GraphFactor(ABC):
     def __post_init__(self) -> None:
         try:
             values = np.atleast_1d(np.asarray(self.sigma, dtype=float))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers") from None
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
             raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a hard row")
-        if not isinstance(self.name, str):
-            raise ProblemError(f"{self.what}: name is {shown(self.name)}; give a text")
         for variable in self.variables:
             if not (isinstance(variable, str) and variable in MEANING):
                 names = ", ".join(MEANING)
@@ -148,12 +147,6 @@ class GraphFactor(ABC):
         return np.broadcast_to(values, rows).copy()
 
 
-def check_coordinates(value: object, what: str) -> None:
-    """Raise ProblemError unless it says which coordinates; ``what`` begins the sentence."""
-    if value not in get_args(Coordinates):
-        raise ProblemError(f"{what}: coordinates is {shown(value)}; use 'dependent' or 'independent'")
-
-
 def numbers(values: Any, what: str) -> Array:
     """Values as a vector.
 
@@ -162,7 +155,7 @@ def numbers(values: Any, what: str) -> Array:
     """
     try:
         found = np.atleast_1d(np.asarray(values, dtype=float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ProblemError(f"{what} is {shown(values)}; give numbers") from None
     if found.ndim != 1 or not np.all(np.isfinite(found)):
         raise ProblemError(f"{what} is {shown(values)}; give finite numbers, one for each row")

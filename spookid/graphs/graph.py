@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
 from spookid.graphs.hard_rows import check_hard_rows, rank
@@ -29,7 +30,7 @@ from spookid.graphs.start import started
 from spookid.graphs.variables import MEANING, Variables
 from spookid.graphs.writing import Written, written
 from spookid.kernels.kernel import Array, Mask
-from spookid.mechanics.given import check_system, counted_steps, named, parameter_values, seconds
+from spookid.mechanics.given import counted_steps, named, parameter_values, seconds
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -48,7 +49,7 @@ _ENDLESS = 10**9
 """Steps of a stream: enough that its functions are worth a compiler."""
 
 
-class Graph(Tabular):
+class Graph(Tabular, metaclass=Door):
     """Factors of a mechanism over so many steps as data or a solve ask for.
 
     Args:
@@ -64,7 +65,6 @@ class Graph(Tabular):
     def __init__(self, system: System, factors: Iterable[GraphFactor], *, step: float) -> None:
         self.place = declared_at()
         what = self.what
-        check_system(system, what)
         self.system, self.step = system, seconds(step, what)
         self.sources = collected(factors, GraphFactor, f"{what}: factors")  # type: ignore[type-abstract]
         used = {name for factor in self.sources for name in factor.variables}

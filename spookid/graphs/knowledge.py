@@ -142,10 +142,6 @@ class Observation(GraphFactor):
     group: ClassVar[Group] = Group.OBSERVATION
 
     def __post_init__(self) -> None:
-        if not callable(self.shown):
-            raise ProblemError(
-                f"{self.what} of {shown(self.signal)} shows {shown(self.shown)}; give a function of q, v"
-            )
         if not (isinstance(self.signal, str) and self.signal):
             raise ProblemError(f"{self.what} is of a signal {shown(self.signal)}; give its name")
         try:

@@ -8,10 +8,11 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.dynamics import accelerations
 from spookid.kernels.kernel import Array
-from spookid.mechanics.given import check_system, counted_steps, named, parameter_values, point, seconds, vector
+from spookid.mechanics.given import counted_steps, named, parameter_values, point, seconds, vector
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 
@@ -21,6 +22,7 @@ Values = tuple[ca.SX, Array]
 """Parameters, and their numbers."""
 
 
+@checked
 def simulated(
     system: System,
     step: float,
@@ -48,7 +50,6 @@ def simulated(
             system's, or a Parameter that it does not have.
     """
     what = f"{declared_at()}: simulated"
-    check_system(system, what)
     h, count = seconds(step, what), counted_steps(steps, 1, what)
     place = point(q, system.manifold, f"{what}: q")
     rates = vector(v, system.manifold.tangent, f"{what}: v", or_one=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import NoneType
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor
 from spookid.graphs.variables import Variables
@@ -14,7 +14,7 @@ from spookid.solvers import stages
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(metaclass=Door):
     """What counts and what moves; ``Graph.solve`` has a last one of everything::
 
         Stage(factors=(Prior, PositionConstraint, SoftEquality), variables=("q",))
@@ -35,8 +35,6 @@ class Stage:
             value = getattr(self, name)
             if isinstance(value, (str, type)):  # one of them
                 object.__setattr__(self, name, (value,))
-            elif not isinstance(value, (Sequence, NoneType)):
-                raise ProblemError(f"{self.place}: Stage has {name} {shown(value)}; give a list of them")
 
     def of(self, variables: Variables, written: Sequence[Written]) -> stages.Stage:
         """The stage of a graph's transcription.

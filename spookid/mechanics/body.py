@@ -8,6 +8,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.inertia import FullInertia, inertia_matrix
 from spookid.parameter import is_constant, symbolic
@@ -36,7 +37,7 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class Body(metaclass=Door):
     """A rigid body; its origin is its centre of mass, unless its inertia says where that is.
 
     A state holds the position of the centre of mass and the orientation of the body's axes.

@@ -12,14 +12,15 @@ which is symmetric in time and so of second order; λ_k acts along A(q_k) in the
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import casadi as ca
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.doors import Door
+from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
 from spookid.mechanics.joints import Joint
@@ -47,7 +48,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Constraint(ABC):
+class Constraint(metaclass=Door):
     """Rows that hold between bodies; the base of every kind.
 
     A kind has either ``violation``, or ``rates`` and ``speeds`` and says so with ``on_velocities``.
@@ -152,9 +153,6 @@ class Distance(Constraint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for frame in (self.frame_a, self.frame_b):
-            if not isinstance(frame, Frame):
-                raise ProblemError(f"{self.what} ends at {shown(frame)}, which is no frame; use body.frame(...)")
         if self.frame_a.body is self.frame_b.body:
             raise ProblemError(f"{self.what} joins {self.frame_a.body.name!r} to itself")
         object.__setattr__(self, "length", symbolic(self.length, f"{self.what}: length"))

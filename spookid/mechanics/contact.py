@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import is_absent
@@ -18,7 +19,7 @@ _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
 
 @dataclass(frozen=True, eq=False)
-class Contact:
+class Contact(metaclass=Door):
     """A point that cannot go below a plane, and rubs on it (Marklund et al., 2.21, 2.24).
 
     The gap is the height of the point above the plane [m], negative where it penetrates; the normal impulse pushes the
@@ -58,11 +59,6 @@ class Contact:
 
     def __post_init__(self) -> None:
         what = f"{self.place}: Contact {self.name!r}"
-        for side in (self.point, self.plane):
-            if not isinstance(side, Frame):
-                raise ProblemError(
-                    f"{what} is of {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame()"
-                )
         if self.point.body is self.plane.body:
             raise ProblemError(f"{what} is of {self.point.body.name!r} with itself")
         if self.cone not in ("box", "disc"):

@@ -8,9 +8,11 @@ from typing import Literal
 
 import casadi as ca
 
+from spookid.doors import Door
+
 
 @dataclass(frozen=True)
-class Coordinate:
+class Coordinate(metaclass=Door):
     """One degree of freedom that a joint leaves.
 
     Args:

@@ -12,17 +12,11 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System
 from spookid.parameter import Parameter
 
+_MOST_STEPS = 100_000_000
 _UNIT = 1e-3
 """By how much a quaternion may miss its length of one, as numbers of few digits do."""
-
-
-def check_system(value: object, what: str) -> None:
-    """Raise ProblemError for what is no System; ``what`` begins the sentence."""
-    if not isinstance(value, System):
-        raise ProblemError(f"{what} is of {shown(value)}; give a System")
 
 
 def seconds(step: object, what: str) -> float:
@@ -42,8 +36,8 @@ def counted_steps(steps: object, least: int, what: str) -> int:
     Raises:
         ProblemError: if it is no whole number, or less than the least.
     """
-    if not (isinstance(steps, Integral) and int(steps) >= least):
-        raise ProblemError(f"{what}: steps is {shown(steps)}; give {least} or more")
+    if not (isinstance(steps, Integral) and _MOST_STEPS >= int(steps) >= least):
+        raise ProblemError(f"{what}: steps is {shown(steps)}; give {least} or more, and {_MOST_STEPS:,} at the most")
     return int(steps)
 
 
@@ -71,7 +65,7 @@ def vector(values: Any, size: int, what: str, *, or_one: bool = False) -> Array:
     """
     try:
         found = np.asarray(values, dtype=float)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise ProblemError(f"{what} is {shown(values)}; give numbers, ({size},)") from None
     if or_one and found.ndim == 0:
         found = np.full(size, found)

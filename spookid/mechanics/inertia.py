@@ -15,6 +15,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
@@ -51,7 +52,7 @@ class Belief:
 
 
 @dataclass(frozen=True, eq=False)
-class FullInertia:
+class FullInertia(metaclass=Door):
     """Mass, centre of mass and full inertia of a body, ``Body("link", inertia=FullInertia(...))``.
 
     Each of the ten numbers may be a Parameter or an expression of Parameters. Ten free numbers may leave what a body
@@ -100,8 +101,6 @@ class FullInertia:
     def _check_known(self) -> None:
         """Refuse a ``within`` that is no share, or one of what no body has."""
         within, around = self.within, self.around
-        if not (around is None or isinstance(around, FullInertia)):
-            raise ProblemError(f"{self._what} has around={shown(around)}; give a FullInertia")
         if within is None:
             if around is not None:
                 raise ProblemError(f"{self._what} has around= without within=; give within=, as 0.3 for 30 %")
@@ -219,10 +218,6 @@ def check_guess(kind: str, name: Any, guess: Any, what: str) -> None:
     Raises:
         ProblemError: if ``name`` is no text, ``guess`` no FullInertia, or one whose ``within`` would be lost.
     """
-    if not isinstance(name, str):
-        raise ProblemError(f"{what} has the name {shown(name)}; give an identifier first, then a FullInertia")
-    if not isinstance(guess, FullInertia):
-        raise ProblemError(f"{what} {name!r} has the guess {shown(guess)}; give a FullInertia")
     if guess.within is not None:
         raise ProblemError(f"{what} {name!r} takes numbers of its guess, not its within=; give within= to the {kind}")
 

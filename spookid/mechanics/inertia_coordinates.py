@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
@@ -41,7 +42,7 @@ _HELD = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Ellipsoid:
+class Ellipsoid(metaclass=Door):
     """An ellipsoid that encloses a body, in the frame of the body.
 
     Raises:
@@ -343,8 +344,6 @@ def _sigmas(sigma: float | Sequence[float] | None, count: int, what: str) -> lis
 
 
 def _room(name: str, inside: Ellipsoid, inertia: FullInertia, what: str) -> Parameter:
-    if not isinstance(inside, Ellipsoid):
-        raise ProblemError(f"{what} has inside={shown(inside)}; give an Ellipsoid")
     left = at_guess(inside.room(inertia.mass, inertia.center_of_mass, inertia.inertia)).item()
     if not left > 0:
         raise ProblemError(f"{what} has a guess that is no body inside its ellipsoid; move or enlarge the ellipsoid")

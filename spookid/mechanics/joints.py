@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
@@ -32,7 +33,7 @@ _BODY = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(ABC):
+class Joint(metaclass=Door):
     """A regularized joint between two frames (Marklund et al., Appendix F); the base of every kind.
 
     A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and
@@ -298,11 +299,6 @@ class Joint(ABC):
                 f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
                 f"and coordinates as make {_BODY}"
             )
-        for side in (self.parent, self.child):
-            if not isinstance(side, Frame):
-                raise ProblemError(
-                    f"{what} joins {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame(...)"
-                )
         if self.parent.body is self.child.body:
             raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself")
 

@@ -14,6 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.varying import Coefficient, load_coefficient
@@ -70,7 +71,7 @@ def _together(one: ca.SX | None, other: ca.SX | None) -> ca.SX | None:
     return one + other
 
 
-class Load:
+class Load(metaclass=Door):
     """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes. ::
 
         class Magnet(Load):

@@ -10,6 +10,7 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 
@@ -17,7 +18,7 @@ Kind = Literal["flat", "rotation"]
 
 
 @dataclass(frozen=True)
-class Manifold:
+class Manifold(metaclass=Door):
     """A product of flat coordinates and unit quaternions."""
 
     parts: tuple[tuple[Kind, int], ...]

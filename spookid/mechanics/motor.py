@@ -7,7 +7,8 @@ from typing import Any, Literal, cast, get_args
 
 import casadi as ca
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.doors import Door
+from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.coefficients import is_absent, refuse_negative
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
@@ -31,7 +32,7 @@ class Input:
 
 
 @dataclass(frozen=True, eq=False)
-class Motor:
+class Motor(metaclass=Door):
     """A motor on a joint (F.3), with u an input: a torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
 
     Through a gear of ratio n it does n times that to a coordinate of the rate s, and its rotor is felt n² times there:
@@ -89,13 +90,9 @@ class Motor:
 
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
-        if not isinstance(self.joint, Joint):
-            raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        if not isinstance(self.measured, bool):
-            raise ProblemError(f"{what}: measured is {shown(self.measured)}; give True or False")
         for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset", "delay"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None or name not in ("torque_constant", "resistance"):
                 object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
         for name in ("shaft_inertia", "rotor_inertia", "resistance"):
             refuse_negative(getattr(self, name), name, what)

@@ -8,13 +8,14 @@ from typing import Any, Self
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.moving import MovingFrame, anywhere
 from spookid.parameter import symbolic
 
 
-class PointLoad:
+class PointLoad(metaclass=Door):
     """Forces and torques at frames of bodies, in the axes of the world; the base of those that you write. A spring::
 
         class Spring(PointLoad):

@@ -73,7 +73,7 @@ def _given(points: Any, what: str) -> Array:
     """Points as an array (n, 3)."""
     try:
         given = np.asarray(points, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         given = np.full((1, 3), np.nan)
     if given.ndim != 2 or given.shape[1] != 3:
         raise ProblemError(f"{what} has points of shape {given.shape}; give a row a point, (n, 3)")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import casadi as ca
 
+from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six
@@ -107,6 +108,7 @@ def _written(relation: ca.SX) -> str:
     return str(first)
 
 
+@checked
 def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> Relation:
     """The bodies' masses add up to what a scale says.
 
@@ -134,6 +136,7 @@ def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> R
     return Relation(name, masses == whole)
 
 
+@checked
 def mirrored(
     left: Body | Frame, right: Body | Frame, plane: Literal["xy", "xz", "yz"] = "xz", name: str = ""
 ) -> Relation:
@@ -156,9 +159,6 @@ def mirrored(
     if plane not in _PLANES:
         raise ProblemError(f"{what} has plane={shown(plane)}; choose from {', '.join(map(repr, sorted(_PLANES)))}")
     frames = [one.frame() if isinstance(one, Body) else one for one in (left, right)]
-    for one in frames:
-        if not isinstance(one, Frame):
-            raise ProblemError(f"{what} is given {shown(one)}; give two bodies, or frames on them")
     names = [one.body.name for one in frames]
     if frames[0].body is frames[1].body:
         raise ProblemError(f"{what} is given {names[0]} twice; give two bodies")

@@ -9,13 +9,14 @@ from typing import Any
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent
 from spookid.parameter import expression, is_constant, symbolic
 
 
 @dataclass(frozen=True, eq=False)
-class Asymmetric:
+class Asymmetric(metaclass=Door):
     """One value where a coordinate grows, another where it falls: ``viscous=Asymmetric(166.7, 240.4)``.
 
     It can stand for ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
@@ -29,7 +30,7 @@ class Asymmetric:
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier:
+class Fourier(metaclass=Door):
     """mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), a value that varies with the coordinate x over the period X.
 
     It can stand for a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:

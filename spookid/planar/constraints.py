@@ -6,12 +6,13 @@ torques [N m]: those of the paper over twice the length, or over the length, of 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, symbolic
@@ -20,7 +21,7 @@ from spookid.planar.points import Ground, Link, Placement, Point, check_name, cr
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarConstraint(ABC):
+class PlanarConstraint(metaclass=Door):
     """One row Φ = 0; the base of every kind."""
 
     name: str

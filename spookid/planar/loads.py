@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -11,6 +11,7 @@ from typing import Any
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent, refuse_negative
 from spookid.mechanics.friction import smooth_sign
@@ -22,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarLoad(ABC):
+class PlanarLoad(metaclass=Door):
     """What acts on a mechanism; the base of every kind."""
 
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)
@@ -192,9 +193,6 @@ class Spring(PlanarLoad):
     damping: Any = 0
 
     def __post_init__(self) -> None:
-        for point in (self.a, self.b):
-            if not isinstance(point, Point):
-                raise ProblemError(f"{self.what} ends at {shown(point)}; give a planar.Point or a planar.Ground")
         self._take(("stiffness", "rest", "damping"))
 
     @property
@@ -248,8 +246,5 @@ def check_disturbance(size: object, what: str) -> None:
 
 
 def _check_links(links: tuple[Any, ...], what: str) -> None:
-    for link in links:
-        if not isinstance(link, Link):
-            raise ProblemError(f"{what} acts on {shown(link)}; give a planar.Link")
     if len(links) == 2 and links[0] is links[1]:
         raise ProblemError(f"{what} acts on {links[0].name!r} against itself; give two links")

@@ -13,13 +13,14 @@ from typing import Any
 
 import casadi as ca
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent, refuse_negative
 from spookid.parameter import is_constant, symbolic
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class Point(metaclass=Door):
     """A point that moves, an end of links.
 
     Args:
@@ -73,7 +74,7 @@ class Ground(Point):
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class Link(metaclass=Door):
     """A rigid bar between two points, along which its own x axis runs from ``start`` to ``end``.
 
     Args:
@@ -100,9 +101,6 @@ class Link:
 
     def __post_init__(self) -> None:
         check_name(self.name, self._what)
-        for point in self.ends:
-            if not isinstance(point, Point):
-                raise ProblemError(f"{self._what} ends at {shown(point)}; give a planar.Point or a planar.Ground")
         if self.start is self.end or (self.start.fixed and self.end.fixed):
             raise ProblemError(f"{self._what} cannot move; give two ends, at most one of the ground")
         if self.center is not None and self.inertia is None:

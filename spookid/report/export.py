@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spookid.data.npz import read_npz
+from spookid.doors import checked
 from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
@@ -77,6 +77,7 @@ def _numbers(solution: Result) -> dict[str, folders.Content]:
     }
 
 
+@checked
 def load(directory: folders.AnyPath) -> Result:
     """Read the Result that `save` wrote into ``directory``.
 
@@ -88,20 +89,14 @@ def load(directory: folders.AnyPath) -> Result:
     with _reading(folder / MARKER):
         head = schema.head_of(tree)
     with _reading(folder / _TRAJECTORY) as path:
-        arrays = _arrays(path)
+        arrays = read_npz(path)
         parts = (
             schema.trajectories_of(head, arrays),
             schema.disturbance_of(head, arrays),
             schema.measured_of(head, arrays),
         )
     with _reading(folder / _SENSITIVITIES) as path:
-        return schema.solution_of(head, *parts, _arrays(path))
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    # NumPy would leave the file of a damaged archive open.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return dict(archive)
+        return schema.solution_of(head, *parts, read_npz(path))
 
 
 def _reading(path: Path) -> AbstractContextManager[Path]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration
+from spookid.doors import checked
 from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document
@@ -33,6 +34,7 @@ _WIDTH = 120
 """Columns of ``sweep.txt``."""
 
 
+@checked
 def sweep(
     problem: Declaration | str | os.PathLike[str],
     over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis],

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown_error
 from spookid.files import abandoned, beside, remove, replacing
 from spookid.results.documents import OLDEST, SCHEMA, Tree, json
 
@@ -53,10 +53,8 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
         raise ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from None
     except KeyError as error:
         raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
-    except (TypeError, ValueError, AttributeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        # NumPy advises to load what it takes for pickled objects all the same: nobody should.
-        why = "it holds no arrays" if "pickle" in str(error) else error
-        raise ProblemError(f"{path} is damaged ({why}); {remedy}") from None
+    except Exception as error:  # at what is read from a file, which may be anything
+        raise ProblemError(f"{path} is damaged ({shown_error(error)}); {remedy}") from None
 
 
 def read_marker(path: Path, again: str) -> Tree:
@@ -150,7 +148,7 @@ def _check_parent(target: Path, directory: AnyPath) -> None:
 def _is_ours(marker: Path) -> bool:
     try:
         tree = msgspec.json.decode(marker.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 

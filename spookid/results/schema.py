@@ -330,6 +330,8 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
     shapes = {**_ALONG, **{name: shape for name, shape in _BETWEEN.items() if f"{name}_{place}" in arrays}}
     parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in shapes.items()}
+    if any(np.any(parts[name] < 0) for name in ("samples", "squares") if name in parts):
+        raise ValueError(f"a count or a square of recording {place} is negative")
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from spookid.data.logs.columns import short_listing, whole
 from spookid.data.logs.text import decoded
+from spookid.data.npz import read_npz
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
@@ -113,9 +114,8 @@ def _header(path: Path) -> list[str]:
 
 def _arrays(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return list(archive)
+        return list(read_npz(path, lambda _: False))
     except OSError as error:
         raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
-    except (ValueError, EOFError, TypeError, AttributeError):
+    except ValueError:
         raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez") from None

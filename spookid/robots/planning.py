@@ -7,12 +7,24 @@ from pathlib import Path
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.robots.robot import read
 from spookid.studies.motion_limits import MotionLimits
 
 
-def file_limits(problem: Declaration) -> MotionLimits:
+@checked
+def limits_within(problem: Declaration, limits: MotionLimits | None) -> MotionLimits:
+    """Limits over those of the robot's file that a problem was made from, if it was.
+
+    Raises:
+        ProblemError: if the file cannot be read.
+    """
+    told = _told(problem)
+    return told if limits is None else limits.over(told)
+
+
+def _told(problem: Declaration) -> MotionLimits:
     """Limits of the robot's file that a problem was made from, of the coordinates that its model has; none if it was
     made from none, or the file is not there any more.
 

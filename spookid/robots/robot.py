@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from spookid.doors import Door, checked
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.formats import opened
@@ -15,7 +16,7 @@ from spookid.robots.writing import write
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Parts):
+class Robot(Parts, metaclass=Door):
     """What ``read`` makes of a robot's file. Bodies and joints have the names of its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
@@ -60,6 +61,7 @@ class Robot(Parts):
         return compare(self, solution, recording)
 
 
+@checked
 def read(
     path: str | PathLike[str],
     *,

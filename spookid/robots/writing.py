@@ -78,7 +78,7 @@ def _is_ours(target: Path, beside: Path) -> bool:
     """True of a file with the JSON that ``write`` puts beside it."""
     try:
         tree = msgspec.json.decode(beside.read_bytes()) if target.is_file() else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and {"schema", "robot", "sha256"} <= tree.keys() and tree.get("file") == target.name
 

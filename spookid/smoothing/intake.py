@@ -13,6 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.channels import Sensor
 from spookid.data.files import listing
+from spookid.doors import is_number
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import number
@@ -192,7 +193,7 @@ def checked(what: str, known: frozenset[str], t: object, values: object) -> tupl
     Raises:
         ProblemError: for a time that is not finite, a signal that is unknown, or an infinite value.
     """
-    if not (isinstance(t, Real) and math.isfinite(t)):
+    if not (is_number(t) and math.isfinite(t)):
         raise ProblemError(f"{what}: a sample has the time {shown(t)}; give seconds as a finite number")
     time, finite = float(t), {}
     if not isinstance(values, Mapping):

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError, shown
+from spookid.data.npz import read_npz
+from spookid.doors import Door
+from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.estimate import OnlineEstimate
@@ -24,7 +26,7 @@ _OWN, _BLIND = "changes ", "blind until"
 stopped."""
 
 
-class Monitor:
+class Monitor(metaclass=Door):
     """Estimates while data come in, and changes of parameters. ::
 
         monitor = Monitor(FixedLagSmoother(problem, seconds=0.2, start=solution))
@@ -49,8 +51,6 @@ class Monitor:
 
     def __init__(self, smoother: FixedLagSmoother, *, false_alarms: float = 1.0) -> None:
         ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)  # refuses a wrong one at once
-        if not isinstance(smoother, FixedLagSmoother):
-            raise ProblemError(f"a Monitor is given {shown(smoother)}; give it a FixedLagSmoother of a Problem")
         if smoother.is_of_graph:
             raise ProblemError(f"{smoother!r} is one of a graph, whose changes are not tested; watch that of a Problem")
         self.smoother = smoother
@@ -145,8 +145,9 @@ class Monitor:
             ProblemError: for a file that cannot be read, or that is of another problem or version, or has no test.
         """
         smoother = FixedLagSmoother.resume(problem, path)
-        with reading(Path(path), "begin a new smoother") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {n.removeprefix(_OWN): archive[n] for n in archive.files if n.startswith(_OWN)}
+        with reading(Path(path), "begin a new smoother") as file:
+            archive = read_npz(file)
+            arrays = {n.removeprefix(_OWN): archive[n] for n in archive if n.startswith(_OWN)}
             if not arrays:
                 raise ProblemError(f"{path} holds a smoother and no test of changes; read it with FixedLagSmoother")
             detector, blind = ChangeDetector.resumed(tuple(smoother.estimate.values), arrays), float(archive[_BLIND])

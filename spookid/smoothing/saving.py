@@ -15,6 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
+from spookid.data.npz import read_npz
 from spookid.data.samples import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
@@ -60,6 +61,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
     arrays |= {f"{_STREAM}{name}": value for name, value in stream.samples.arrays().items()}
     arrays |= also
     arrays[_CONSTANTS] = transcription.constants
+    document["digest"] = _digest(arrays)
     arrays[_DOCUMENT] = np.frombuffer(msgspec.json.encode(document), dtype=np.uint8)
     try:
         with replacing(Path(path)) as part, part.open("wb") as file:
@@ -75,12 +77,13 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         ProblemError: if it cannot be read, or is one of another problem or version.
     """
     with reading(Path(path), _AGAIN) as file:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays: dict[str, Array] = dict(archive)
+        arrays: dict[str, Array] = read_npz(file)
         document = msgspec.json.decode(arrays[_DOCUMENT].tobytes(), type=dict[str, Any])
         for what, own in (("version", __version__), ("problem", problem.name)):
             if document[what] != own:
                 raise ProblemError(f"{path} is of {what} {document[what]!r}, and this is {own!r}; {_AGAIN}")
+        if document["digest"] != _digest({name: array for name, array in arrays.items() if name != _DOCUMENT}):
+            raise ValueError("it is not as it was written")
         problem = problem.with_(initial=document["guesses"])
         observed = tuple(map(_observed, document["observed"]))
         settings = settings_of(problem)
@@ -110,6 +113,14 @@ def _observed(tree: Mapping[str, Any]) -> Observed:
     reach = None if tree["reach"] is None else Reach(**tree["reach"])
     lists = {name: tuple(tree[name]) for name in ("channels", "slots", "whole")}
     return Observed(tree["name"], tree["order"], reach=reach, **lists)
+
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    """Of all numbers: a smoother goes on from nothing that was changed on the way."""
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def _fingerprint(transcription: Transcription) -> str:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.callbacks import Functions, Watch, observer
@@ -50,7 +51,7 @@ _LEFT_OUT = 1e-6
 
 
 @dataclass(frozen=True)
-class Ipopt:
+class Ipopt(metaclass=Door):
     """Settings; all tolerances are free of units.
 
     Raises:

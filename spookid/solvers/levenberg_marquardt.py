@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from spookid.doors import Door
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
@@ -51,7 +52,7 @@ _COMPILERS = 4
 
 
 @dataclass(frozen=True)
-class LevenbergMarquardt:
+class LevenbergMarquardt(metaclass=Door):
     """Settings; all tolerances are free of units."""
 
     name: ClassVar[str] = "lm"

@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
+from spookid.doors import Door
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.coefficients import COMPLIANCE
@@ -141,7 +142,7 @@ class Scheme(ABC):
         raise NotImplementedError
 
 
-class Stepper(Scheme):
+class Stepper(Scheme, metaclass=Door):
     """A scheme that a problem can declare, and the forward step that goes with it.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.

@@ -18,6 +18,7 @@ from spookid.assembly.assembly import WIDTH_AT_REST, magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result
@@ -121,6 +122,7 @@ class Excitation(Tabular):
         return f"<Excitation of {self.problem!r}: {self.basis.duration:g} s>"
 
 
+@checked
 def excite(
     problem: Declaration,
     duration: float,

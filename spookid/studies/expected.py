@@ -19,6 +19,7 @@ from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import at_gains, sizes
 from spookid.data.recording import Recording
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
 from spookid.estimation.likelihood_fit import at_noise
@@ -152,6 +153,7 @@ class ExpectedErrors(Tabular):
         return f"<ExpectedErrors of {self.problem!r}: {len(self.names)} parameters>"
 
 
+@checked
 def expected_errors(
     problem: Declaration, planned: Recording, *, noise: Noises = None, known: Result | None = None
 ) -> ExpectedErrors:

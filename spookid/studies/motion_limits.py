@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Frame
@@ -20,7 +21,7 @@ Box = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class MotionLimits:
+class MotionLimits(metaclass=Door):
     """Limits of a planned motion by the labels of coordinates, which are the names of hinges and sliders.
 
     Args:

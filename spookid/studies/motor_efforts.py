@@ -21,6 +21,7 @@ from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -97,6 +98,7 @@ class MotorEfforts(Tabular):
         ]
 
 
+@checked
 def inverse_dynamics(
     problem: Declaration,
     parameters: Parameters = None,

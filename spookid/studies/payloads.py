@@ -23,6 +23,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import GROUND, Frame
@@ -189,6 +190,7 @@ def _pair(value: Derived) -> list[float]:
     return [value.estimate, value.std_err]
 
 
+@checked
 def payload(
     problem: Declaration,
     solution: Result,

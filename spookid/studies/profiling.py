@@ -24,6 +24,7 @@ import numpy as np
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.relations import attainable
+from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.solving import solve
@@ -199,6 +200,7 @@ def interval_words(ends: tuple[float, float]) -> str:
     return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
 
 
+@checked
 def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solution: Result | None = None) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
 

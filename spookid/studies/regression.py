@@ -16,6 +16,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.regressor import Balance
@@ -163,6 +164,7 @@ class Regression(Tabular):
         return f"<Regression of {self.problem!r}: {len(self.names)} by {self.method}>"
 
 
+@checked
 def regress(
     problem: Declaration,
     solution: Result | None = None,

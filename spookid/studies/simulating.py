@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeAlias
 
 import casadi as ca
@@ -19,11 +19,13 @@ from spookid.assembly.initialization import closing_rows, geared
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.assembly.turns import check_turns
+from spookid.data.arrays import floats
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting, acting_within, at_values, commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
+from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
@@ -46,11 +48,11 @@ not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7)
 estimated state. None: the first state of the parameters if these are a Result, else the initial guess from the
 recording, else all joints at rest."""
 
-
 _CLOSED = 1e-6
 """Largest violation, in metres and radians times the weight of ``closing_rows``, of a loop that closes."""
 
 
+@checked
 def simulate(
     problem: Declaration,
     parameters: Parameters = None,
@@ -89,6 +91,8 @@ def simulate(
         ProblemError: for unknown names, a shape that does not fit, or no duration.
         StepFailedError: if a step has no solution.
     """
+    if seed < 0:
+        raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
     if initial is None and isinstance(parameters, Result):
         initial = parameters
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
@@ -110,8 +114,7 @@ def simulate(
 
 def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
-    known = isinstance(recording, Integral) and 0 <= recording < max(len(problem.recordings), 1)
-    if not known:
+    if not 0 <= recording < max(len(problem.recordings), 1):
         what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
         raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
@@ -121,7 +124,7 @@ def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...
 def _motion(march: _March, substeps: int | None) -> Array:
     """States at the steps, (N, 13 n_b), with each step divided as asked."""
     problem = march.problem
-    if substeps is not None and (not isinstance(substeps, Integral) or isinstance(substeps, bool) or substeps < 1):
+    if substeps is not None and substeps < 1:
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
     if substeps is not None or not (problem.stepper.staggered and problem.friction == "smooth"):
         return march.divided(substeps or 1)
@@ -313,8 +316,8 @@ def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
     if isinstance(initial, Result):
         motion = initial.trajectories[recording]
         initial = (motion.q[0], motion.v[0])
-    if isinstance(initial, tuple):
-        q, v = (np.asarray(part, dtype=float) for part in initial)
+    if isinstance(initial, (tuple, list)):
+        q, v = (floats(part, f"initial {name}") for name, part in zip("qv", initial, strict=True))
         if q.shape != (bodies, 7) or v.shape != (bodies, 6):
             raise ProblemError(
                 f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"

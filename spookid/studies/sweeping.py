@@ -189,7 +189,7 @@ class Store:
         try:
             tree = msgspec.json.decode(self._path(values).read_bytes())
             return _point_of(tree, values) if tree["identity"] == self.identity else None
-        except (OSError, KeyError, TypeError, ValueError):
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             return None  # a file that is missing or damaged is a point to solve again
 
     def put(self, point: SweepPoint) -> None:

@@ -141,7 +141,6 @@ def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:
     [
         (lambda: Residual("r", power), "is soft; give it one of sigma and covariance"),
         (lambda: Residual("r", power, kind="hard", sigma=1), "is hard; give it neither sigma nor covariance"),
-        (lambda: Residual("r", power, kind="firm"), "is of kind 'firm'; choose from soft, hard, inequality"),
         (lambda: Residual("r", lambda: 0, sigma=1), "needs a function of one state, or of two neighbouring ones"),
         (lambda: Residual("r", power, sigma=(1, 2)), r"has sigma \(1, 2\); give one positive number, or 1"),
         (lambda: Residual("r", power, covariance=-1), "covariance must be a symmetric, positive definite 1 x 1 matrix"),

@@ -276,9 +276,9 @@ def test_mistakes_are_told():
         declare(Strut(there, there, 1, 1))
     with pytest.raises(ProblemError, match=r"Strut: frames holds .*, which is no Frame"):
         declare(Strut(body, there, 1, 1))
-    with pytest.raises(ProblemError, match=r"Model: loads holds .*, which is no PointLoad"):
+    with pytest.raises(ProblemError, match=r"Model: loads holds .*; give a list of PointLoad"):
         declare(Load())
-    with pytest.raises(ProblemError, match=r"Hinge 'h': loads holds .*, which is no Load"):
+    with pytest.raises(ProblemError, match=r"Hinge 'h': loads holds .*; give a list of Load"):
         Hinge("h", there, here, loads=[Strut(here, there, 1, 1)])
 
     class Short(Strut):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from spookid.data.arrays import NUMERIC_KINDS
 from spookid.data.files import listing
 from spookid.data.logs.columns import Clock, Options
 from spookid.data.logs.libraries import unreadable
+from spookid.data.npz import read_npz
 from spookid.errors import ProblemError
 
 
@@ -52,28 +49,8 @@ def _is_signal(array: NDArray[Any], t: NDArray[Any]) -> bool:
 def _arrays(path: Path, wanted: Callable[[str], bool]) -> dict[str, NDArray[Any]]:
     """Every array of the archive by name; those not wanted are left unread, as empty arrays."""
     try:
-        with path.open("rb") as file:  # NumPy would leave the file of a damaged archive open
-            archive = _archive(path, file)
-            return {name: _array(path, archive, name) if wanted(name) else np.empty(0) for name in archive.files}
+        return read_npz(path, wanted)
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _archive(path: Path, file: BinaryIO) -> NpzFile:
-    try:
-        archive = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile):
-        archive = None
-    if not isinstance(archive, NpzFile):
-        raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez")
-    return archive
-
-
-def _array(path: Path, archive: NpzFile, name: str) -> NDArray[Any]:
-    try:
-        return np.asarray(archive[name])
-    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
-        raise ProblemError(
-            f"{path}, array {name!r} holds Python objects or is damaged; "
-            "save it as plain numbers, or leave it out with signals="
-        ) from None
+    except ValueError as error:
+        raise ProblemError(f"{path}: {error}; write it with numpy.savez, of plain numbers") from None

@@ -1,0 +1,124 @@
+"""Whatever is given to a constructor or a reader, it makes a thing that can be used, or says what is wrong in one
+sentence. By hand: ``SPOOKID_FUZZ=100000 pytest -m study tests/test_fuzz.py``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import broken_files
+import nonsense
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import spookid
+from spookid import graphs, planar
+
+MANY = int(os.environ.get("SPOOKID_FUZZ", "100000"))
+LONGEST = 10
+"""Seconds that one case may take."""
+SEEDS = st.integers(0, 2**64)
+"""Cases are made of one number, which costs less than they do."""
+NOT_MADE = {
+    *("Bound", "Constraint", "Equations", "Joint", "Load", "OneStep", "PointLoad", "Relation", "Sensor", "Solution"),
+    *("State", "Status", "Stepper", "Sweep", "ProblemError", "GROUND", "System", "GraphFactor", "GraphSolution"),
+    *("Picture", "Window", "Placement", "PlanarConstraint", "PlanarLoad", "STAGES", "Trace", "Branch", "Linkage"),
+}
+"""Public names that are bases or answers."""
+
+
+@contextlib.contextmanager
+def refused_in_a_sentence() -> Iterator[None]:
+    """Only the package's own error passes, with one line that can be printed; nothing takes longer than it may."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"takes longer than {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LONGEST)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except spookid.ProblemError as error:
+        message = str(error)
+        assert message.splitlines() == [message]
+        message.encode()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def anything(chance: Random) -> Any:
+    """A value that may be wrong."""
+    plain: list[Callable[[], Any]] = [
+        lambda: nonsense.NONSENSE[chance.randrange(len(nonsense.NONSENSE))],
+        lambda: chance.choice((-1, 1)) * 10 ** chance.uniform(-320, 308),
+        lambda: chance.randint(-3, 10) * 10 ** chance.choice((0, 1, 5, 25)),
+        lambda: "".join(chr(chance.randrange(0x3000)) for _ in range(chance.randrange(6))),
+    ]
+    several = [lambda: [anything(chance) for _ in range(chance.randrange(5))], lambda: (anything(chance),) * 3]
+    return chance.choices([*plain, *several], weights=[6, 1, 1, 1, 1, 1])[0]()
+
+
+def declared(chance: Random) -> None:
+    """A case with wrong arguments, one mostly."""
+    make, right, use = nonsense.cases()[chance.choice(sorted(nonsense.cases()))]
+    wrong = (
+        {chance.choice(sorted(right)): anything(chance) for _ in range(chance.choice((1, 1, 1, 2)))} if right else {}
+    )
+    with refused_in_a_sentence():
+        use(make(**{**right, **wrong}))
+
+
+def read(chance: Random, folder: Path) -> None:
+    kind, content = broken_files.broken(chance)
+    with refused_in_a_sentence():
+        broken_files.READERS[kind].read(folder, content)
+
+
+def test_every_public_constructor_is_here():
+    public = {*spookid.__all__, *(f"graphs.{n}" for n in graphs.__all__), *(f"planar.{n}" for n in planar.__all__)}
+    made = {name for name in public if name.rpartition(".")[2] not in NOT_MADE}
+    assert made - set(nonsense.cases()) == set()
+
+
+@pytest.mark.parametrize("name", sorted(nonsense.cases()))
+def test_the_arguments_are_right_before(name):
+    make, right, use = nonsense.cases()[name]
+    with contextlib.suppress(spookid.ProblemError) if name in nonsense.REFUSED else contextlib.nullcontext():
+        use(make(**right))
+
+
+@settings(max_examples=1200)
+@given(SEEDS)
+def test_declarations(seed):
+    declared(Random(seed))
+
+
+@settings(max_examples=800)
+@given(SEEDS)
+def test_files(tmp_path_factory, seed):
+    read(Random(seed), tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.study
+@settings(max_examples=MANY, derandomize=False, database=None)
+@given(SEEDS)
+def test_many_declarations(seed):
+    declared(Random(seed))
+
+
+@pytest.mark.study
+@settings(max_examples=MANY, derandomize=False, database=None)
+@given(SEEDS)
+def test_many_files(tmp_path_factory, seed):
+    read(Random(seed), tmp_path_factory.getbasetemp())
