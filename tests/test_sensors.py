@@ -392,7 +392,7 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
 @pytest.mark.parametrize(
     ("declare", "words"),
     [
-        (lambda: HingeAngle(elbow, "a", loss="l1"), "loss 'l1'; choose from linear, huber, cauchy"),
+        (lambda: HingeAngle(elbow, "a", loss="l1"), "loss 'l1'; choose from auto, linear, huber, cauchy"),
         (lambda: HingeAngle(elbow, "a", scale=0), "scale 0"),
         (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "leave sigma out to estimate it"),
         (lambda: Gyroscope(unit, XYZ, (0.1, 0.1, -1)), "must be positive, or None to estimate it"),

@@ -44,8 +44,9 @@ class Sensor(ABC):
     or one each."""
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
-    loss: Loss = "linear"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    loss: Loss = "auto"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
     unit: Any = ""
@@ -88,8 +89,8 @@ class Sensor(ABC):
                 raise ProblemError(
                     f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"
                 )
-        if self.loss not in LOSSES:
-            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {', '.join(LOSSES)}")
+        if self.loss not in ("auto", *LOSSES):
+            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
         self.each("offset")
         if any(is_constant(scale) and float(scale) == 0 for scale in self.each("scale")):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
@@ -151,8 +152,9 @@ class DeclaredSensor(Sensor):
     or one each."""
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
-    loss: Loss = "linear"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    loss: Loss = "auto"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
 

@@ -14,6 +14,7 @@ from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
+from spookid.tables.table import Table
 
 MARKER = "solution.json"
 """The file that makes a folder a result folder."""
@@ -52,9 +53,16 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False)
             _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
             _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
+            **({"outliers.csv": outliers(solution).csv()} if solution.outliers else {}),
             **(animation.writers(solution) if animate else {}),
         },
     )
+
+
+def outliers(solution: Result) -> Table:
+    """A row for each sample that was left out or hardly counted, numbers in full."""
+    head = ("recording", "signal", "t", "value", "predicted", "sigmas", "left_out")
+    return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 
 
 def load(directory: folders.AnyPath) -> Result:
