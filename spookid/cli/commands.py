@@ -15,7 +15,7 @@ from typing import Any
 
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
-from spookid.cli import progress, terminal
+from spookid.cli import progress, starting, terminal
 from spookid.cli.exciting import foretold
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe, describe_unrecorded
@@ -91,6 +91,8 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _solve(run: Run, job: Job) -> Exit:
+    variant = _variant(run.arguments, job.problem.parameter_set.known)
+    problem, found = starting.begun(run, job, variant)
     try:
         with run.line(job.label, job.problem) as line:
 
@@ -98,9 +100,10 @@ def _solve(run: Run, job: Job) -> Exit:
                 line.show(iteration)
                 run.interruption.checkpoint()
 
-            solution = estimate(job.problem, run.arguments.backend, run.options, callback)
-            solution = solution.changed(source=run.file.source(job.key))
+            solution = estimate(problem, run.arguments.backend, run.options, callback)
+            solution = solution.changed(source=run.file.source(job.key), basins=found)
         export.save(solution, job.folder, animate=run.arguments.animate)
+        starting.ended(job)
     finally:
         run.interruption.kept()
     if run.arguments.animate and not any(job.folder.glob("*.gif")):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.report import pictures
+from spookid.report import pictures, starts
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
@@ -53,6 +53,7 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False)
             _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
             _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
+            **({"starts.png": pictures.drawn(starts.figure, solution)} if solution.basins else {}),
             **({"outliers.csv": outliers(solution).csv()} if solution.outliers else {}),
             **(animation.writers(solution) if animate else {}),
         },

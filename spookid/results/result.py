@@ -18,8 +18,8 @@ from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Basin, ConstraintTension, EffortFit, Outlier, Source, source
 from spookid.results.values import Choice as Choice
-from spookid.results.values import ConstraintTension, EffortFit, Outlier, Source, source
 from spookid.results.values import Derived as Derived
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
@@ -51,8 +51,7 @@ class Estimate(LazyRecord, Listed):
     fixed: bool = False
     """True if it kept its guess because the user fixed it."""
     step_error: float = lazy(math.nan)
-    """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
-    nearer to what a step of length zero would give; NaN if unknown."""
+    """What the time step adds in ``unit``, to leading order and no part of ``std_err``; NaN if unknown."""
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
@@ -282,8 +281,7 @@ class Result(LazyRecord):
     influence: Influence = lazy()
     """How the estimates hang on samples and settings."""
     complementarity_residual: float = lazy(missing=math.nan)
-    """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
-    bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
+    """Largest |λ_t − clip(λ_t − L s/w, ±L)| [N m s]: bound L, slip rate s, friction width w; NaN without friction."""
     sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
@@ -323,6 +321,8 @@ class Result(LazyRecord):
     """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
     outliers: tuple[Outlier, ...] = ()
     """Samples that are plainly wrong, in the order of recordings, signals and times."""
+    basins: tuple[Basin, ...] = ()
+    """Where several starts ended, the best first; empty if there was one start."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)
