@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.graphs.picture import Picture
     from spookid.kernels.kernel import Array
     from spookid.results.result import Result
+    from spookid.results.values import Basin
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
@@ -61,6 +62,8 @@ class Problem(Declaration, Tabular):
         *,
         callback: Callback | None = None,
         warm_start: Solution | None = None,
+        starts: int = 1,
+        seed: int = 0,
         **options: Any,
     ) -> Solution:
         """Estimate states and parameters.
@@ -71,6 +74,9 @@ class Problem(Declaration, Tabular):
             callback: called with every accepted iterate.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
+            starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side
+                of the guess, and the best answer that converged is the solution; its ``basins`` tell where all ended.
+            seed: of these guesses; the same seed draws the same.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
@@ -83,7 +89,13 @@ class Problem(Declaration, Tabular):
         from spookid.solution import Solution
 
         problem, others = self._split(options)
-        result = solve(problem, backend, others, callback, warm_start)
+        found: tuple[Basin, ...] = ()
+        if starts != 1:
+            from spookid.studies.starting import from_starts
+
+            guesses, found = from_starts(problem, starts, seed, backend, others, warm_start)
+            problem = problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses))
+        result = solve(problem, backend, others, callback, warm_start).changed(basins=found)
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
         return Solution.of(result.changed(times=times))

@@ -29,7 +29,7 @@ def rod(dry: bool = True, slow: float = 0.0) -> Problem:
     extra = (slow * c, 0.4) if slow else None  # up to 1.6 rad/s, half of the typical rate
     pin = Hinge("pin", *frames, viscous=b, coulomb=c if dry else 0, stribeck=extra)
     model = Model(bodies=[body], joints=[pin], motors=[Motor(pin, signal="u", gain=K)], gravity=gravity(9.81))
-    return Problem("rod", model, observations=[HingeAngle(pin, "theta")], step=STEP, friction_width=0.05)
+    return Problem("rod", model, observations=[HingeAngle(pin, "theta", loss="linear")], step=STEP, friction_width=0.05)
 
 
 @cache

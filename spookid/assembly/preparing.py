@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.channels import Channel
+from spookid.data.losses import BENT
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State
@@ -18,7 +19,7 @@ from spookid.mechanics.model import Model
 
 def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
     """The recording without the samples that a robust loss is there for, and quaternions continuous in sign."""
-    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if c.loss != "linear"}
+    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if c.loss in BENT}
     recording = recording.with_signals(**signals) if signals else recording
     for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
         recording = recording.with_signals(**_continuous(recording, sensor.signals))

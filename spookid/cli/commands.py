@@ -15,7 +15,7 @@ from typing import Any
 
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
-from spookid.cli import progress, terminal
+from spookid.cli import progress, starting, terminal
 from spookid.cli.exciting import foretold
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe, describe_unrecorded
@@ -98,11 +98,13 @@ def _solve(run: Run, job: Job) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
+    problem, found = starting.begun(run, job, _variant(run.arguments, job.problem.parameter_set.known))
     try:
-        with run.fitting(job.label, job.problem) as callback:
-            solution = estimate(job.problem, run.arguments.backend, run.options, callback)
-            solution = asking(solution.changed(source=run.file.source(job.key)), asked)
+        with run.fitting(job.label, problem) as callback:
+            solution = estimate(problem, run.arguments.backend, run.options, callback)
+            solution = asking(solution.changed(source=run.file.source(job.key), basins=found), asked)
         export.save(solution, job.folder, animate=run.arguments.animate)
+        starting.ended(job)
     finally:
         run.interruption.kept()
     if run.arguments.animate and not any(job.folder.glob("*.gif")):

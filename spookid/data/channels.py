@@ -45,8 +45,9 @@ class Sensor(metaclass=Door):
     or one each."""
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
-    loss: Loss = "linear"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    loss: Loss = "auto"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
     unit: Any = ""
@@ -89,8 +90,8 @@ class Sensor(metaclass=Door):
                 raise ProblemError(
                     f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"
                 )
-        if self.loss not in LOSSES:
-            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {', '.join(LOSSES)}")
+        if self.loss not in ("auto", *LOSSES):
+            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
         self.each("offset")
         if any(is_constant(scale) and float(scale) == 0 for scale in self.each("scale")):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
@@ -152,8 +153,9 @@ class DeclaredSensor(Sensor):
     or one each."""
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
-    loss: Loss = "linear"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    loss: Loss = "auto"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import casadi as ca
 
 from spookid.data.channels import Channel, DeclaredSensor, Sensor, check_signals
+from spookid.data.losses import BENT
 from spookid.data.sensors import OfCoordinate, check_joint_in
 from spookid.data.state import State
 from spookid.errors import ProblemError
@@ -34,7 +35,7 @@ class JointTorque(OfCoordinate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.loss != "linear":
+        if self.loss in BENT:
             raise ProblemError(
                 f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
             )

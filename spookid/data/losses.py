@@ -14,8 +14,10 @@ import numpy as np
 
 from spookid.data.arrays import FloatArray
 
-Loss = Literal["linear", "huber", "cauchy"]
+Loss = Literal["auto", "linear", "huber", "cauchy"]
 LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
+BENT: tuple[Loss, ...] = ("huber", "cauchy")
+"""Those with which samples far off count less."""
 
 _NEAR = 0.1
 """r² below which ln(1 + r²)/r² is taken from its integral."""
@@ -30,7 +32,7 @@ def robust(row: ca.SX, loss: Loss) -> ca.SX:
 
 def straight(rows: FloatArray, loss: Loss) -> FloatArray:
     """The residuals r whose rows sign(r) √ρ(r²) these are."""
-    if loss == "linear":
+    if loss not in BENT:
         return rows
     squares = rows**2
     if loss == "huber":
@@ -54,4 +56,9 @@ def _cauchy(row: ca.SX) -> ca.SX:
     return row * ca.sqrt(ca.if_else(near, integral, ca.log1p(large) / large))
 
 
-_ROOTS: dict[Loss, Callable[[ca.SX], ca.SX]] = {"linear": lambda row: row, "huber": _huber, "cauchy": _cauchy}
+_ROOTS: dict[Loss, Callable[[ca.SX], ca.SX]] = {
+    "auto": lambda row: row,
+    "linear": lambda row: row,
+    "huber": _huber,
+    "cauchy": _cauchy,
+}

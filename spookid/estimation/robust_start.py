@@ -13,6 +13,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
 from spookid.data.channels import Sensor
+from spookid.data.losses import BENT
 from spookid.kernels.kernel import Array
 
 _FAR = 10.0
@@ -21,7 +22,7 @@ _FAR = 10.0
 
 def without_outliers(problem: Declaration) -> Declaration:
     """The problem with linear losses and without samples that stand out; itself if all its losses are linear."""
-    robust = [channel for channel in problem.channels if channel.loss != "linear"]
+    robust = [channel for channel in problem.channels if channel.loss in BENT]
     if not robust:
         return problem
     recordings = []
@@ -35,7 +36,7 @@ def without_outliers(problem: Declaration) -> Declaration:
 
 
 def _linear(sensor: Sensor) -> Sensor:
-    if sensor.loss == "linear":
+    if sensor.loss not in BENT:
         return sensor
     other = copy(sensor)
     object.__setattr__(other, "loss", "linear")

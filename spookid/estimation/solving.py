@@ -19,6 +19,8 @@ from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.estimation.friction_start import with_better_friction
+from spookid.estimation.gaps import solved_across_gaps
+from spookid.estimation.outliers import solved_without_outliers
 from spookid.estimation.physical import base_quantities, joint_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.results.lazy import Clock, Lazy
@@ -51,7 +53,18 @@ def solve(
         hold: True to keep the noise of ``warm_start`` as it is.
     """
     began = time.perf_counter()
-    result = _solved(problem, backend, options, callback, warm_start, hold)
+
+    def solved(problem: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+        counted = callback if before is None else counting_from(callback, before.iterations)
+        found = _solved(problem, backend, options, counted, near, held or hold)
+        return found if before is None else found.changed(**joined(before, found))
+
+    def across(problem: Declaration, near: Result | None, before: Result | None) -> Result:
+        if before is not None:
+            return solved(problem, near, False, before)
+        return solved_across_gaps(problem, near, solved)
+
+    result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **_of_bodies(problem, result, clock))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from spookid.data.npz import read_npz
 from spookid.doors import checked
-from spookid.report import pictures
+from spookid.report import pictures, starts
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
+from spookid.tables.table import Table
 
 MARKER = "solution.json"
 """The file that makes a folder a result folder."""
@@ -55,6 +57,8 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False)
             **_numbers(solution),
             "summary.txt": summarize(solution),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
+            **({"starts.png": pictures.drawn(starts.figure, solution)} if solution.basins else {}),
+            **({"outliers.csv": outliers(solution).csv()} if solution.outliers else {}),
             **(animation.writers(solution) if animate else {}),
         },
     )
@@ -75,6 +79,12 @@ def _numbers(solution: Result) -> dict[str, folders.Content]:
         _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
         _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
     }
+
+
+def outliers(solution: Result) -> Table:
+    """A row for each sample that was left out or hardly counted, numbers in full."""
+    head = ("recording", "signal", "t", "value", "predicted", "sigmas", "left_out")
+    return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 
 
 @checked

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from spookid.report import starts
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
@@ -64,6 +65,7 @@ def summarize(solution: Result) -> str:
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
+        _starts(solution),
     ]
     notices = _notices([notice for notice in solution.notices if not notice.startswith(DOUBTS)])
     # Both tell how long all took, what is computed for this page included.
@@ -227,6 +229,16 @@ def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
     else:
         verdict = _WEAK_IF_WHITE if hardly == len(weak) else f"{_WEAK_VERDICT} {_WEAK_IF_WHITE}"
     return ["Weak directions", *lines, *_wrapped(verdict)]
+
+
+def _starts(solution: Result) -> list[str]:
+    """Where several starts ended, and what those that did not converge say."""
+    if not solution.basins:
+        return []
+    lost = [one for one in solution.basins if one.outcome != "converged"]
+    said = dict.fromkeys(f"{one.outcome}: {one.message}" for one in lost)
+    lines = ["Starts", *_wrapped(starts.sentence(solution)), *starts.table(solution).text(WIDTH, "  ").splitlines()]
+    return [*lines, *(line for text in said for line in _wrapped(text, "  - "))]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -18,6 +18,8 @@ MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 SMOOTHER = "Smooth friction fits better"
+OUTLIERS = "Samples"
+GAP = "Parts of a recording do not fit together"
 FOLLOWED = "The estimated motion follows"
 UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
@@ -32,7 +34,9 @@ _ORDER = (
     SCHEDULE,
     PLANE,
     MISFIT,
+    GAP,
     VANISHED,
+    OUTLIERS,
     FOLLOWED,
     UNDETERMINED,
     DIFFER,
@@ -49,7 +53,7 @@ _ORDER = (
 )
 """How notices begin; those that begin otherwise are remarks."""
 
-DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT)
+DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT, GAP)
 """Beginnings of those that make estimates and errors meaningless."""
 
 

@@ -18,8 +18,8 @@ from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Basin, ConstraintTension, EffortFit, Outlier, Source, source
 from spookid.results.values import Choice as Choice
-from spookid.results.values import ConstraintTension, EffortFit, Source, source
 from spookid.results.values import Derived as Derived
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
@@ -37,7 +37,6 @@ class Estimate(LazyRecord, Listed):
 
     name: str
     estimate: float
-    """In ``unit``."""
     std_err: float = lazy()
     """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
     95 %, longer where they leave open how large the noise is; NaN if unknown."""
@@ -278,7 +277,7 @@ class Result(LazyRecord):
     history: tuple[IterationRecord, ...]
     """From the guess on."""
     parameters: Mapping[str, Estimate]
-    """By name, in the order of their declaration."""
+    """By name, as declared."""
     sensitivities: Sensitivities = lazy()
     """Covariance of the estimates, and what the data do not see."""
     influence: Influence = lazy()
@@ -304,7 +303,7 @@ class Result(LazyRecord):
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
     """Logarithm of the marginal likelihood of the data, states integrated out, of the noise estimated also where hard
-    dynamics were chosen: it compares models at one step, by one stepper in the same coordinates. NaN with a weight."""
+    dynamics were chosen: it compares models at one step, stepper and choice of coordinates. NaN with a weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
@@ -323,6 +322,10 @@ class Result(LazyRecord):
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
     constraints: Mapping[str, ConstraintTension] = lazy(missing={})
     """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
+    outliers: tuple[Outlier, ...] = ()
+    """Samples that are plainly wrong, in the order of recordings, signals and times."""
+    basins: tuple[Basin, ...] = ()
+    """Where several starts ended, the best first; empty if there was one start."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)

@@ -142,6 +142,8 @@ def document(solution: Result) -> Tree:
         "recordings": [{name: getattr(t, name) for name in _Heading.__struct_fields__} for t in s.trajectories],
         "disturbance": [{name: getattr(d, name) for name in _Disturbed.__struct_fields__} for d in s.disturbance],
         "notices": s.notices,
+        "outliers": s.outliers,
+        "basins": s.basins,
         "mechanism": s.mechanism,
         "source": s.source,
     }
@@ -321,6 +323,7 @@ def _regrouped(tree: Tree) -> Tree:
         # folders that are older have none
         **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters", "constraints")},
         "source": tree.get("source", ""),
+        **{name: tree.get(name, []) for name in ("outliers", "basins")},
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

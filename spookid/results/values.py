@@ -49,6 +49,42 @@ class Choice(Listed):
 
 
 @dataclass(frozen=True)
+class Outlier(Listed):
+    """A sample that is plainly wrong; see ``spookid.estimation.outliers``."""
+
+    recording: str
+    signal: str
+    t: float
+    """Its stamp [s]."""
+    value: float
+    """What was measured, in the signal's unit."""
+    predicted: float
+    """What the estimated motion makes of it, on the turn that is nearest."""
+    sigmas: float
+    """How far off it is, in standard deviations of the others; NaN if these have none."""
+    left_out: bool
+    """True if the fit did without it; False if a robust loss took its weight."""
+
+
+@dataclass(frozen=True)
+class Basin(Listed):
+    """A minimum where several starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
+
+    outcome: str
+    """A status in a word, or "failed"."""
+    starts: tuple[int, ...]
+    """Their numbers, the best first; 0 is the problem's own guess."""
+    costs: tuple[float, ...]
+    """Of each."""
+    log_likelihoods: tuple[float, ...]
+    """Likewise; NaN with a given state weight."""
+    parameters: Mapping[str, float]
+    """Estimates of the best of them."""
+    message: str
+    """How that one ended, and what to do about it."""
+
+
+@dataclass(frozen=True)
 class EffortFit(Listed):
     """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
     step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""

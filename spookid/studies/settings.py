@@ -19,6 +19,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 from spookid.studies.axes import AxisValue
+from spookid.studies.random_starts import START, drawn
 
 STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
 """Time steppers by name."""
@@ -44,6 +45,8 @@ class Variant:
     """Guesses of parameters."""
     fixed: tuple[str, ...] = ()
     """Parameters that keep their guess."""
+    seed: int = 0
+    """Of guesses that are drawn; see ``random_starts``."""
 
     def at(self, point: Mapping[str, AxisValue], problem: Declaration) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
@@ -53,16 +56,19 @@ class Variant:
         Raises:
             ProblemError: for a name that is neither or both, or a value that does not fit it.
         """
-        settings, held = dict(self.settings), dict(self.held)
+        settings, held, initial = dict(self.settings), dict(self.held), dict(self.initial)
         known = set(problem.parameter_set.known)
         for name, value in point.items():
             if name in self.settings:
                 raise ProblemError(f"{name} is given and swept; leave one of them out")
-            if name in known and name not in _NUMBERS and name not in _CHOICES:
+            if name == START and name not in known:
+                guesses = drawn(problem, value, self.seed, problem.parameter_set.expanded(initial))
+                initial |= {one: guess for one, guess in guesses.items() if one not in self.fixed}
+            elif name in known and name not in _NUMBERS and name not in _CHOICES:
                 held[name] = _held(name, value)
             else:
                 settings[name] = _checked(name, value, known)
-        return Variant(settings, held, self.initial, self.fixed)
+        return Variant(settings, held, initial, self.fixed, self.seed)
 
     def posed(self, problem: Declaration) -> tuple[Declaration, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options.

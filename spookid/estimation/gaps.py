@@ -1,0 +1,222 @@
+"""Where samples are missing for long: the fit is grown from the parts, and crosses a gap by simulation.
+
+A guess of the motion that is drawn through a gap takes a short way where the mechanism may have turned over, and a fit
+from there may end in another minimum, what does not fit put down to noise. So the parts beside the gaps are fitted
+first, as recordings of their own with the same parameters. These tell the motion across a gap: it is simulated from the
+end of the part before. The fit of the whole goes on from there, and must fit the data hardly worse than the parts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import chdtri
+
+from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
+from spookid.assembly.declaration import Declaration
+from spookid.data.channels import order
+from spookid.data.inputs import acting
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid, grid, smoothed
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, contiguous
+from spookid.results.lazy import Clock, Lazy
+from spookid.results.notices import GAP, ranked
+from spookid.results.result import Result, Trajectory
+from spookid.solvers.status import Status
+from spookid.stepping.impulses import Settings
+from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
+from spookid.tables.numbers import number
+
+_SPACINGS = 5.0
+"""Times the usual spacing of a signal's samples from which on one that is longer may be a gap."""
+_PERIOD = 4.0
+"""Part of the motion's typical period that a gap lasts at the least, as samples around a shorter one tell the way."""
+_STEPS = 20
+"""Steps of a part at the least; shorter ones lie in a gap."""
+_SURE = 1e-6
+"""Probability of a worse fit of the whole by accident, where the model is right."""
+
+Solve = Callable[[Declaration, Result | None, bool, Result | None], Result]
+"""A problem, from a start, at its noise if that is True, and after what fits its iterations count."""
+
+Span = tuple[float, float]
+
+
+def solved_across_gaps(problem: Declaration, near: Result | None, solve: Solve) -> Result:
+    """A solve of the parts beside long gaps, then of the whole; of the whole alone if there is no such gap."""
+    spans = {} if near is not None or not _can_grow(problem) else _long_gaps(problem)
+    if not spans:
+        return solve(problem, near, False, None)
+    estimator = "hard" if problem.estimator == "hard" else "noise"
+    lead = problem.with_(step=problem.step, step_correction=False, estimator=estimator)
+    pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
+    if not all(pieces):
+        return solve(problem, near, False, None)
+    parts = solve(lead.with_(recordings=[p for own in pieces for p in own], step=lead.step), None, False, None)
+    if parts.status is not Status.CONVERGED:
+        return solve(problem, near, False, parts)  # what the parts do not tell, the whole may
+    crossed = parts.changed(trajectories=_crossed(lead, parts, [len(own) for own in pieces]))
+    held = solve(lead, crossed, True, parts)
+    if held.status is Status.INTERRUPTED:
+        return held
+    answer = solve(_as_begun(problem), held, False, held)
+    return _judged(problem, answer, parts, held, spans)
+
+
+def _can_grow(problem: Declaration) -> bool:
+    """True if parts of recordings are recordings, and smooth motion joins them."""
+    return not (problem.model.contacts or problem.model.holding.contacts or problem.parameter_set.own)
+
+
+def _as_begun(problem: Declaration) -> Declaration:
+    """The guesses of the user have had their turn."""
+    return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
+
+
+def _long_gaps(problem: Declaration) -> dict[int, list[Span]]:
+    """Times without samples of a position, by number of the recording."""
+    found = {}
+    for i, recording in enumerate(problem.recordings):
+        spans = _merged(
+            [span for signal, period in _positions(problem) for span in _gaps(problem, recording, signal, period)]
+        )
+        if spans:
+            found[i] = spans
+    return found
+
+
+def _positions(problem: Declaration) -> list[tuple[str, float | None]]:
+    return [(c.signal, c.period) for c in problem.channels if order(c, problem.model) == 0]
+
+
+def _gaps(problem: Declaration, recording: Recording, signal: str, period: float | None) -> list[Span]:
+    """Times without a sample that are long for this signal, and for how fast it turns."""
+    known = recording.t[np.isfinite(recording.signal(signal))]
+    if len(known) < _STEPS:
+        return []
+    edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
+    apart, usual = np.diff(edges), float(np.median(np.diff(known)))
+    longest = max(_SPACINGS * usual, _STEPS * problem.step / 2)
+    if not np.any(apart > longest):
+        return []
+    steps = grid(recording, problem.step)
+    shown = smoothed(recording, signal, steps, period=period, cutoff=problem.cutoff)
+    at, seen = steps.times(), np.ones(steps.count, dtype=np.bool_)
+    for place in np.flatnonzero(apart > longest):
+        seen &= (at < edges[place] - problem.step) | (at > edges[place + 1] + problem.step)
+    rate = np.gradient(shown, problem.step)
+    slope = np.gradient(rate, problem.step)[seen]
+    typical = 2 * np.pi * np.std(rate[seen]) / np.std(slope) if np.any(slope) else np.inf
+    places = np.flatnonzero(apart > max(longest, typical / _PERIOD))
+    return [(float(edges[k]), float(edges[k + 1])) for k in places]
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """Spans that overlap as one, in order."""
+    found: list[Span] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return found
+
+
+def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> list[Recording]:
+    """Parts of a recording beside its gaps that are long enough; itself if it has none."""
+    recording, gaps = problem.recordings[place], spans.get(place, [])
+    begins, ends = [recording.t[0], *(high for _, high in gaps)], [*(low for low, _ in gaps), recording.t[-1]]
+    near = problem.step * 1e-6
+    found = []
+    for low, high in zip(begins, ends, strict=True):
+        if high - low >= _STEPS * problem.step:
+            try:
+                part = recording.between(float(low), float(high) + near)
+            except ProblemError:
+                continue  # a signal without a sample there
+            found.append(part)
+    return found
+
+
+# --- across ---
+
+
+def _crossed(problem: Declaration, parts: Result, counts: list[int]) -> tuple[Trajectory, ...]:
+    """The motion on each recording, of its parts and simulated between them."""
+    ends = np.cumsum([0, *counts])
+    return tuple(
+        _joined(problem, parts, i, parts.trajectories[ends[i] : ends[i + 1]]) for i in range(len(problem.recordings))
+    )
+
+
+def _joined(problem: Declaration, parts: Result, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
+    whole = grid(problem.recordings[place], problem.step)
+    first, last = known[0], known[-1]
+    motion: list[tuple[Array, Array, Array]] = []
+    if first.t[0] > whole.start:
+        motion.append((np.array([whole.start]), first.q[:1], np.zeros_like(first.v[:1])))
+    stops = [*(one.t[0] for one in known[1:]), float(whole.times()[-1]) + problem.step]
+    for one, stop in zip(known, stops, strict=True):
+        motion.append((one.t, one.q, one.v))
+        count = int(np.ceil((stop - one.t[-1]) / problem.step - 1e-6))
+        if count > 1:
+            motion.append(_simulated(problem, parts, place, one, count))
+    t, q, v = (np.concatenate([piece[i] for piece in motion]) for i in range(3))
+    return replace(last, name=problem.recordings[place].name, t=t, q=q, v=v, multipliers=np.zeros((0, 0)))
+
+
+def _simulated(
+    problem: Declaration, parts: Result, place: int, before: Trajectory, count: int
+) -> tuple[Array, Array, Array]:
+    """Times and states of the steps behind a part; of those that have a solution."""
+    values = {name: value for name, value in parts.values.items() if name in problem.parameter_set.known}
+    fixed = problem.with_(initial=values, fixed=[p.name for p in problem.parameters], step=problem.step)
+    model, settings = problem.model, Settings.of(problem.model)
+    widths = slip_widths(fixed, tuple(gather(fixed, one) for one in fixed.recordings))
+    constants = (*numbers(fixed, settings, widths), *chosen_numbers(fixed, fixed.guess, place))
+    stepper = NewtonStepper(problem.stepper.forward(model, settings), constants)
+    steps = Grid(float(before.t[-1]), problem.step, count)
+    now, _ = acting(problem.recordings[place], model.inputs, steps, fixed.guess)
+    inputs = problem.stepper.forward_inputs(now.held, now.mean, now.late)
+    if problem.stepper.staggered and model.holding.takes_inputs:
+        inputs = np.hstack([inputs, now.mean])
+    start = np.concatenate([before.q[-1].ravel(), before.v[-1].ravel()])
+    try:
+        marched = march(stepper, contiguous(start), contiguous(inputs))
+    except StepFailedError as error:
+        marched = error.states
+    states = problem.stepper.recorded(model, marched, problem.step)
+    states = states[np.all(np.isfinite(states), axis=1)][1:]
+    n, bodies = model.configuration.ambient, len(model.bodies)
+    q, v = states[:, :n].reshape(-1, bodies, 7), states[:, n:].reshape(-1, bodies, 6)
+    return steps.times()[1 : len(states) + 1], q, v
+
+
+# --- whether they fit together ---
+
+
+def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, spans: dict[int, list[Span]]) -> Result:
+    """The answer, and a notice if the whole fits worse than the parts by more than accident.
+
+    With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.
+    """
+    ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
+    scale = 1.0 if problem.dynamics == "estimated" else parts.cost.total / max(parts.size.residuals, 1)
+    more = (held.cost.total - parts.cost.total) / scale
+    if held.status is Status.CONVERGED and more <= chdtri(ties, _SURE):
+        return answer
+    places = [
+        f"from {number(low)} to {number(high)} s of {problem.recordings[i].name}"
+        for i, own in spans.items()
+        for low, high in own
+    ]
+    told = (
+        f"{GAP}: with the noise of the parts beside the gaps, {'; '.join(places)}, the cost of the whole is "
+        f"{number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}. Either the motion across a "
+        "gap was not found, or the model does not hold all along: fit the parts as recordings of their own and compare."
+    )
+    notices = Lazy(lambda: ranked([*answer.notices, told]), next(iter(answer.clocks), Clock()))
+    return answer.changed(notices=notices)

@@ -1,0 +1,214 @@
+"""Single samples that are plainly wrong: left out of a fit by default, and named.
+
+A position cannot jump and come back: a sample far from its neighbours on both sides is wrong whatever the mechanics. A
+fit without such suspects tells the motion and the noise; by these it is decided which samples are left out of the
+answer, those from five times the noise on. That is least squares with hard rejection from a robust start (Rousseeuw and
+Leroy, Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to nothing on normal noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.interpolate import CubicSpline
+
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.preparing import medians
+from spookid.data.channels import Channel, order
+from spookid.data.losses import BENT
+from spookid.data.recording import Recording
+from spookid.data.sampling import wrap
+from spookid.kernels.kernel import Array, Mask
+from spookid.parameter import number
+from spookid.results.lazy import Clock, Lazy
+from spookid.results.notices import OUTLIERS, ranked
+from spookid.results.result import Result, Trajectory
+from spookid.results.values import Outlier
+from spookid.solvers.status import Status
+from spookid.tables.numbers import counted
+from spookid.tables.numbers import number as digits
+
+_SUSPECT = 10.0
+"""Times the typical distance of samples from where their neighbours put them, of all and of those near by, from which
+on one is suspected."""
+_AROUND = 11
+"""How many samples are near by."""
+_ROUNDING = 1e-12
+"""Share of what a signal spans that is rounding."""
+_CLOSE = 20.0
+"""Times their usual spacing to which the five samples of a median may lie apart."""
+_FAR = 5.0
+"""Times the noise, by the median of the residuals, from which on a suspect is left out, and others that stand out."""
+_MOST = 0.1
+"""Share of a signal's samples from which on they are no outliers but something that the model lacks."""
+_TIMES = 6
+"""Times that a notice names of each signal."""
+
+Wrong = Sequence[Mapping[str, Mask]]
+"""Of each recording, samples by the name of their signal, (N,) each."""
+
+
+def solved_without_outliers(
+    problem: Declaration, near: Result | None, solve: Callable[[Declaration, Result | None, Result | None], Result]
+) -> Result:
+    """A solve without the samples that turn out to be outliers; one solve alone if none is suspected.
+
+    Args:
+        near: where it starts.
+        solve: of a problem from a start, going on after a result with its history.
+    """
+    suspects = [_suspects(problem, recording) for recording in problem.recordings]
+    if not any(np.any(mask) for masks in suspects for mask in masks.values()):
+        found = solve(problem, near, None)
+        return _naming(found, [_far_off(problem, i, {}, found) for i in range(len(problem.recordings))], problem)
+    first = solve(_without(problem, suspects), near, None)
+    if first.status is Status.INTERRUPTED:
+        return first
+    wrong = [_far_off(problem, i, masks, first) for i, masks in enumerate(suspects)]
+    if not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
+        # The guesses of the user have had their turn.
+        own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
+        first = solve(_without(problem, wrong).with_(initial=own), first, first)
+    return _naming(first, wrong, problem)
+
+
+def _alike(a: Mapping[str, Mask], b: Mapping[str, Mask]) -> bool:
+    """True if both are the same samples; a signal that is not there has none."""
+    return all(np.array_equal(a[name], b[name]) if name in b else not np.any(a[name]) for name in a)
+
+
+def _suspects(problem: Declaration, recording: Recording) -> dict[str, Mask]:
+    """Samples that stand out from their neighbours."""
+    found = {}
+    for channel in problem.channels:
+        if channel.loss == "auto" and not channel.sensor.either_sign and order(channel, problem.model) == 0:
+            mask = standing_out(recording.t, recording.signal(channel.signal), channel.period)
+            known = np.count_nonzero(np.isfinite(recording.signal(channel.signal)))
+            found[channel.signal] = mask & (np.count_nonzero(mask) <= _MOST * known)
+    return found
+
+
+def standing_out(t: Array, values: Array, period: float | None) -> Mask:
+    """Samples (N,) that are farther than others from where the two before and the two behind put them, by the median of
+    lines through any two of these; the farthest of five neighbours, and none beside a gap, where motion is no jump."""
+    from scipy import ndimage  # slow to load
+
+    result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
+    if np.count_nonzero(finite) < _AROUND:
+        return result
+    known = values[finite] if period is None else np.unwrap(values[finite], period=period)
+    a, b, x, c, d = sliding_window_view(np.pad(known, 2, mode="reflect", reflect_type="odd"), 5).T
+    away = np.abs(x - np.median([(b + c) / 2, (a + d) / 2, 2 * b - a, 2 * c - d], axis=0))
+    moving = away[away > _ROUNDING * np.ptp(known)]
+    # Of an encoder that hardly moves most samples are on the lines.
+    typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
+    near_by = ndimage.median_filter(away, _AROUND)
+    single = away == ndimage.maximum_filter1d(away, 5)
+    apart = np.concatenate([[0.0], np.diff(t[finite]), [0.0]])
+    close = ndimage.maximum_filter1d(apart, 4, mode="nearest")[1:] <= _CLOSE * np.median(apart)
+    result[finite] = single & close & (away > _SUSPECT * np.maximum(typical, near_by))
+    return result
+
+
+def _far_off(problem: Declaration, place: int, suspects: Mapping[str, Mask], found: Result) -> dict[str, Mask]:
+    """Suspects that the fit does not explain either, and others that it shows to stand out; of signals with a robust
+    loss those that count little."""
+    recording, motion = problem.recordings[place], found.trajectories[place] if suspects or _bent(problem) else None
+    result = {}
+    for channel in problem.channels:
+        doubted = channel.signal in suspects and bool(np.any(suspects[channel.signal]))
+        if motion is None or not (doubted or channel.loss in BENT):
+            continue
+        errors = errors_of(problem, channel, recording, motion, found)
+        known = np.isfinite(errors)
+        kept = known & ~suspects[channel.signal] if doubted else known
+        far = known & (np.abs(errors) > _FAR * _width(errors[kept]))
+        if doubted:
+            single = np.zeros_like(far)
+            rest = np.where(suspects[channel.signal], np.nan, errors)
+            single[known] = np.abs(errors - medians(rest, None))[known] > _FAR * _width(errors[kept])
+            far &= suspects[channel.signal] | single
+        result[channel.signal] = far & (np.count_nonzero(far) <= _MOST * np.count_nonzero(known))
+    return result
+
+
+def _bent(problem: Declaration) -> bool:
+    return any(channel.loss in BENT for channel in problem.channels)
+
+
+def _width(errors: Array) -> float:
+    """Standard deviation of normal noise with the median of these."""
+    return float(np.median(np.abs(errors))) / 0.6745 if len(errors) else np.inf
+
+
+def errors_of(problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Result) -> Array:
+    """What the samples of a signal are off from the estimated motion, (N,), NaN where there is none or no motion."""
+    column = motion.signals.index(channel.signal)
+    known = dict(problem.guess_on(recording.name)) | found.values
+    times = recording.t - number(channel.delay, known)
+    inside = (times >= motion.t[0]) & (times <= motion.t[-1])
+    shown = motion.predicted[:, column]
+    if channel.period is not None:
+        shown = np.unwrap(shown, period=channel.period)
+    errors = recording.signal(channel.signal) - CubicSpline(motion.t, shown)(times)
+    errors = errors if channel.period is None else wrap(errors, channel.period)
+    return np.where(inside, errors, np.nan)
+
+
+def _without(problem: Declaration, wrong: Wrong) -> Declaration:
+    """The problem without these samples."""
+    recordings = [
+        recording.with_signals(**{name: np.where(mask, np.nan, recording.signal(name)) for name, mask in one.items()})
+        for recording, one in zip(problem.recordings, wrong, strict=True)
+    ]
+    return problem.with_(recordings=recordings, step=problem.step)
+
+
+def _naming(found: Result, wrong: Wrong, problem: Declaration) -> Result:
+    """The result with its outliers, and a notice of them."""
+    named: list[Outlier] = []
+    for recording, motion, masks in zip(
+        problem.recordings, found.trajectories if any(wrong) else (), wrong, strict=False
+    ):
+        for channel in problem.channels:
+            if channel.signal in masks:
+                named += _named(problem, channel, recording, motion, found, masks[channel.signal])
+    if not named:
+        return found
+    told = _told(named, problem)
+    notices = Lazy(lambda: ranked([*found.notices, told]), next(iter(found.clocks), Clock()))
+    return found.changed(outliers=tuple(named), notices=notices)
+
+
+def _named(
+    problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Result, mask: Mask
+) -> list[Outlier]:
+    errors = errors_of(problem, channel, recording, motion, found)
+    width, values = _width(errors[np.isfinite(errors) & ~mask]), recording.signal(channel.signal)
+    return [
+        Outlier(
+            recording.name,
+            channel.signal,
+            float(recording.t[k]),
+            float(values[k]),
+            float(values[k] - errors[k]),
+            float(errors[k] / width) if width > 0 else float("nan"),
+            channel.loss == "auto",
+        )
+        for k in np.flatnonzero(mask).tolist()
+    ]
+
+
+def _told(named: Sequence[Outlier], problem: Declaration) -> str:
+    parts = []
+    for recording, signal in dict.fromkeys((one.recording, one.signal) for one in named):
+        own = [one for one in named if (one.recording, one.signal) == (recording, signal)]
+        times = [digits(one.t, 6) for one in own[:_TIMES]]
+        more = " ..." if len(own) > _TIMES else ""
+        where = f" of {recording}" if len(problem.recordings) > 1 else ""
+        fate = "left out" if own[0].left_out else "hardly counted, by its loss"
+        parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
+    remedy = 'loss="linear" of a sensor keeps all of its samples.' if any(one.left_out for one in named) else ""
+    return f"{OUTLIERS} more than {_FAR:g} times the noise off: {'; '.join(parts)}. {remedy}".rstrip()

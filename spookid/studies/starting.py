@@ -1,0 +1,132 @@
+"""Several starts: guesses drawn at random, a solve from each, and the minima where they end.
+
+Each start is a point of a sweep over ``start``, so that they are solved in parallel, kept, and gone on with. The answer
+is the best that converged, solved once more in whole. (Its figure is the waterfall plot of Raue et al., PLoS ONE 8,
+2013.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError, shown
+from spookid.results.values import Basin
+from spookid.studies import sweeping
+from spookid.studies.axes import axes_of
+from spookid.studies.random_starts import START
+from spookid.studies.settings import Variant
+from spookid.studies.sweep_points import Sweep, SweepPoint
+from spookid.studies.sweeping import Plan, Seen, Store
+
+_SAME = 0.5
+"""Difference of log-likelihoods within which two answers are one, which noise changes by as much."""
+_SHARE = 1e-3
+"""The same of costs without a likelihood, as a share."""
+_ERRORS = 1.0
+"""Standard errors by which the estimates of one minimum differ at the most."""
+
+
+def basins(sweep: Sweep) -> tuple[Basin, ...]:
+    """Starts that ended at one minimum together, the best first, then those that did not converge."""
+    settled = sorted((point for point in sweep.points if point.converged), key=_rank)
+    groups: list[list[SweepPoint]] = []
+    for point in settled:
+        own = next((group for group in groups if _same(group[0], point)), None)
+        if own is None:
+            groups.append([point])
+        else:
+            own.append(point)
+    for point in sorted(sweep.unsettled, key=_rank):
+        groups.append([point])
+    return tuple(_basin(group) for group in groups)
+
+
+def _rank(point: SweepPoint) -> tuple[bool, float, float]:
+    """The more likely first; the less costly of those without a likelihood."""
+    likely = point.log_likelihood
+    cost = -likely if math.isfinite(likely) else point.cost.total
+    return not math.isfinite(cost), cost if math.isfinite(cost) else 0.0, _number(point)
+
+
+def _number(point: SweepPoint) -> float:
+    return float(point.values[START])
+
+
+def _same(one: SweepPoint, other: SweepPoint) -> bool:
+    """True if both are one minimum: as good, and estimates that are seen within their errors."""
+    a, b = one.log_likelihood, other.log_likelihood
+    if math.isfinite(a) and math.isfinite(b):
+        if abs(a - b) > _SAME:
+            return False
+    elif abs(one.cost.total - other.cost.total) > _SHARE * abs(one.cost.total):
+        return False
+    for name, estimate in one.parameters.items():
+        errors = [e for e in (estimate.std_err, other.parameters[name].std_err) if math.isfinite(e)]
+        if errors and abs(estimate.estimate - other.parameters[name].estimate) > _ERRORS * max(errors):
+            return False
+    return True
+
+
+def _basin(points: Sequence[SweepPoint]) -> Basin:
+    first = points[0]
+    return Basin(
+        outcome=first.outcome,
+        starts=tuple(int(_number(point)) for point in points),
+        costs=tuple(point.cost.total for point in points),
+        log_likelihoods=tuple(point.log_likelihood for point in points),
+        parameters={name: e.estimate for name, e in first.parameters.items() if not e.fixed},
+        message=first.message,
+    )
+
+
+def planned(problem: Declaration, path: str | None, count: int, seed: int, variant: Variant) -> Plan:
+    """So many starts of a problem; arguments as of ``sweeping.plan``.
+
+    Raises:
+        ProblemError: for fewer than two, or a seed that is none.
+    """
+    for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ProblemError(f"{what} is {shown(value)}; give a whole number from {least} on")
+    axes = axes_of({START: [float(i) for i in range(count)]})
+    return sweeping.plan(problem, path, axes, replace(variant, seed=seed))
+
+
+def searched(
+    plan: Plan, folder: Path | None, jobs: int | None, executor: Executor | None, seen: Seen
+) -> tuple[dict[str, float], tuple[Basin, ...]]:
+    """Guesses of the best start, and where all ended.
+
+    Args:
+        folder: where starts are kept as they are solved; None keeps none.
+        jobs, executor, seen: as of ``sweeping.run_sweep``.
+
+    Raises:
+        ProblemError: if no start has an answer, or as ``sweeping.run_sweep``.
+    """
+    store = None if folder is None else Store.of(folder, plan)
+    found = basins(sweeping.run_sweep(plan, store, jobs, executor, seen))
+    best = next((one for one in found if one.outcome != "failed"), None)
+    if best is None:
+        raise ProblemError(f"{plan.problem.place}: no start can be solved; the first says: {found[0].message}")
+    return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
+
+
+def from_starts(
+    problem: Declaration, count: int, seed: int, backend: str, options: Mapping[str, Any], warm_start: object
+) -> tuple[dict[str, float], tuple[Basin, ...]]:
+    """Guesses of the best of so many starts, solved one after another in this process, and where all ended.
+
+    Raises:
+        ProblemError: for a warm start beside them, or as ``planned`` and ``searched``.
+    """
+    if warm_start is not None:
+        raise ProblemError(f"{problem.place}: starts and warm_start are two beginnings; leave one out")
+    plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
+    return searched(plan, None, 1, None, lambda point, before: None)

@@ -1,0 +1,109 @@
+"""Solves from several starts: drawn the same again, grouped by minimum, kept and told."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_robust_fits import rod, swing, within
+
+from spookid import Parameter, Problem, ProblemError, load
+from spookid.cli.main import main
+from spookid.results.result import Cost
+from spookid.solvers.status import Status
+from spookid.studies.axes import Axis
+from spookid.studies.random_starts import _drawn, drawn
+from spookid.studies.settings import Variant
+from spookid.studies.starting import basins
+from spookid.studies.sweep_points import Sweep, SweepPoint, failed
+
+FILE = """
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
+
+J = Parameter("J", 0.02, lower=1e-5)
+body = Body("rod", mass=0.3, inertia=(1e-4, J, J))
+frame = {"x": (0, 1, 0), "y": (0, 0, -1)}
+pin = Hinge("pin", GROUND.frame(**frame), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0)))
+problem = Problem("rod", Model([body], [pin], gravity=gravity(9.81)),
+    recordings=[Recording.from_csv("run.csv")], observations=[HingeAngle(pin, "theta")], step=0.01)
+"""
+
+
+def short() -> Problem:
+    return rod().with_(recordings=[swing().between(2.0, 4.0)])
+
+
+def test_starts_are_drawn_from_what_is_known_and_the_same_again() -> None:
+    problem = short()
+    assert drawn(problem, 0, 5, {}) == {}
+    assert drawn(problem, 3, 5, {}) == drawn(problem, 3, 5, {})
+    assert drawn(problem, 3, 5, {}) != drawn(problem, 4, 5, {}) != drawn(problem, 4, 6, {})
+    rng = np.random.default_rng(0)
+
+    def many(parameter: Parameter) -> np.ndarray:
+        return np.array([_drawn(parameter, parameter.guess, rng) for _ in range(400)])
+
+    free = many(Parameter("p", 0.02, lower=1e-6))
+    assert 0.002 <= free.min() < 0.0025 < 0.16 < free.max() <= 0.2
+    assert np.median(free) == pytest.approx(0.02, rel=0.4)
+    bounded = many(Parameter("p", 0.5, lower=-1, upper=2))
+    assert -1 <= bounded.min() < -0.9 < 1.9 < bounded.max() <= 2
+    wide = many(Parameter("p", 0.5, lower=1e-4, upper=1))
+    assert np.median(np.log10(wide)) == pytest.approx(-2, abs=0.4)
+    believed = many(Parameter("p", 0.5, prior=(0.3, 0.1)))
+    assert (believed.mean(), believed.std()) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.1, abs=0.02))
+
+
+def test_the_best_start_is_the_answer() -> None:
+    solution = short().solve(starts=2, seed=1)
+    assert within(solution)
+    assert solution.status is Status.CONVERGED
+    assert sorted(start for one in solution.basins for start in one.starts) == [0, 1]
+    assert solution.basins[0].parameters["J"] == pytest.approx(solution.values["J"], rel=1e-6)
+    assert "2 of 2 starts converged, 2 of them at the best minimum." in solution.summary()
+    with pytest.raises(ProblemError, match="starts and warm_start"):
+        short().solve(starts=3, warm_start=solution)
+    for wrong in (0, 2.5):
+        with pytest.raises(ProblemError, match="whole number from 2 on"):
+            short().solve(starts=wrong)
+
+
+def test_minima_are_told_apart_and_what_failed_is_named() -> None:
+    known = short().solve().parameters
+
+    def point(start: int, likely: float, shift: float = 0.0, status: Status = Status.CONVERGED) -> SweepPoint:
+        moved = {n: e.changed(estimate=e.estimate + shift * e.std_err) for n, e in known.items()}
+        return SweepPoint({"start": float(start)}, status, status.advice, 9, Cost(1.0, 2.0), moved, 0.1, likely)
+
+    points = (
+        point(0, 10.0),
+        point(1, 50.0),
+        point(2, 50.2, 0.3),
+        point(3, 50.1, 20.0),
+        point(4, 70.0, status=Status.STALLED),
+        failed({"start": 5.0}, "no solution"),
+    )
+    axes = (Axis("start", tuple(map(float, range(6)))),)
+    found = basins(Sweep("rod", axes, points, Variant(), {}))
+    assert [one.starts for one in found] == [(2, 1), (3,), (0,), (4,), (5,)]
+    assert [one.outcome for one in found] == ["converged"] * 3 + ["stalled", "failed"]
+    assert found[3].message == Status.STALLED.advice
+    assert found[4].message == "no solution"
+    assert math.isnan(found[4].costs[0])
+
+
+@pytest.mark.study
+def test_the_command_keeps_its_starts_and_writes_where_they_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    swing().between(2.0, 3.0).to_csv(tmp_path / "run.csv")
+    (tmp_path / "rod.py").write_text(FILE)
+    command = ["solve", "rod.py", "--starts", "3", "--jobs", "1", "--out", "out"]
+    assert main(command) == 0
+    assert "of 3 starts converged" in capsys.readouterr().out
+    assert (tmp_path / "out" / "starts.png").is_file()
+    assert not list(tmp_path.glob(".out*"))
+    assert sum(len(one.starts) for one in load(tmp_path / "out").basins) == 3
