@@ -105,12 +105,12 @@ def _solve(run: Run, job: Job) -> Exit:
             solution = asking(solution.changed(source=run.file.source(job.key), basins=found), asked)
         export.save(solution, job.folder, animate=run.arguments.animate)
         starting.ended(job)
+        if run.arguments.animate and not any(job.folder.glob("*.gif")):
+            terminal.complain(f"{job.label} has no motion to animate")
+        if not run.arguments.quiet:  # a summary takes a while
+            run.show(summarize(solution), job.out)
     finally:
         run.interruption.kept()
-    if run.arguments.animate and not any(job.folder.glob("*.gif")):
-        terminal.complain(f"{job.label} has no motion to animate")
-    if not run.arguments.quiet:  # a summary takes a while
-        run.show(summarize(solution), job.out)
     if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
         return Exit.INTERRUPTED
