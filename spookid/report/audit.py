@@ -85,9 +85,7 @@ def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
     panel.plot(steps, drift.estimates, "o", color=colour, markersize=5)
     panel.plot(0.0, drift.extrapolated, "D", color=colour, markersize=6, mfc="white", clip_on=False, zorder=3)
     panel.set_title(labelled(drift.name, drift.unit), fontsize=10, loc="left", parse_math=False)
-    order = (
-        f"order {drift.order:g}" if known else "steady" if drift.fine and math.isfinite(drift.off) else "no order seen"
-    )
+    order = f"order {drift.order:g}" if known else "steady" if drift.steady else "no order seen"
     panel.set_title(order, fontsize=8, loc="right", color=GREY)
     panel.set_xlim(-0.06 * steps[0], 1.08 * steps[0])
     panel.set_xticks([0.0, *sorted(steps)], ["0", *(number(step) for step in sorted(steps))])

@@ -61,6 +61,12 @@ class Drift(Listed):
         return (self.solved if math.isfinite(self.solved) else self.estimates[0]) - self.extrapolated
 
     @property
+    def steady(self) -> bool:
+        """True if the estimates differ by no more than the ends of fits do."""
+        blur = _blur(self.estimates, self.std_err)
+        return all(abs(one - other) <= blur for one, other in pairwise(self.estimates))
+
+    @property
     def fine(self) -> bool:
         """True if that, or without an order all differences, are less than a standard error."""
         moved = abs(self.off) if math.isfinite(self.off) else max(self.estimates) - min(self.estimates)
@@ -206,13 +212,17 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, ex
         expected: order of the stepper; another one must show clearly.
     """
     coarse, middle, fine = estimates
-    error = std_err if math.isfinite(std_err) else 0.0
-    blur = _CONVERGED * error + _ROUNDING * max(map(abs, estimates))
+    blur = _blur(estimates, std_err)
     if abs(coarse - middle) <= blur and abs(middle - fine) <= blur:
         return Drift(name, unit, estimates, std_err, math.nan, fine)
     order = _order(coarse - middle, middle - fine, blur, expected)
     extrapolated = fine + (fine - middle) / (2**order - 1)  # NaN without an order
     return Drift(name, unit, estimates, std_err, order, extrapolated)
+
+
+def _blur(estimates: Sequence[float], std_err: float) -> float:
+    """What two fits may differ by because of where they end."""
+    return _CONVERGED * (std_err if math.isfinite(std_err) else 0.0) + _ROUNDING * max(map(abs, estimates))
 
 
 def _order(first: float, second: float, blur: float, expected: int) -> float:
@@ -232,12 +242,11 @@ def _order(first: float, second: float, blur: float, expected: int) -> float:
 def _cells(drift: Drift, solved: bool) -> list[str]:
     """A row of the table, with what ``solve`` gives if that is told."""
     known = math.isfinite(drift.off)
-    moves = math.isfinite(drift.order) or not known
     return [
         f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,
         *(f"{e:.5g}" for e in drift.estimates),
         f"{drift.std_err:.1g}" if math.isfinite(drift.std_err) else "-",
-        (f"{drift.order:g}" if known else "none seen") if moves else "-",
+        "-" if drift.steady else f"{drift.order:g}" if math.isfinite(drift.order) else "none seen",
         *([f"{drift.solved:.5g}"] if solved else []),
         _percent(drift) if known else "-",
         f"{drift.extrapolated:.5g}" if known else "-",
