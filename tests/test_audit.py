@@ -59,8 +59,8 @@ def pendulum(stepper: Spook | Variational, **changes: Any) -> Problem:
     axle, pivot = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-LENGTH, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
     hinge = Hinge("hinge", axle, pivot, viscous=b, compliance=1e-6, damping=0.04)
     settings: dict[str, Any] = {"step": 0.02, "state_weight": 1e4, "stepper": stepper, **changes}
-    model = Model([rod], [hinge], gravity=gravity(G))
-    return Problem("swing", model, [swing(1.0, 0.005)], [HingeAngle(hinge, signal="theta")], **settings)
+    model, recordings = Model([rod], [hinge], gravity=gravity(G)), settings.pop("recordings", [swing(1.0, 0.005)])
+    return Problem("swing", model, recordings, [HingeAngle(hinge, signal="theta")], **settings)
 
 
 # --- orders by hand ---
@@ -231,6 +231,20 @@ def test_the_estimates_drift_with_the_order_of_the_stepper(
     assert "too coarse for J (" in found.verdict
 
 
+def test_what_solve_takes_off_is_not_called_too_coarse() -> None:
+    """The step adds several standard errors to the fits, and next to nothing to the estimates of solve."""
+    true = swing(2.0, 0.01)
+    theta = true.signal("theta") + 2e-3 * np.random.default_rng(0).normal(size=len(true.t))
+    rigid = pendulum(Variational(), recordings=[true.with_signals(theta=theta)], state_weight=None)
+    found = time_steps.audit(rigid)
+    J = found.drifts[0]
+    assert abs(J.estimates[0] - TRUTH["J"]) > 3 * J.std_err
+    assert abs(J.solved - TRUTH["J"]) < 3 * J.std_err
+    assert J.solved == pytest.approx(rigid.solve()["J"].estimate, abs=0.05 * J.std_err)
+    assert J.fine
+    assert "half of it changes no estimate of `solve`" in found.verdict
+
+
 def test_fixed_parameters_are_not_audited() -> None:
     fixed = pendulum(Variational(), fixed=["b"], initial={"b": TRUTH["b"]})
     assert [d.name for d in time_steps.audit(fixed).drifts] == ["J"]
@@ -347,6 +361,7 @@ def test_the_folder_holds_numbers_table_and_figure(here: Path, drawn: None, caps
         "std_err": J.std_err,
         "order": J.order,
         "extrapolated": J.extrapolated,
+        "solved": None,
         "off": J.off,
         "fine": J.fine,
     }

@@ -125,9 +125,9 @@ def missed(step: float) -> str:
     )
 
 
-def _beyond(coarse: float, fine: Estimate) -> Estimate:
-    """As it is where either fit holds it at a bound, or where the line through both leaves its bounds; what a step adds
-    is not known of what is not determined."""
+def beyond(coarse: float, fine: Estimate) -> Estimate:
+    """The estimate of continuous time by those with h and h/2: as it is where either fit holds it at a bound, or where
+    the line through both leaves its bounds; what a step adds is not known of what is not determined."""
     value = fine.estimate + _SHARE * (fine.estimate - coarse)
     if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
@@ -136,7 +136,7 @@ def _beyond(coarse: float, fine: Estimate) -> Estimate:
 
 def _all_beyond(coarse: Fit, fine: Fit, found: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Of all parameters; the line through both fits leaves constraints between them that are not linear."""
-    told, problem = {n: _beyond(coarse.values[n], e) for n, e in found.items()}, fine.assembly.transcription
+    told, problem = {n: beyond(coarse.values[n], e) for n, e in found.items()}, fine.assembly.transcription
     if problem.constraints is None:
         return told
     straight = np.array([told[name].estimate for name in problem.names])

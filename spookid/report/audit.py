@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Matplotlib takes a while to load
 
 MARKER = "audit.json"
 """The file that makes a folder one of an audit."""
-_ENTRY = ("unit", "estimates", "std_err", "order", "extrapolated", "off", "fine")
+_ENTRY = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
 _LEAST = 0.01
 """Half the range of a vertical axis at least, as a share of the value."""
 
@@ -74,13 +74,18 @@ def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
     known = math.isfinite(drift.order)
     if known:
         way = np.linspace(0.0, steps[0], 100)
-        panel.plot(way, drift.extrapolated + drift.off * (way / steps[0]) ** drift.order, ":", color=colour)
+        panel.plot(
+            way,
+            drift.extrapolated + (drift.estimates[0] - drift.extrapolated) * (way / steps[0]) ** drift.order,
+            ":",
+            color=colour,
+        )
     if math.isfinite(drift.std_err):
         panel.errorbar(steps[-1], drift.estimates[-1], drift.std_err, fmt="none", ecolor=GREY, capsize=4)
     panel.plot(steps, drift.estimates, "o", color=colour, markersize=5)
     panel.plot(0.0, drift.extrapolated, "D", color=colour, markersize=6, mfc="white", clip_on=False, zorder=3)
     panel.set_title(labelled(drift.name, drift.unit), fontsize=10, loc="left", parse_math=False)
-    order = f"order {drift.order:g}" if known else "steady" if math.isfinite(drift.off) else "no order seen"
+    order = f"order {drift.order:g}" if known else "steady" if drift.steady else "no order seen"
     panel.set_title(order, fontsize=8, loc="right", color=GREY)
     panel.set_xlim(-0.06 * steps[0], 1.08 * steps[0])
     panel.set_xticks([0.0, *sorted(steps)], ["0", *(number(step) for step in sorted(steps))])

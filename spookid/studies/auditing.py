@@ -1,15 +1,22 @@
-"""Time-step audit: what the step adds to the estimates, apart from what the noise does."""
+"""Time-step audit: what the step adds to the estimates, apart from what the noise does.
+
+All fits have the same samples, so that noise hardly parts them: their differences are the step's, and the standard
+error says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are
+audited: fits at h and h/2 make those of the step h, fits at h/2 and h/4 those of half of it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
+from spookid.estimation import extrapolation
 from spookid.estimation.solving import solve
-from spookid.results.result import Result
+from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
 from spookid.tables.table import Table
@@ -44,12 +51,20 @@ class Drift(Listed):
     """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
     extrapolated: float
     """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
-    seen."""
+    seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
+    solved: float = math.nan
+    """The estimate that ``solve`` gives with the step h, where it takes from it what the step adds; else NaN."""
 
     @property
     def off(self) -> float:
-        """What the step h adds to the estimate; NaN if no order is seen."""
-        return self.estimates[0] - self.extrapolated
+        """What the step h adds to the estimate that ``solve`` gives; NaN if no order is seen."""
+        return (self.solved if math.isfinite(self.solved) else self.estimates[0]) - self.extrapolated
+
+    @property
+    def steady(self) -> bool:
+        """True if the estimates differ by no more than the ends of fits do."""
+        blur = _blur(self.estimates, self.std_err)
+        return all(abs(one - other) <= blur for one, other in pairwise(self.estimates))
 
     @property
     def fine(self) -> bool:
@@ -86,8 +101,17 @@ class Audit(Tabular):
             return f"No verdict: the fit at step {' and '.join(failed)} did not converge."
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
-            return f"The step {self.steps[0]:g} s is fine enough: it adds less than a standard error to each parameter."
+            adds = "it adds less than a standard error to each parameter."
+            if any(math.isfinite(d.solved) for d in self.drifts):
+                adds = "half of it changes no estimate of `solve`, which takes off what steps add, by a standard error."
+            return f"The step {self.steps[0]:g} s is fine enough: {adds}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
+        if any(math.isfinite(d.solved) for d in coarse):
+            names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
+            return (
+                f"The step {self.steps[0]:g} s is too coarse for {names}, by which half of it changes the estimates of "
+                "`solve`; take half of it, and audit again."
+            )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         told = f"The step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
@@ -100,8 +124,9 @@ class Audit(Tabular):
 
     def blocks(self) -> Sequence[Block]:
         """Title, a row for each parameter, and the verdict."""
-        head = ("parameter", *(f"h = {h:g} s" for h in self.steps), "std err", "order", "step adds", "at step 0")
-        table = Table(head, [_cells(d) for d in self.drifts])
+        steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
+        last = ("solve, h", "step adds", "solve, h/2") if solved else ("step adds", "at step 0")
+        table = Table(("parameter", *steps, "std err", "order", *last), [_cells(d, solved) for d in self.drifts])
         return [f"Time-step audit of {self.problem}", table, self.verdict]
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -117,6 +142,7 @@ class Audit(Tabular):
             **estimates,
             **facts,
             "extrapolated": drift.extrapolated,
+            "solved": drift.solved,
             "fine": drift.fine,
         }
 
@@ -133,13 +159,24 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     solutions = _fits(levels, fit or _solve)
     last = solutions[-1]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
-    drifts = tuple(
-        drift(e.name, e.unit, tuple(s[e.name].estimate for s in solutions), e.std_err, problem.scheme.order)
-        for e in seen
-    )
+    drifts = tuple(_drift(e, tuple(s[e.name] for s in solutions), problem) for e in seen)
     statuses = tuple(s.status for s in solutions)
     steps = tuple(level.step for level in levels)
     return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, assumed(levels[0]))
+
+
+def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) -> Drift:
+    """Of a parameter, by its estimates at h, h/2, h/4, the last of which has the standard error."""
+    told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
+    if not problem.corrects:
+        return told
+    solved, finer = (_beyond(*pair) for pair in pairwise(found))
+    return replace(told, solved=solved, extrapolated=finer)
+
+
+def _beyond(coarse: Estimate, fine: Estimate) -> float:
+    """What ``solve`` gives by fits with a step and with half of it."""
+    return extrapolation.beyond(coarse.estimate, fine).estimate
 
 
 def refined(problem: Declaration, times: int) -> Declaration:
@@ -175,13 +212,17 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, ex
         expected: order of the stepper; another one must show clearly.
     """
     coarse, middle, fine = estimates
-    error = std_err if math.isfinite(std_err) else 0.0
-    blur = _CONVERGED * error + _ROUNDING * max(map(abs, estimates))
+    blur = _blur(estimates, std_err)
     if abs(coarse - middle) <= blur and abs(middle - fine) <= blur:
         return Drift(name, unit, estimates, std_err, math.nan, fine)
     order = _order(coarse - middle, middle - fine, blur, expected)
     extrapolated = fine + (fine - middle) / (2**order - 1)  # NaN without an order
     return Drift(name, unit, estimates, std_err, order, extrapolated)
+
+
+def _blur(estimates: Sequence[float], std_err: float) -> float:
+    """What two fits may differ by because of where they end."""
+    return _CONVERGED * (std_err if math.isfinite(std_err) else 0.0) + _ROUNDING * max(map(abs, estimates))
 
 
 def _order(first: float, second: float, blur: float, expected: int) -> float:
@@ -198,15 +239,15 @@ def _order(first: float, second: float, blur: float, expected: int) -> float:
     return next((float(order) for order in _ORDERS if clear and follows(order, 0.25)), math.nan)
 
 
-def _cells(drift: Drift) -> list[str]:
-    """A row of the table."""
+def _cells(drift: Drift, solved: bool) -> list[str]:
+    """A row of the table, with what ``solve`` gives if that is told."""
     known = math.isfinite(drift.off)
-    moves = math.isfinite(drift.order) or not known
     return [
         f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,
         *(f"{e:.5g}" for e in drift.estimates),
         f"{drift.std_err:.1g}" if math.isfinite(drift.std_err) else "-",
-        (f"{drift.order:g}" if known else "none seen") if moves else "-",
+        "-" if drift.steady else f"{drift.order:g}" if math.isfinite(drift.order) else "none seen",
+        *([f"{drift.solved:.5g}"] if solved else []),
         _percent(drift) if known else "-",
         f"{drift.extrapolated:.5g}" if known else "-",
     ]
