@@ -22,6 +22,7 @@ _SENSITIVITIES = "sensitivities.npz"
 _AGAIN = "solve the problem again"
 
 
+@checked
 def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False) -> None:
     """Write the result folder: numbers, summary and figures.
 
