@@ -27,6 +27,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _LISTS = (list, tuple, set, frozenset, range, np.ndarray)
 """What can be looked through more than once."""
+LARGEST = 1e150
+"""Numbers beyond have squares that are infinite."""
 _MOST = 2**63
 """Whole numbers of arrays are below this."""
 
@@ -124,8 +126,10 @@ def is_whole(value: object) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """True for a real number that is no truth value and no larger than arrays can hold."""
-    return is_whole(value) or (isinstance(value, Real) and not isinstance(value, (Integral, np.bool_)))
+    """True for a real number that is no truth value and whose square is no larger than arrays can hold."""
+    if isinstance(value, (Integral, np.bool_)) or not isinstance(value, Real):
+        return is_whole(value)
+    return not LARGEST < abs(float(value)) < np.inf
 
 
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
 
-from spookid.doors import is_number, is_text
+from spookid.doors import LARGEST, is_number, is_text
 from spookid.errors import ProblemError, declared_at, shown
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
@@ -21,45 +20,21 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
-class _Relation(ca.SX):  # type: ignore[misc]
-    """One that holds a Parameter. Python asks the first of a chain, 0.5 <= m <= 0.9, whether it is true."""
-
-    def __bool__(self) -> bool:
-        if self.is_constant():
-            return bool(super().__bool__())
-        raise ProblemError(
-            f"{declared_at()}: whether {self} is true is not known before the fit; write a chain of relations as two, "
-            "such as [0.5 <= m, m <= 0.9]"
-        )
+def _truth(expression: ca.SX) -> bool:
+    """Of an expression. Python asks the first of a chain of relations, 0.5 <= m <= 0.9, whether it is true."""
+    if expression.is_constant():
+        return bool(_TRUTH(expression))
+    raise ProblemError(
+        f"{declared_at()}: whether {expression} is true is not known before the fit; write a chain of relations as "
+        "two, such as [0.5 <= m, m <= 0.9]"
+    )
 
 
-class _Expression(ca.SX):  # type: ignore[misc]
-    """A Parameter, or arithmetic that holds one: the same as CasADi's, but that a chain of relations is refused in a
-    sentence."""
-
-    __hash__ = ca.SX.__hash__
+# CasADi's own class: functions of it, such as sqrt, give expressions of no other, and its error names no line.
+_TRUTH, ca.SX.__bool__ = ca.SX.__bool__, _truth
 
 
-def _giving(kind: type[ca.SX], name: str) -> Callable[..., Any]:
-    """CasADi's method of that name with its result as that kind."""
-    plain = getattr(ca.SX, name)
-
-    def method(*operands: Any) -> Any:
-        found = plain(*operands)
-        return kind(found) if isinstance(found, ca.SX) else found
-
-    return wraps(plain)(method)
-
-
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(_Expression, f"__{_name}__", _giving(_Relation, f"__{_name}__"))
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    setattr(_Expression, f"__{_name}__", _giving(_Expression, f"__{_name}__"))
-    setattr(_Expression, f"__r{_name}__", _giving(_Expression, f"__r{_name}__"))
-setattr(_Expression, "__neg__", _giving(_Expression, "__neg__"))  # noqa: B010
-
-
-class Parameter(_Expression):
+class Parameter(ca.SX):  # type: ignore[misc]
     """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
     It *is* a CasADi ``SX`` symbol. A problem finds its parameters in the expressions it is made of; they are never
@@ -237,8 +212,8 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
     if result.shape != wanted:
         size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
         raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, result.shape))}")
-    if any(e.is_constant() and not math.isfinite(float(e)) for e in ca.vertsplit(ca.densify(ca.vec(result)))):
-        raise ProblemError(f"{what} holds a value that is not finite")
+    if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in ca.vertsplit(ca.densify(ca.vec(result)))):
+        raise ProblemError(f"{what} holds a value that is not finite, or beyond {LARGEST:g}")
     return result
 
 

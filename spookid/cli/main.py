@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
 from spookid.cli.interruption import INTERRUPTED, Interruption
+from spookid.doors import is_text
 from spookid.errors import ProblemError
 from spookid.version import __version__
 
@@ -93,6 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: for ``--help``, ``--version``, and arguments that do not parse (status 2).
     """
+    for word in sys.argv[1:] if argv is None else argv:
+        if not is_text(word):
+            terminal.complain(f"error: the argument {word!r} holds characters that cannot be shown; leave them out")
+            return WRONG_INPUT
     arguments = _parser().parse_args(argv)
     terminal.prepare()
     before = gc.get_threshold()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.doors import LARGEST
 from spookid.errors import ProblemError, shown
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -81,7 +82,7 @@ def checked_time(values: object, place: str) -> FloatArray:
         raise ProblemError(f"{place}: time has shape {t.shape}; give it one dimension")
     if len(t) < 2:
         raise ProblemError(f"{place}: time has {len(t)} samples; at least 2 are needed")
-    bad = np.flatnonzero(~np.isfinite(t))
+    bad = np.flatnonzero(~(np.abs(t) <= LARGEST))
     if bad.size:
         raise ProblemError(f"{place}: t[{bad[0]}] is {t[bad[0]]}; remove that sample or give it a finite time")
     late = np.flatnonzero(t[1:] <= t[:-1])
@@ -114,9 +115,10 @@ def _checked_signal(name: str, values: object, count: int, place: str) -> FloatA
     y = floats(values, what)
     if y.shape != (count,):
         raise ProblemError(f"{what} has shape {y.shape} and the time ({count},); give one value for each time")
-    bad = np.flatnonzero(np.isinf(y))
+    bad = np.flatnonzero(np.abs(y) > LARGEST)
     if bad.size:
-        raise ProblemError(f"{what} is infinite at sample [{bad[0]}]; write NaN where a sample is missing")
+        size = "infinite" if np.isinf(y[bad[0]]) else f"beyond {LARGEST:g}"
+        raise ProblemError(f"{what} is {size} at sample [{bad[0]}]; write NaN where a sample is missing")
     if np.isnan(y).all():
         raise ProblemError(f"{what} has not one finite sample; remove it or give it values")
     return y

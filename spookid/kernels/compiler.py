@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from spookid.errors import ProblemError
+
 CANDIDATES = ("cc", "gcc", "clang")
 """Looked for in this order, after what the environment variable CC names."""
 LONG_SOURCE = 250_000
@@ -21,6 +23,7 @@ ENORMOUS_SOURCE = 600_000
 arm's second derivatives along some hundred steps never make up for."""
 SHORT_SOURCE = 50_000
 """Sources of fewer characters are optimized more."""
+_AS_TEXT: Any = {"text": True, "errors": "replace"}
 TIMEOUT = 120.0
 """A compiler that takes longer [s] is given up."""
 
@@ -63,7 +66,13 @@ class Compiler:
 
     def _run(self, folder: Path, *arguments: str) -> None:
         """Run it with its own temporary files in a folder that is removed even if it is killed."""
-        how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": TIMEOUT, "check": False}
+        how: dict[str, Any] = {
+            "capture_output": True,
+            "text": True,
+            "errors": "replace",
+            "timeout": TIMEOUT,
+            "check": False,
+        }
         try:
             done = subprocess.run([*self.command, *arguments], env={**os.environ, "TMPDIR": str(folder)}, **how)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -78,18 +87,24 @@ def find() -> Compiler:
 
     Raises:
         CompilationError: if there is none.
+        ProblemError: if the variable is no command.
     """
     return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=8)
 def _find(wanted: str, path: str) -> Compiler:
-    for command in (shlex.split(wanted), *([name] for name in CANDIDATES)):
+    try:
+        own = shlex.split(wanted)
+    except ValueError as error:
+        told = f"the environment variable CC is {wanted!r}, which is no command ({error}); set it to one, or unset it"
+        raise ProblemError(told) from None
+    for command in (own, *([name] for name in CANDIDATES)):
         where = shutil.which(command[0], path=path) if command else None
         if where is None:
             continue
         try:
-            said = subprocess.run([where, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+            said = subprocess.run([where, "--version"], capture_output=True, timeout=TIMEOUT, **_AS_TEXT, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
         return Compiler((where, *command[1:]), (said.stdout.splitlines() or [Path(where).name])[0].strip())

@@ -29,6 +29,7 @@ _BESIDE: dict[str, Any] = {
 _AGAIN = "solve the problem again"
 
 
+@checked
 def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False) -> None:
     """Write the result folder: numbers, summary and figures.
 

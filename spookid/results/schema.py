@@ -256,6 +256,10 @@ class Head:
 def head_of(tree: Tree) -> Head:
     """From the content of ``solution.json``, changed on the way."""
     whole = _restored(tree)
+    if whole["dynamics"] not in ("estimated", "hard", "weight"):
+        raise ValueError(f"its dynamics are {whole['dynamics']!r}")
+    if len({len(one["signals"]) for one in whole["recordings"]}) > 1:
+        raise ValueError("its recordings have other numbers of signals")
     return Head(
         tree["schema"],
         msgspec.convert(_regrouped(whole), _Answer),
@@ -333,6 +337,8 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
     shapes = {**_ALONG, **{name: shape for name, shape in _BETWEEN.items() if f"{name}_{place}" in arrays}}
     parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in shapes.items()}
+    if len(heading.units) != len(heading.signals):
+        raise ValueError(f"recording {place} has {len(heading.units)} units of {len(heading.signals)} signals")
     if any(np.any(parts[name] < 0) for name in ("samples", "squares") if name in parts):
         raise ValueError(f"a count or a square of recording {place} is negative")
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
