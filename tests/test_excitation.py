@@ -255,3 +255,14 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert not (tmp_path / "half.csv").exists()
     assert main(["check", str(file), *noise]) == 2
     assert "name it with --trajectory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("jump", "rate"), [(0.1, 0.0), (0.0, 2.0)])
+def test_a_jump_is_refused_with_its_time_and_joint(arm: Problem, jump: float, rate: float) -> None:
+    t = np.arange(101) * 0.02
+    late = np.maximum(t - 1, 0)
+    q_2 = 0.5 * np.sin(3 * t)
+    steady = Recording(t, {"q_1": 0.5 * np.sin(2 * t), "q_2": q_2})
+    assert np.all(np.isfinite(arm.expected_errors(steady, noise=NOISE).after[:3]))
+    with pytest.raises(ProblemError, match="makes 'elbow' jump at 1 s: 'q_2' changes"):
+        arm.expected_errors(steady.with_signals(q_2=q_2 + jump * (late > 0) + rate * late), noise=NOISE)

@@ -79,7 +79,7 @@ def foretold(run: Run, job: Job) -> str:
     """What a trajectory will tell of a problem, for ``check``."""
     arguments = run.arguments
     known = _known(run, job.key)
-    planned = Recording.from_file(arguments.trajectory, name="planned")
+    planned = Recording.from_file(arguments.trajectory)
     noise = _noise(arguments, job.problem)
     problem = job.problem
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class Excitation(Tabular):
     """Criterion of this one."""
     ends: tuple[str, ...]
     """How each search ended, in the words of IPOPT."""
+    directions: int
+    """That motions or what is known beforehand show, which is what −log det counts."""
     interrupted: bool = False
     notices: tuple[str, ...] = field(default=())
 
@@ -105,8 +107,8 @@ class Excitation(Tabular):
         """What the design has gained over its random starts."""
         best = float(np.min(self.random))
         if self.criterion == "determinant":
-            share = math.exp((self.found - best) / 2 / max(len(self.expected.names), 1))
-            what = "Errors are, in the geometric mean over all directions,"
+            share = math.exp((self.found - best) / 2 / max(self.directions, 1))
+            what = "Errors are, in the geometric mean over all directions that motions show,"
         else:
             what = "The largest relative error is" if self.criterion == "largest" else "The errors named are"
             over = 2.0 if self.criterion == "largest" else 2.0 * max(len(self.criterion), 1)
@@ -171,33 +173,24 @@ def excite(
     plan = _Plan(problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known)
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)
-    candidates, ends, interrupted = _searched(search, rng, starts, max_iterations, progress)
-    values = [search.design.value(z) for z in candidates]
-    best = candidates[int(np.argmin(values))]
-    motion = search.design.motion(best, search.design.basis.at(plan.t))
-    trajectory = planned_recording(problem, plan.t, motion)
-    return Excitation(
-        problem.name,
-        criterion,
-        plan.basis,
-        tuple(freedom.label for freedom in problem.model.freedoms),
-        motion,
-        search.design.efforts.asked(motion)[:, : motion.shape[2]],
-        search.design.bounds,
-        trajectory,
-        expected_errors(problem, trajectory, noise=noise, known=known),
-        np.array(values[:starts]),
-        min(values),
-        tuple(ends),
-        interrupted,
-        left_out,
-    )
+    return plan.result(criterion, search, _searched(search, rng, starts, max_iterations, progress), left_out)
 
 
-def _searched(
-    search: Search, rng: np.random.Generator, starts: int, most: int, progress: Progress | None
-) -> tuple[list[Array], list[str], bool]:
-    """Random motions, then what was found from each; how these ended; True if Ctrl-C came.
+class _Found(NamedTuple):
+    """What searches have come to."""
+
+    begun: list[Array]
+    """Random motions that they start from."""
+    found: list[Array]
+    """What was found from the first of these."""
+    ends: list[str]
+    """How these searches ended."""
+    interrupted: bool
+    """True if Ctrl-C came."""
+
+
+def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, progress: Progress | None) -> _Found:
+    """From random motions, the best first.
 
     Raises:
         KeyboardInterrupt: if that came before the first was found.
@@ -220,10 +213,10 @@ def _searched(
         if watch.interrupted:
             if not found:
                 raise KeyboardInterrupt
-            return [*begun, *found], ends, True
+            return _Found(begun, found, ends, True)
         found.append(best)
         ends.append(end)
-    return [*begun, *found], ends, False
+    return _Found(begun, found, ends, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +234,30 @@ class _Plan:
     def t(self) -> Array:
         """Times of the controller, (N,) [s]."""
         return np.linspace(0.0, self.basis.duration, round(self.basis.duration * self.rate) + 1)
+
+    def result(self, criterion: Criterion, search: Search, found: _Found, notices: tuple[str, ...]) -> Excitation:
+        """The best motion, and the errors to expect of it."""
+        problem, design, candidates = self.problem, search.design, [*found.begun, *found.found]
+        values = [design.value(z) for z in candidates]
+        motion = design.motion(candidates[int(np.argmin(values))], design.basis.at(self.t))
+        trajectory = planned_recording(problem, self.t, motion)
+        return Excitation(
+            problem.name,
+            criterion,
+            self.basis,
+            tuple(freedom.label for freedom in problem.model.freedoms),
+            motion,
+            design.efforts.asked(motion)[:, : motion.shape[2]],
+            design.bounds,
+            trajectory,
+            expected_errors(problem, trajectory, noise=self.noise, known=self.known),
+            np.array(values[: len(found.begun)]),
+            min(values),
+            tuple(found.ends),
+            design.shown.shape[1],
+            found.interrupted,
+            notices,
+        )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
         """With notices of what no motion shows."""

@@ -170,30 +170,12 @@ def expected_errors(
     Raises:
         ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
     """
-    if problem.dynamics != "estimated":
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be foretold"
-        )
-    refuse_contacts(problem, "errors that are foretold")
-    if not (noise is None or isinstance(noise, (Result, Mapping))):
-        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
+    _check(problem, noise)
     # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
-    assembly = assemble(problem)
-    random = known_noise(problem, assembly.noise, noise, known)
-    try:
-        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
-    except NotPositiveDefiniteError as error:
-        raise ProblemError(f"{problem.place}: the motion does not determine the states: {error}") from None
-    free = assembly.transcription.free_directions(point.parameters)
-    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
-    found = a_posteriori(assembly, point, free)
-    if found.statistics is None:
-        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
-    names = assembly.transcription.names
-    beforehand = knowledge(names, found.statistics.prior, known)
-    data = found.statistics.information - found.statistics.prior
+    names, statistics, free = _linearized(problem, noise, known)
+    beforehand = knowledge(names, statistics.prior, known)
+    data = statistics.information - statistics.prior
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
     after, reasons, covariance = _errors(names, beforehand + data, magnitudes, free)
@@ -201,7 +183,7 @@ def expected_errors(
     return ExpectedErrors(
         problem.name,
         float(planned.t[-1] - planned.t[0]),
-        tuple(names),
+        names,
         tuple(p.unit for p in problem.free),
         values,
         np.where(np.isnan(before), math.inf, before),
@@ -214,6 +196,41 @@ def expected_errors(
         free.normals,
         magnitudes,
     )
+
+
+def _check(problem: Declaration, noise: Noises) -> None:
+    """Refuse what errors cannot be foretold of."""
+    if problem.dynamics != "estimated":
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
+            "noise; leave it out, and errors can be foretold"
+        )
+    refuse_contacts(problem, "errors that are foretold")
+    if not (noise is None or isinstance(noise, (Result, Mapping))):
+        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
+
+
+def _linearized(
+    problem: Declaration, noise: Noises, known: Result | None
+) -> tuple[tuple[str, ...], ResidualStatistics, FreeDirections]:
+    """Names of parameters, and what the equations of a fit tell of them, linearized along the motion; what bounds or
+    constraints between them leave free.
+
+    Raises:
+        ProblemError: for noise of unknown size, or a motion that leaves states undetermined.
+    """
+    assembly = assemble(problem)
+    random = known_noise(problem, assembly.noise, noise, known)
+    try:
+        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
+    except NotPositiveDefiniteError as error:
+        raise ProblemError(f"{problem.place}: the motion does not determine the states: {error}") from None
+    free = assembly.transcription.free_directions(point.parameters)
+    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
+    found = a_posteriori(assembly, point, free)
+    if found.statistics is None:
+        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
+    return tuple(assembly.transcription.names), found.statistics, free
 
 
 def at_estimates(problem: Declaration, known: Result | None) -> Declaration:

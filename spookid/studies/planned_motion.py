@@ -13,12 +13,17 @@ from spookid.data.sampling import finite_samples
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
+from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
 from spookid.parameter import number, parameters_in
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.regression_rows import check_balanced
 
+_AROUND = 2, 3, 4
+"""Samples from a jump at which others are looked for."""
+_SUDDEN, _LONE = 0.2, 8.0
+"""Shares of the fastest step, and of second differences around, above which one is a jump."""
 PLANNED = "planned"
 """Name of such a recording."""
 
@@ -100,8 +105,9 @@ def completed(problem: Declaration, given: Recording) -> Recording:
         given: a recording with all signals, or at least those of the positions of all joints.
 
     Raises:
-        ProblemError: if neither is there.
+        ProblemError: if neither is there, or positions jump.
     """
+    _check_steady(problem, given)
     needed = dict.fromkeys([*problem.model.signals, *(channel.signal for channel in problem.channels)])
     missing = [signal for signal in needed if signal not in given.signals]
     if not missing:
@@ -129,6 +135,32 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     even = np.linspace(t[0], t[-1], len(t))
     motion = np.stack([np.column_stack([spline(even, nu) for spline in columns]) for nu in range(3)])
     return planned_recording(problem, even, motion)
+
+
+def _check_steady(problem: Declaration, given: Recording) -> None:
+    """Refuse jumps of positions or rates, which would take an effort without end.
+
+    At a jump of either, second differences are far larger than all around, and as large as rates.
+    """
+    if any(isinstance(contact, Impact) for contact in problem.model.holding.contacts):
+        return
+    for freedom in problem.model.freedoms:
+        for signal in [one for one in _positions(problem, freedom.label) if one in given.signals][:1]:
+            t, x = finite_samples(given, signal)
+            period = freedom.coordinate.period
+            moved = np.diff(x if period is None else np.unwrap(x, period=period))
+            bend, largest = np.abs(np.diff(moved)), float(np.max(np.abs(moved), initial=0.0))
+            around = np.pad(bend, _AROUND[-1])
+            others = np.max([np.roll(around, o * side) for o in _AROUND for side in (1, -1)], axis=0)
+            others = others[_AROUND[-1] : len(bend) + _AROUND[-1]]
+            jumps = np.flatnonzero((bend > _SUDDEN * largest) & (bend > _LONE * others))
+            if len(jumps):
+                k, unit = int(jumps[0]) + 1, freedom.coordinate.unit
+                raise ProblemError(
+                    f"the trajectory makes {freedom.label!r} jump at {t[k]:.6g} s: {signal!r} changes by "
+                    f"{moved[k - 1]:.3g} {unit} to there and by {moved[k]:.3g} {unit} from there to the next sample, "
+                    "which no motor can follow; make it smooth"
+                )
 
 
 def _positions(problem: Declaration, label: str) -> list[str]:
