@@ -11,7 +11,7 @@ from mechanisms import Array
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
 from spookid.estimation.outliers import standing_out
-from spookid.results.notices import GAP, OUTLIERS
+from spookid.results.notices import EXCESS, GAP, OUTLIERS
 
 TRUTH = {"J": 0.005, "b": 0.002}
 SIGMA = 2e-3
@@ -92,3 +92,12 @@ def test_motion_is_not_suspected(rate: float) -> None:
     assert not np.any(standing_out(t, holed, 2 * np.pi))
     holed[len(t) // 5] += 1.0
     assert np.flatnonzero(standing_out(t, holed, 2 * np.pi)).tolist() == [len(t) // 5]
+
+
+def test_residuals_far_above_a_given_sigma_are_told_first() -> None:
+    pin = rod().model.joints[0]
+    recording = swing().between(2.0, 3.0)
+    for sigma, told in ((0.05, False), (SIGMA / 20, True)):
+        sensors = [HingeAngle(pin, "theta", sigma=sigma)]
+        problem = rod().with_(observations=sensors, recordings=[recording], state_weight=np.inf)
+        assert any(notice.startswith(EXCESS) for notice in problem.solve().notices) == told

@@ -37,7 +37,7 @@ from spookid.estimation.identifiability import (
 from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.schedule_notices import schedule_notices
 from spookid.estimation.sliding import sliding_notices
-from spookid.estimation.unexplained import unexplained_notices
+from spookid.estimation.unexplained import excess_notices, unexplained_notices
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -231,6 +231,7 @@ class Fit:
         remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
         remarks += filter(None, [kernels.points.notice])
         remarks += unexplained_notices(assembly, self.point, self.motion)
+        remarks += excess_notices(problem, self.motion)
         remarks += schedule_notices(assembly, self.point, self.motion)
         remarks += contact_notices(assembly, self.point)
         if self.outcome.status is not Status.CONVERGED:

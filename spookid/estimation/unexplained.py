@@ -12,15 +12,20 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import along
+from spookid.data.losses import BENT
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
-from spookid.results.motion import rms
-from spookid.results.notices import UNEXPLAINED
+from spookid.results.motion import rms, rms_of_samples
+from spookid.results.notices import EXCESS, UNEXPLAINED
 from spookid.results.result import Trajectory
 from spookid.tables.numbers import quantity
 from spookid.transcription.transcription import Point
+
+_FAR = 5.0
+"""Times its sigma that residuals of a sensor may be in root mean square: more is no matter of how well it is known."""
 
 
 def unexplained_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
@@ -51,6 +56,24 @@ def unexplained_notices(assembly: Assembly, point: Point, motion: Sequence[Traje
             unit = _units(model)[label]
             told.append(f"{label} {quantity(sizes[label], unit, 2)} against {quantity(force, unit, 2)}")
     return [_words(model, told)] if told else []
+
+
+def excess_notices(problem: Declaration, motion: Sequence[Trajectory]) -> list[str]:
+    """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
+    those with a robust loss."""
+    told = []
+    for i, channel in enumerate(problem.channels):
+        if channel.sigma and channel.loss not in BENT:
+            size = rms_of_samples(motion, i)
+            if size > _FAR * channel.sigma:
+                unit = channel.unit
+                told.append(f"{channel.signal} {quantity(size, unit, 2)} against {quantity(channel.sigma, unit, 2)}")
+    if not told:
+        return []
+    return [
+        f"{EXCESS} (rms): {'; '.join(told)}. This minimum does not explain the data: try other starts (starts=20), and "
+        "look for what the model lacks, or for a sigma or a unit that is wrong."
+    ]
 
 
 def _words(model: Model, told: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ def sentence(result: Result) -> str:
     total, converged = (sum(len(one.starts) for one in some) for some in (result.basins, settled))
     if not settled:
         return f"None of {total} starts converged."
-    others = f", the others at {len(settled) - 1} that fit worse" if settled[1:] else ""
+    others = f", the others at {len(settled) - 1} worse minim{'a' if settled[2:] else 'um'}" if settled[1:] else ""
     return f"{converged} of {total} starts converged, {len(settled[0].starts)} of them at the best minimum{others}."
 
 
@@ -58,6 +58,7 @@ def figure(result: Result) -> Figure:
         face = colour if outcome == "converged" else "none"
         panel.plot([place + 1], [height - least], "o", color=colour, markerfacecolor=face, markersize=5)
     panel.set_yscale("symlog", linthresh=1.0 if likely else max(1e-3 * abs(least), 1e-12))
+    pictures.round_ticks(panel.xaxis, 9)
     panel.set_xlabel("starts, the best first", fontsize=9)
     panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)
     settled = [(i, one) for i, one in enumerate(result.basins) if one.outcome == "converged"][:_SHOWN]

@@ -17,6 +17,7 @@ SCHEDULE = "The motion contradicts a schedule:"
 MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
+EXCESS = "The fit misses what sensors show by far more than their sigma"
 SMOOTHER = "Smooth friction fits better"
 OUTLIERS = "Samples"
 GAP = "Parts of a recording do not fit together"
@@ -35,6 +36,7 @@ _ORDER = (
     PLANE,
     MISFIT,
     GAP,
+    EXCESS,
     VANISHED,
     OUTLIERS,
     FOLLOWED,
@@ -53,7 +55,7 @@ _ORDER = (
 )
 """How notices begin; those that begin otherwise are remarks."""
 
-DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT, GAP)
+DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT, GAP, EXCESS)
 """Beginnings of those that make estimates and errors meaningless."""
 
 
