@@ -1,8 +1,8 @@
 """Contacts in fits: `python results/contacts.py` writes contacts.md and contacts.png, in about four minutes.
 
-The data are made here, but for the toss of a cube (needs `SPOOKID_DATA`): drops of a ball on the floor, and blocks that slide down an incline until they stick, seen with
-noise of 1 mm in position. They are simulated by the steps of the fits, so that nothing but the noise and the law is
-between them and the truth.
+The data are made here, but for the toss of a cube (needs `SPOOKID_DATA`): drops of a ball on the floor, and blocks that
+slide down an incline until they stick, seen with noise of 1 mm in position. They are simulated by the steps of the
+fits, so that nothing but the noise and the law is between them and the truth.
 """
 
 from __future__ import annotations
