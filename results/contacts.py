@@ -1,12 +1,14 @@
-"""Contacts in fits: `python results/contacts.py` writes contacts.md and contacts.png, in about two minutes.
+"""Contacts in fits: `python results/contacts.py` writes contacts.md and contacts.png, in about four minutes.
 
-The data are made here: drops of a ball on the floor, and blocks that slide down an incline until they stick, seen with
-noise of 1 mm in position. They are simulated by the steps of the fits, so that nothing but the noise and the law is
-between them and the truth.
+The data are made here, but for the toss of a cube (needs `SPOOKID_DATA`): drops of a ball on the floor, and blocks that
+slide down an incline until they stick, seen with noise of 1 mm in position. They are simulated by the steps of the
+fits, so that nothing but the noise and the law is between them and the truth.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from spookid import (
     Contact,
     JointPosition,
     Model,
+    Orientation,
     Parameter,
     PointPosition,
     Prismatic,
@@ -30,6 +33,18 @@ from spookid import (
 )
 
 HERE = Path(__file__).parent
+TRIES = """
+Longer stretches do not converge, so no e or μ of whole tosses, nor a prediction of one, is claimed. Numbers of the
+runs that failed, which this script does not repeat:
+
+- A corner comes down 5.5 mm in a step, and an impact is known to a step: fits are 4 to 7 mm off there. With sensors of
+  1 mm even the first impact does not settle, and four steps a sample leave 33 choices open instead of 6.
+- Corners are measured up to 5.4 mm below the table while they slide, 0 to 2 mm at rest.
+- With 60 samples, where several corners are near the table at once, 65 choices of who touches go to and fro. Relaxed
+  pairs from a cold start end at 500 iterations with a cost of 3e9; contacts that are soft at first (an impulse of the
+  cube's mass times a speed adds 1 or 10 times that speed) stall; to hold u = 0 and r = 0 both where a choice goes to
+  and fro does not settle them either.
+"""
 STEP, NOISE, TWINS, SLOPE = 0.005, 1e-3, 20, 0.35
 E, MU = 0.7, 0.6
 HEAD = "# Contacts in fits\n\nWritten by `python results/contacts.py`; data and noise are made there (see its head)."
@@ -77,31 +92,38 @@ def slide(cone: str) -> Recording:
     return Recording(t=run.t, signals={k: noisy(v, rng) for k, v in run.signals.items()}, name=f"slide {cone}")
 
 
-def balls() -> tuple[str, list[Solution], float]:
-    """Coverage over twins, its table, and the processor time of a fit."""
-    began, found = time.process_time(), []
-    for seed in range(TWINS):
-        found.append(ball(Parameter("e", 0.5, lower=0, upper=1), [drop(seed)]).solve())
-        print(seed, found[-1].status, found[-1]["e"].estimate, found[-1]["e"].std_err, flush=True)
-    each = (time.process_time() - began) / TWINS
-    known = [s for s in found if s.status.value == "converged"]
-    errors = np.array([s["e"].estimate - E for s in known])
-    sizes = np.array([s["e"].std_err for s in known])
+def balls() -> tuple[str, list[Solution]]:
+    """Coverage over twins with what disturbs the motion estimated, and taken for none; the table and the former."""
     rows = [
         "## A ball that bounces: restitution",
         f"{TWINS} drops of a ball with e = {E}, three impacts each, z alone measured; e is guessed at 0.5, the noise "
-        "is estimated.\n\n"
-        "| converged | rms error of e | median standard error | within 1.96 errors | largest score | processor time |\n"
-        "|---|---|---|---|---|---|",
-        f"| {len(known)} of {TWINS} | {np.sqrt(np.mean(errors**2)):.5f} | {np.median(sizes):.5f} "
-        f"| {np.sum(np.abs(errors) < 1.96 * sizes)} of {len(known)} | {np.abs(errors / sizes).max():.1f} "
-        f"| {each:.1f} s |",
-        "\nErrors are those of fits that converged. In others the choice of an impact's step goes to and fro, and noise"
-        "\ntakes the part of impacts: their status says so.",
-        f"\nStandard errors are {np.median(sizes) / np.sqrt(np.mean(errors**2)):.1f} times what estimates scatter by:"
-        " too wide.",
+        "of the sensor is estimated.\n\n"
+        "| what disturbs the motion | converged | rms error of e | median standard error | within 1.96 errors "
+        "| largest score | processor time of a fit |\n|---|---|---|---|---|---|---|",
     ]
-    return "\n".join(rows), found, each
+    first = list[Solution]()
+    for estimator, said in (("auto", "estimated"), ("hard", '`estimator="hard"`: nothing')):
+        began, found = time.process_time(), list[Solution]()
+        for seed in range(TWINS):
+            one = ball(Parameter("e", 0.5, lower=0, upper=1), [drop(seed)], estimator=estimator)
+            found.append(one.solve())
+            print(seed, found[-1].status, found[-1]["e"].estimate, found[-1]["e"].std_err, flush=True)
+        each, first = (time.process_time() - began) / TWINS, first or found
+        known = [s for s in found if s.status.value == "converged"]
+        errors = np.array([s["e"].estimate - E for s in known])
+        sizes = np.array([s["e"].std_err for s in known])
+        rows.append(
+            f"| {said} | {len(known)} of {TWINS} | {np.sqrt(np.mean(errors**2)):.5f} | {np.median(sizes):.5f} "
+            f"| {np.sum(np.abs(errors) < 1.96 * sizes)} of {len(known)} | {np.abs(errors / sizes).max():.1f} "
+            f"| {each:.1f} s |"
+        )
+    rows += [
+        "\nErrors are those of fits that converged; others say that noise takes the part of impacts. Three impacts do"
+        "\nnot tell how large a disturbance is, and errors are averaged over all sizes that it may have, as they are"
+        "\nwithout contacts: where there is none, as here, they are too wide. With none assumed they are those of a"
+        "\nregression on e and the first state with the impacts in their steps, 0.00022 by hand.",
+    ]
+    return "\n".join(rows), first
 
 
 def blocks() -> str:
@@ -120,12 +142,31 @@ def blocks() -> str:
             print(cone, form, found.status, found["mu"].estimate, found.cost.total, spent, flush=True)
             cells = f"{found['mu'].estimate:.7f} | {found.cost.total:.8e} | {spent:.1f} s"
             rows.append(f'| {cone} | `"{form}"` | {found.status.value} | {cells} |')
-    rows.append(
-        "\nBoth forms agree for the box; for the disc the exact form ends at another point than the pairs, and says"
-        "\nthat it stalled. With a given weight a standard error says little, so none is printed. The measured tosses"
-        "\nof a cube (eight corners) are not here: their fits do not converge."
-    )
+    rows.append("\nBoth forms agree. With a given weight a standard error says little, so none is printed.")
     return "\n".join(rows)
+
+
+def cube() -> str:
+    """The first impact of a measured toss."""
+    data, half = np.load(Path(os.environ["SPOOKID_DATA"]) / "contactnets-cube" / "tosses_000_079.npz"), 0.0524
+    moved, dt, names = data["x"][:22], float(data["dt"]), ("x", "y", "z", "qw", "qx", "qy", "qz")
+    values = np.hstack([half * moved[:, :3], moved[:, 3:7]])
+    toss = Recording(t=dt * np.arange(22), signals=dict(zip(names, values.T, strict=True)), name="toss 0")
+    mu, e = Parameter("mu", 0.2, lower=0, upper=1), Parameter("e", 0.1, lower=0, upper=1)
+    body, floor = Body("cube", mass=0.37, inertia=(8.1e-4,) * 3, free=True), GROUND.frame(at=(0, 0, -1e-3))
+    corners = [body.frame(at=tuple(half * np.array(s))) for s in itertools.product((-1, 1), repeat=3)]
+    law = {"friction": mu, "restitution": e, "threshold": 0.2}
+    contacts = [Contact(f"corner {i}", at, floor, **law) for i, at in enumerate(corners)]
+    sensors = [PointPosition(body.frame(), "xyz", names[:3], 3e-3), Orientation(body.frame(), names[3:], 0.04)]
+    model = Model([body], contacts=contacts, gravity=gravity(9.81))
+    found = Problem("cube", model, [toss], sensors, step=dt, friction="exact", step_correction=False).solve()
+    told = ", ".join(f"{name} = {found[name].estimate:.2f} ± {found[name].std_err:.2f}" for name in ("mu", "e"))
+    return (
+        "## Tosses of a cube: the first impact\n\n`contactnets-cube`, eight corners, poses at 148 Hz. The first 22 "
+        "samples of a toss, in which a corner hits the table\nand then slides, with sensors said to be off by 3 mm and "
+        "0.04 rad: "
+        f"{found.status.value}, {told}.\n{TRIES}"
+    )
 
 
 def picture(found: Solution) -> float:
@@ -150,14 +191,14 @@ def picture(found: Solution) -> float:
 
 def main() -> None:
     """Both parts, the picture and the page."""
-    table, found, _ = balls()
+    table, found = balls()
     error = picture(found[0])
     shown = (
         "![Height of a ball over time](contacts.png)\n\nLeft a drop and its fit; right one that no fit has seen, "
         f"simulated from its own height with the e of the first: {1e3 * error:.2f} mm rms, of which {1e3 * NOISE:g} mm "
         "are the sensor's."
     )
-    (HERE / "contacts.md").write_text("\n\n".join([HEAD, table, shown, blocks()]) + "\n")
+    (HERE / "contacts.md").write_text("\n\n".join([HEAD, table, shown, blocks(), cube()]) + "\n")
 
 
 if __name__ == "__main__":
