@@ -16,12 +16,11 @@ from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, Union, get_args, get_origin
-from unicodedata import category
 
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at, is_text, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,11 +59,6 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*given, **named)
 
     return behind
-
-
-def is_text(value: object) -> bool:
-    """True for a text that can be shown in a line and written to a file."""
-    return isinstance(value, str) and not any(category(letter) in ("Cc", "Cs") for letter in value)
 
 
 def _check(

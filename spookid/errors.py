@@ -83,3 +83,8 @@ def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
         if not isinstance(thing, kind):
             raise ProblemError(f"{what} holds {shown(thing)}, which is no {kind.__name__}")
     return things
+
+
+def is_text(value: object) -> bool:
+    """True for a text that can be shown in a line and written to a file."""
+    return isinstance(value, str) and not any(category(letter) in ("Cc", "Cs") for letter in value)

@@ -156,7 +156,7 @@ def with_motors(*motors: Any) -> Problem:
         (lambda: problem_of(arm()).inverse_dynamics(), "no recording number 0"),
         (lambda: problem_of(arm()).inverse_dynamics(motion=([0.0], [0.0], [0.0])), r"\(1, 2\)"),
         (lambda: problem_of(arm()).inverse_dynamics(motion=np.zeros((3, 2, 2))[0, 0]), r"give 3 values"),
-        (lambda: problem_of(arm()).inverse_dynamics(motion=("a", "b", "c")), r"give 3 values \(N, 2\)"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=("a", "b", "c")), r"three arrays of numbers \(N, 2\)"),
         (lambda: problem_of(arm()).inverse_dynamics({"no": 1.0}), "no parameter 'no'"),
         (lambda: with_motors().inverse_dynamics(), "has no motors"),
         (lambda: problem_of(tied()).inverse_dynamics(), "closes loops"),

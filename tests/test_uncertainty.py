@@ -253,7 +253,7 @@ def test_reparametrized_fits_have_the_same_errors(swung):
     settings = {"duration": 0.8, "initial": {"hinge": 1.0}}
     other = paper_twin(model, {"J": 0.01, "b": np.log(0.004)}, noise=2e-3, **settings).solve()
     assert other["J"].estimate == pytest.approx(2 * swung["J"].estimate, rel=1e-6)
-    assert other["J"].std_err == pytest.approx(2 * swung["J"].std_err, rel=1e-5)
+    assert other["J"].std_err == pytest.approx(2 * swung["J"].std_err, rel=1e-4)
     viscous = other(np.exp(b))
     assert viscous.estimate == pytest.approx(swung["b"].estimate, rel=1e-5)
     assert viscous.std_err == pytest.approx(swung["b"].std_err, rel=1e-4)

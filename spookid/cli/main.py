@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
 from spookid.cli.interruption import INTERRUPTED, Interruption
-from spookid.doors import is_text
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, is_text
 from spookid.version import __version__
 
 WRONG_INPUT = 2
@@ -29,8 +28,9 @@ _STATUS = """exit status:
   2    wrong input: one line on stderr says what
   3    not converged, or a simulation came to a step that has no solution, or
        the run of a payload does not fit; what there is, is written and says so
-  130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far, and
-       what commands of several fits have finished is kept: the same command goes on
+  130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far,
+       and the fits that a command of several has finished are kept: the same
+       command goes on
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
 _VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are

@@ -99,8 +99,9 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     if np.count_nonzero(finite) < _AROUND:
         return result
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    a, b, x, c, d = sliding_window_view(np.pad(known, 2, mode="reflect", reflect_type="odd"), 5).T
-    away = np.abs(x - np.median([(b + c) / 2, (a + d) / 2, 2 * b - a, 2 * c - d], axis=0))
+    around, at = (_windows(each) for each in (known, t[finite]))
+    lines = ((1, 3), (0, 4), (0, 1), (3, 4))
+    away = np.abs(around[2] - np.median([_on_line(around, at, *ends) for ends in lines], axis=0))
     moving = away[away > _ROUNDING * np.ptp(known)]
     # Of an encoder that hardly moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
@@ -110,6 +111,17 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     close = ndimage.maximum_filter1d(apart, 4, mode="nearest")[1:] <= _CLOSE * np.median(apart)
     result[finite] = single & close & (away > _SUSPECT * np.maximum(typical, near_by))
     return result
+
+
+def _windows(values: Array) -> Array:
+    """Five neighbours of each value, (5, N), itself in the middle."""
+    return sliding_window_view(np.pad(values, 2, mode="reflect", reflect_type="odd"), 5).T
+
+
+def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
+    """Where the line through two neighbours is in the middle, (N,)."""
+    slope = (values[other] - values[one]) / (at[other] - at[one])
+    return np.asarray(values[one] + slope * (at[2] - at[one]))
 
 
 def _far_off(problem: Declaration, place: int, suspects: Mapping[str, Mask], found: Result) -> dict[str, Mask]:

@@ -54,15 +54,15 @@ def solve(
     """
     began = time.perf_counter()
 
-    def solved(problem: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+    def solved(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
         counted = callback if before is None else counting_from(callback, before.iterations)
-        found = _solved(problem, backend, options, counted, near, held or hold)
-        return found if before is None else found.changed(**joined(before, found))
+        found = _solved(part, backend, options, counted, near, held or hold)
+        return found if before is None else asked_from(problem, found.changed(**joined(before, found)))
 
-    def across(problem: Declaration, near: Result | None, before: Result | None) -> Result:
+    def across(part: Declaration, near: Result | None, before: Result | None) -> Result:
         if before is not None:
-            return solved(problem, near, False, before)
-        return solved_across_gaps(problem, near, solved)
+            return solved(part, near, False, before)
+        return solved_across_gaps(part, near, solved)
 
     result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total

@@ -20,6 +20,10 @@ from spookid.statistics.linearized import LinearizedFactor, added
 from spookid.transcription.factor import Group
 
 
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Part of a diagonal entry below which a pivot has no digits."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Taken:
     """What eliminating the steps before one takes from the equations of the others."""
@@ -130,10 +134,14 @@ def _without(whole: NormalEquations, block: _Block, before: _Taken, after: _Take
         rest.band[rows, : part.band.shape[1]] -= part.band
         rest.border[rows] -= part.border
         np.subtract(rest.corner, part.corner, out=rest.corner)
+    unknown, sizes = np.full_like(rest.corner, np.nan), rest.band[:, 0].copy()
     try:
-        return np.asarray(rest.corner - eliminate(rest, 0.0, overwrite=True).corner)
+        elimination = eliminate(rest, 0.0, overwrite=True)
     except NotPositiveDefiniteError:
-        return np.full_like(rest.corner, np.nan)
+        return unknown
+    pivots = elimination.columns(slice(0, n))[0] ** 2
+    # What is left of a direction that nothing else shows is rounding, of either sign.
+    return unknown if np.any(pivots < _ROUNDING * sizes) else np.asarray(rest.corner - elimination.corner)
 
 
 def _between(whole: NormalEquations, first: int, stop: int) -> NormalEquations:
