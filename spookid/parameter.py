@@ -9,8 +9,8 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import LARGEST, is_number, is_text
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.doors import LARGEST, is_number
+from spookid.errors import ProblemError, declared_at, is_text, shown
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.

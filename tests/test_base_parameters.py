@@ -14,6 +14,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from solutions import solution
 
 from spookid import (
     GROUND,
@@ -223,8 +224,8 @@ def test_what_contacts_balance_is_not_seen_while_they_hold() -> None:
     half = carts([(1.0, 9.0)])
     assert half.base_parameters().alone == half.base_parameters(run).alone == ("m_1", "m_2")
     # Efforts that contacts share are no one's: what would take them for the motors' refuses.
-    unseen: Any = None
-    for asked in (half.inverse_dynamics, half.with_(recordings=[run]).regress, lambda: half.payload(unseen, run, "")):
+    known = solution()
+    for asked in (half.inverse_dynamics, half.with_(recordings=[run]).regress, lambda: half.payload(known, run, "")):
         with pytest.raises(ProblemError, match="contacts, whose forces"):
             asked()
 

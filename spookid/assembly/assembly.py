@@ -133,12 +133,10 @@ def step_chosen(problem: Declaration) -> list[str]:
 def _uncorrected(problem: Declaration) -> list[str]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
-    if not (asked and problem.uncorrected):
-        return []
-    return [
-        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
-        "they add."
-    ]
+    told = (
+        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what"
+    )
+    return [f"{told} they add."] if asked and problem.uncorrected else []
 
 
 def assemble(

@@ -224,8 +224,7 @@ class Trajectory(Tabular):
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
     drive: Array | None = None
-    """(N, n_m): mean effort of each motor in the step that begins at t, as its signal and the estimates say: torque or
-    force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None likewise."""
+    """(N, n_m): mean effort of each motor in that step [N m or N], by its signal and the estimates; None likewise."""
     efforts: tuple[EffortFit, ...] | None = None
     """One of each measured torque whose noise is estimated; None likewise."""
     touches: Array | None = None
@@ -283,8 +282,7 @@ class Result(LazyRecord):
     influence: Influence = lazy()
     """How the estimates hang on samples and settings."""
     complementarity_residual: float = lazy(missing=math.nan)
-    """How far impulses are from the exact laws at the worst: of dry friction |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with
-    the bound L, slip rate s and ``Problem.friction_width`` w, of contacts likewise [N s]; NaN without either."""
+    """Largest distance of impulses from the exact law of dry friction [N m s] or contacts [N s]; NaN without."""
     sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
@@ -302,8 +300,7 @@ class Result(LazyRecord):
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
-    """Logarithm of the marginal likelihood of the data, states integrated out, of the noise estimated also where hard
-    dynamics were chosen: it compares models at one step, stepper and choice of coordinates. NaN with a weight."""
+    """Of the data, states integrated out: compares models at one step and choice of coordinates. NaN with a weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
@@ -345,8 +342,8 @@ class Result(LazyRecord):
         """How the solve ended and what to do about it."""
         found = [self.status.advice.removesuffix(".")]
         if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
-            weak = self.sensitivities.weak
-            found += causes(self.dynamics, weak, self.status is Status.STALLED and bool(self.sticking))
+            held = self.status is Status.STALLED and bool(self.sticking)
+            found += causes(self.dynamics, self.sensitivities.weak, held)
         return f"{'; '.join(found)} ({self.detail})."
 
     @property

@@ -19,8 +19,7 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 from spookid.statistics.linearized import LinearizedFactor, added
 from spookid.transcription.factor import Group
 
-
-_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_ROUNDING = 256 * float(np.finfo(np.float64).eps)
 """Part of a diagonal entry below which a pivot has no digits."""
 
 
