@@ -52,6 +52,7 @@ def test_benchmarks_run_and_show_each_target_beside_its_figure(tmp_path):
     assert sum("SciPy single shooting" in line for line in lines) == 2
 
 
+@pytest.mark.study
 def test_lifted_multipliers_serve_thirteen_parameters():
     from benchmarks.problems import furuta
 

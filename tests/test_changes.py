@@ -58,6 +58,7 @@ def plain_error(j: int, seconds: float = 2.0) -> float:
     return float(np.sqrt(np.linalg.inv(COVARIANCE * RATE * seconds)[j, j]))
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("j", range(3))
 def test_a_change_of_ten_plain_errors_of_two_seconds_is_told_within_two_seconds(j: int) -> None:
     for seed in range(2):

@@ -124,7 +124,7 @@ def test_every_kernel_gives_what_the_virtual_machine_gives(kept, monkeypatch):
     np.testing.assert_allclose(*moved, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.parametrize("setting", ["on", pytest.param("off", marks=pytest.mark.study)])
 def test_jacobians_that_are_not_kept_give_the_normal_equations_of_those_that_are(setting, kept, monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", setting)
     monkeypatch.setattr(kernels, "CHUNK", 8)

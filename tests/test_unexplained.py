@@ -15,6 +15,7 @@ def suspicion(solution: Solution) -> str:
     return next((notice for notice in solution.notices if notice.startswith(UNEXPLAINED)), "")
 
 
+@pytest.mark.study
 def test_a_reversed_motor_is_suspected() -> None:
     right = slider(35.0).with_(recordings=[driven()], step_correction=False, estimator="noise")
     reversed_ = slider(-35.0).with_(recordings=[driven()], step_correction=False, estimator="noise")

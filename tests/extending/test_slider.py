@@ -104,7 +104,7 @@ def near(solution: Any, truth: dict[str, float], errors: float = 4.0, share: flo
     [
         {"stepper": Variational()},
         {"stepper": Spook(), "step_correction": False},
-        {"stepper": Spook(multipliers="lifted"), "state_weight": 1e4},
+        pytest.param({"stepper": Spook(multipliers="lifted"), "state_weight": 1e4}, marks=pytest.mark.study),
     ],
     ids=["variational", "spook", "lifted"],
 )
