@@ -9,6 +9,7 @@ Leroy, Robust Regression and Outlier Detection, 1987, section 2.1), which loses 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -93,29 +94,30 @@ def _suspects(problem: Declaration, recording: Recording) -> dict[str, Mask]:
 def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     """Samples (N,) that are farther than others from where the two before and the two behind put them, by the median of
     lines through any two of these; the farthest of five neighbours, and none beside a gap, where motion is no jump."""
-    from scipy import ndimage  # slow to load
-
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     if np.count_nonzero(finite) < _AROUND:
         return result
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    around, at = (_windows(each) for each in (known, t[finite]))
-    lines = ((1, 3), (0, 4), (0, 1), (3, 4))
-    away = np.abs(around[2] - np.median([_on_line(around, at, *ends) for ends in lines], axis=0))
+    around, at = (_windows(each, 5, "reflect", reflect_type="odd") for each in (known, t[finite]))
+    lines = [_on_line(around, at, *ends) for ends in ((1, 3), (0, 4), (0, 1), (3, 4))]
+    median = (sum(lines) - np.max(lines, axis=0) - np.min(lines, axis=0)) / 2
+    away = np.abs(around[2] - median)
     moving = away[away > _ROUNDING * np.ptp(known)]
     # Of an encoder that hardly moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
-    near_by = ndimage.median_filter(away, _AROUND)
-    single = away == ndimage.maximum_filter1d(away, 5)
-    apart = np.concatenate([[0.0], np.diff(t[finite]), [0.0]])
-    close = ndimage.maximum_filter1d(apart, 4, mode="nearest")[1:] <= _CLOSE * np.median(apart)
-    result[finite] = single & close & (away > _SUSPECT * np.maximum(typical, near_by))
+    far = away > _SUSPECT * typical
+    if np.any(far):
+        far[far] = away[far] > _SUSPECT * np.median(_windows(away, _AROUND, "symmetric")[:, far], axis=0)
+        single = away == np.max(_windows(away, 5, "symmetric"), axis=0)
+        apart = np.concatenate([[0.0], np.diff(t[finite]), [0.0]])
+        widest = np.max(sliding_window_view(np.pad(apart, 1, mode="edge"), 4), axis=1)
+        result[finite] = far & single & (widest <= _CLOSE * np.median(apart))
     return result
 
 
-def _windows(values: Array) -> Array:
-    """Five neighbours of each value, (5, N), itself in the middle."""
-    return sliding_window_view(np.pad(values, 2, mode="reflect", reflect_type="odd"), 5).T
+def _windows(values: Array, size: int, mode: Literal["reflect", "symmetric"], **beyond: Any) -> Array:
+    """Neighbours of each value, (size, N), itself in the middle."""
+    return sliding_window_view(np.pad(values, size // 2, mode=mode, **beyond), size).T
 
 
 def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
