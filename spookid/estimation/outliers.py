@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.interpolate import CubicSpline
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
@@ -166,6 +165,8 @@ def errors_of(problem: Declaration, channel: Channel, recording: Recording, moti
     shown = motion.predicted[:, column]
     if channel.period is not None:
         shown = np.unwrap(shown, period=channel.period)
+    from scipy.interpolate import CubicSpline  # slow to load, and seldom used
+
     errors = recording.signal(channel.signal) - CubicSpline(motion.t, shown)(times)
     errors = errors if channel.period is None else wrap(errors, channel.period)
     return np.where(inside, errors, np.nan)
