@@ -57,7 +57,9 @@ def figure(result: Result) -> Figure:
         colour = COLOURS[i] if outcome == "converged" and i < len(COLOURS) else GREY
         face = colour if outcome == "converged" else "none"
         panel.plot([place + 1], [height - least], "o", color=colour, markerfacecolor=face, markersize=5)
-    panel.set_yscale("symlog", linthresh=1.0 if likely else max(1e-3 * abs(least), 1e-12))
+    alike = 1.0 if likely else max(1e-3 * abs(least), 1e-12)
+    panel.set_yscale("symlog", linthresh=alike)
+    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=least)) - least))
     pictures.round_ticks(panel.xaxis, 9)
     panel.set_xlabel("starts, the best first", fontsize=9)
     panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)

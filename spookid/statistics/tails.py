@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
 from spookid.statistics.condensing import Condensed
+from spookid.tables.numbers import counted
 from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01
@@ -55,7 +56,8 @@ class Tails:
         where there is no such fit, the place between the steps does."""
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
         cause = "is the step too long?" if by_step else "outliers?"
-        words = f"{self.count} samples of {self.signal} are more than {_FAR:g} times its noise off: {cause}"
+        how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
+        words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
         return Finding(words, self.z)
 
 
