@@ -70,7 +70,10 @@ def _check(
     *,
     partial: bool = False,
 ) -> None:
-    bound = (signature.bind_partial if partial else signature.bind)(*given, **named).arguments
+    try:
+        bound = (signature.bind_partial if partial else signature.bind)(*given, **named).arguments
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}; it takes {', '.join(signature.parameters)}") from None
     for argument, value in _single(bound, signature):
         hint = hints.get(argument, Any)
         if (argument in signature.parameters and value is signature.parameters[argument].default) or _fits(value, hint):

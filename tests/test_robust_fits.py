@@ -101,3 +101,11 @@ def test_residuals_far_above_a_given_sigma_are_told_first() -> None:
         sensors = [HingeAngle(pin, "theta", sigma=sigma)]
         problem = rod().with_(observations=sensors, recordings=[recording], state_weight=np.inf)
         assert any(notice.startswith(EXCESS) for notice in problem.solve().notices) == told
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 497, 498, 499])
+def test_a_wrong_sample_stands_out_at_the_ends_too(place: int) -> None:
+    t = np.arange(500) * 0.01
+    x = np.sin(3 * t) + 2e-3 * np.random.default_rng(1).normal(size=500)
+    x[place] += 1
+    assert np.flatnonzero(standing_out(t, x, None)).tolist() == [place]

@@ -118,11 +118,7 @@ class Run:
     def keeping(self, out: str | Path | None, work: Work) -> Exit:
         """Work whose fits are kept until its folder is written."""
         self.kept.begin(out, [self.arguments.command, getattr(self.arguments, "backend", None), self.options])
-        try:
-            end = work()
-        finally:
-            if not self.kept.count:
-                self.kept.end()
+        end = work()
         if end is not Exit.INTERRUPTED:
             self.kept.end()
         return end

@@ -1,6 +1,6 @@
 """Single samples that are plainly wrong: left out of a fit by default, and named.
 
-A position cannot jump and come back: a sample far from its neighbours on both sides is wrong whatever the mechanics. A
+Where nothing strikes, a position cannot jump and come back: a sample far from its neighbours on both sides is wrong. A
 fit without such suspects tells the motion and the noise; by these it is decided which samples are left out of the
 answer, those from five times the noise on. That is least squares with hard rejection from a robust start (Rousseeuw and
 Leroy, Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to nothing on normal noise.
@@ -59,13 +59,16 @@ def solved_without_outliers(
         near: where it starts.
         solve: of a problem from a start, going on after a result with its history.
     """
-    suspects = [_suspects(problem, recording) for recording in problem.recordings]
+    smooth = not (problem.model.contacts or problem.model.holding.contacts)
+    suspects = [_suspects(problem, recording) if smooth else {} for recording in problem.recordings]
     if not any(np.any(mask) for masks in suspects for mask in masks.values()):
         found = solve(problem, near, None)
         return _naming(found, [_far_off(problem, i, {}, found) for i in range(len(problem.recordings))], problem)
     first = solve(_without(problem, suspects), near, None)
     if first.status is Status.INTERRUPTED:
-        return first
+        return _naming(first, suspects, problem)
+    if first.status is not Status.CONVERGED:
+        return solve(problem, near, None)  # a fit that does not converge decides nothing
     wrong = [_far_off(problem, i, masks, first) for i, masks in enumerate(suspects)]
     if not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
         # The guesses of the user have had their turn.
@@ -101,6 +104,8 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     lines = [_on_line(around, at, *ends) for ends in ((1, 3), (0, 4), (0, 1), (3, 4))]
     median = (sum(lines) - np.max(lines, axis=0) - np.min(lines, axis=0)) / 2
     away = np.abs(around[2] - median)
+    for end in (slice(0, 4), slice(None, -5, -1)):
+        away[end][:2] = _off_at_end(known[end], t[finite][end])
     moving = away[away > _ROUNDING * np.ptp(known)]
     # Of an encoder that hardly moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
@@ -112,6 +117,16 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
         widest = np.max(sliding_window_view(np.pad(apart, 1, mode="edge"), 4), axis=1)
         result[finite] = far & single & (widest <= _CLOSE * np.median(apart))
     return result
+
+
+def _off_at_end(values: Array, at: Array) -> tuple[float, float]:
+    """How far the first two of four samples are from the nearest of lines through any two others."""
+    lines = (
+        [(values[k] - values[i] - (values[j] - values[i]) * (at[k] - at[i]) / (at[j] - at[i])) for i, j in pairs]
+        for k, pairs in ((0, ((1, 2), (1, 3), (2, 3))), (1, ((0, 2), (0, 3), (2, 3))))
+    )
+    first, second = (float(np.min(np.abs(one))) for one in lines)
+    return first, second
 
 
 def _windows(values: Array, size: int, mode: Literal["reflect", "symmetric"], **beyond: Any) -> Array:
@@ -225,5 +240,9 @@ def _told(named: Sequence[Outlier], problem: Declaration) -> str:
         where = f" of {recording}" if len(problem.recordings) > 1 else ""
         fate = "left out" if own[0].left_out else "hardly counted, by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
-    remedy = 'loss="linear" of a sensor keeps all of its samples.' if any(one.left_out for one in named) else ""
+    remedy = (
+        'A Contact or an Impact tells of blows; loss="linear" of a sensor keeps all of its samples.'
+        if any(one.left_out for one in named)
+        else ""
+    )
     return f"{OUTLIERS} more than {_FAR:g} times the noise off: {'; '.join(parts)}. {remedy}".rstrip()

@@ -29,8 +29,9 @@ UNITS = {"step": "s", "friction_width": "rad/s", "cutoff": "Hz"}
 
 _NUMBERS = ("step", "state_weight", "friction_width", "cutoff")
 _CHOICES = {"stepper": tuple(STEPPERS), "friction": FRICTIONS, "backend": BACKENDS}
-_OPTIONS = {f.name: isinstance(f.default, int) for f in fields(LevenbergMarquardt)}
-"""Options of the solver, and whether they are whole numbers."""
+_WHOLE = (bool, int)
+_OPTIONS = {f.name: type(f.default) if isinstance(f.default, _WHOLE) else float for f in fields(LevenbergMarquardt)}
+"""Options of the solver, and of what kind each is."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ class Variant:
         if "stepper" in options:
             options["stepper"] = STEPPERS[options["stepper"]]
         own = {name: options.pop(name) for name in list(options) if name not in _OPTIONS}
-        options = {name: int(value) if _OPTIONS[name] else value for name, value in options.items()}
+        options = {
+            name: _OPTIONS[name](value) if _OPTIONS[name] in _WHOLE else value for name, value in options.items()
+        }
         guesses = problem.parameter_set.updated(problem.initial, initial)
         changed = problem.with_(initial=guesses, fixed={*problem.fixed, *fixed}, **own)
         return changed, backend, options

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
+from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
 from spookid.results.values import Basin
 from spookid.studies import sweeping
@@ -92,8 +93,8 @@ def planned(problem: Declaration, path: str | None, count: int, seed: int, varia
         ProblemError: for fewer than two, or a seed that is none.
     """
     for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ProblemError(f"{what} is {shown(value)}; give a whole number from {least} on")
+        if not is_whole(value) or value < least:
+            raise ProblemError(f"{problem.place}: {what} is {shown(value)}; give a whole number from {least} on")
     axes = axes_of({START: [float(i) for i in range(count)]})
     return sweeping.plan(problem, path, axes, replace(variant, seed=seed))
 

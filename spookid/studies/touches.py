@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError
+from spookid.doors import is_whole
+from spookid.errors import ProblemError, shown
 from spookid.results.result import Result
 
 _NOTHING = 1e-6
@@ -30,6 +31,9 @@ class TouchSpan:
 
 def touches(problem: Declaration, solution: Result, recording: int) -> tuple[TouchSpan, ...]:
     """As of ``Problem.touches``."""
+    if not (is_whole(recording) and 0 <= recording < len(solution.trajectories)):
+        count = len(solution.trajectories)
+        raise ProblemError(f"{problem.place}: recording is {shown(recording)}; the solution has {count}, from 0 on")
     trajectory, contacts = solution.trajectories[recording], problem.model.contacts
     impulses = trajectory.touches
     if impulses is None or impulses.shape[1] != len(contacts):
