@@ -13,6 +13,7 @@ import numpy as np
 from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
+from spookid.assembly.closure import check_closure, welded_notices
 from spookid.assembly.contact_start import check_contacts, check_samples, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
@@ -104,12 +105,9 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = [
-            *self.problem.stepper.notices(self.problem.model),
-            *_uncorrected(self.problem),
-            *step_chosen(self.problem),
-        ]
-        own += given_inertias(self.problem.model)
+        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
+        own += step_chosen(self.problem)
+        own += [*given_inertias(self.problem.model), *welded_notices(self.problem, self.evidence[0].guess.states)]
         own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.evidence])
         own += [note for recording in self.problem.recordings for note in recording.notes]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
@@ -119,14 +117,10 @@ def step_chosen(problem: Declaration) -> list[str]:
     """A notice that the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
-    taken = (
-        ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
-        if problem.corrects
-        else ""
-    )
+    taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
     return [
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts{taken}; step= sets another."
+        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}; step= sets another."
     ]
 
 
@@ -158,6 +152,7 @@ def assemble(
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     for e in evidence:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
+        check_closure(problem, poses, e.recording.name)
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
         if not problem.scheme.turns:
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))

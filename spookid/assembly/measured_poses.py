@@ -48,7 +48,8 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
         frames = moments(trajectory.t)[: None if i < MOST_RECORDINGS else 0]
         values = [constant.value for constant in assembly.numbers(point, i)]
         estimated, observed = trajectory.q[frames], trajectory.observed[frames][:, seen]
-        poses = _solved(function, estimated.reshape(len(frames), -1), observed, sigmas, np.array(values))
+        flat = estimated.reshape(len(frames), function.size1_in(0))
+        poses = _solved(function, flat, observed, sigmas, np.array(values))
         found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(estimated.shape)))
     return tuple(found)
 

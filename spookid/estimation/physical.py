@@ -16,8 +16,13 @@ from spookid.estimation.grouping import BaseParameters, base_parameters
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, is_constant, own_name
+from spookid.results.notices import NEGATIVE
 from spookid.results.result import Derived, Result
 from spookid.statistics.combinations import prior_share
+
+_NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature")
+_SURE = 3.0
+"""Standard errors below zero from which on a negative estimate is told."""
 
 
 class _Row(NamedTuple):
@@ -37,6 +42,22 @@ def joint_quantities(problem: Declaration, result: Result) -> dict[str, Derived]
     """What acts along the coordinates of joints, by name; numbers that were given are left out."""
     rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
+
+
+def negative_notices(problem: Declaration, result: Result) -> Iterator[str]:
+    """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error tells.
+
+    Moments of inertia have notices of their own (``estimation.inertias``).
+    """
+    rows = [row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, _NOT_NEGATIVE)]
+    rows += [_Row(f"{body.name} mass", "kg", body.mass) for body in problem.model.bodies]
+    for found in _derived((row for row in rows if not is_constant(row.formula)), problem, result).values():
+        if found.estimate < -_SURE * found.std_err:
+            yield (
+                f"{NEGATIVE} {found.name}: {found.estimate:.3g} {found.unit}, which nothing in nature has and no "
+                "simulation bears. Give its parameters bounds or a prior; the model may have one term too many, or an "
+                "input the wrong sign."
+            )
 
 
 def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], str]:
@@ -76,17 +97,20 @@ def _quantities(problem: Declaration) -> Iterator[_Row]:
                 yield _Row(f"{body.name} {name}", unit, formula, body.name)
 
 
-def _at(freedom: Freedom, motors: Sequence[Motor]) -> Iterator[_Row]:
-    """Of one coordinate: coefficients of its joint, all inertia that turns with it alone, and its motors."""
+def _at(freedom: Freedom, motors: Sequence[Motor], names: Sequence[str] = ()) -> Iterator[_Row]:
+    """Of one coordinate: coefficients of its joint, all inertia that turns with it alone, and its motors; or only
+    coefficients with these names."""
     joint, label, unit = freedom.joint, freedom.label, freedom.coordinate.unit
     own = [motor for motor in motors if motor.joint is joint and motor.coordinate == freedom.index]
     for name, units in UNITS.items():
+        if names and name not in names:
+            continue
         values = ca.vertsplit(getattr(joint, name))
         formula = values[min(freedom.index, len(values) - 1)]
         if name == "armature":
             formula = sum((motor.inertia for motor in own), formula)
         yield _Row(f"{label} {name.replace('_', ' ')}", units[unit], formula, label)
-    for motor in own:
+    for motor in () if names else own:
         whose = f" of {motor.signal}" if len(own) > 1 else ""
         effort = freedom.coordinate.effort
         facts = {"gain": (motor.unit_effort, f"{effort} per unit"), "offset": (motor.offset, effort)}

@@ -21,7 +21,7 @@ from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.outliers import solved_without_outliers
-from spookid.estimation.physical import base_quantities, joint_quantities, physical_quantities
+from spookid.estimation.physical import base_quantities, joint_quantities, negative_notices, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -78,8 +78,13 @@ def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, 
         "joints": Lazy(lambda: joint_quantities(problem, result), clock),
         "base_parameters": Lazy(lambda: base.get()[0], clock),
     }
-    if problem.model.has_loops or problem.model.ties:
-        found["notices"] = Lazy(lambda: ranked([*result.notices, *filter(None, [base.get_or(({}, ""))[1]])]), clock)
+    closed = problem.model.has_loops or problem.model.ties
+
+    def notices() -> tuple[str, ...]:
+        told = base.get_or(({}, ""))[1] if closed else ""
+        return ranked([*result.notices, *negative_notices(problem, result), *filter(None, [told])])
+
+    found["notices"] = Lazy(notices, clock)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.coefficients import guessed, guessed_all
 from spookid.mechanics.inertia import FullInertia, inertia_matrix
 from spookid.parameter import is_constant, symbolic
 
@@ -77,13 +78,16 @@ class Body(metaclass=Door):
             raise ProblemError(f"{what} needs a mass and an inertia; give both, or a FullInertia")
         mass = symbolic(self.mass, f"{what}: mass")
         inertia = inertia_matrix(given, f"{what}: inertia")
-        if is_constant(mass) and not float(mass) > 0:
-            raise ProblemError(f"{what} has mass {float(mass):g} kg; a mass must be positive")
+        number, where = guessed(mass)
+        if number <= 0:
+            raise ProblemError(f"{what} has mass {number:g} kg{where}; a mass must be positive")
         for i in range(3):
-            if is_constant(inertia[i, i]) and not float(inertia[i, i]) > 0:
-                raise ProblemError(f"{what} has moment of inertia {float(inertia[i, i]):g} kg m²; it must be positive")
-        if is_constant(inertia) and not np.min(np.linalg.eigvalsh(ca.DM(inertia).full())) > 0:
-            raise ProblemError(f"{what} has an inertia that is not positive definite")
+            number, where = guessed(inertia[i, i])
+            if number <= 0:
+                raise ProblemError(f"{what} has moment of inertia {number:g} kg m²{where}; it must be positive")
+        numbers, where = guessed_all(inertia)
+        if np.isfinite(numbers).all() and np.min(np.linalg.eigvalsh(numbers)) <= 0:
+            raise ProblemError(f"{what} has an inertia that is not positive definite{where}")
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "inertia", inertia)
 

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import casadi as ca
+import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.parameter import expression, is_constant, symbolic
+from spookid.kernels.kernel import Array
+from spookid.mechanics.inertia import at_guess
+from spookid.parameter import expression, is_constant, parameters_in, symbolic
 
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""
@@ -35,10 +38,27 @@ class Limited(Protocol):
 
 
 def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a fixed coefficient that is negative."""
+    """Raise ProblemError for a coefficient that is negative, as a number or at the guesses of its Parameters."""
     for entry in () if value is None else ca.vertsplit(ca.densify(value)):
-        if is_constant(entry) and float(entry) < 0:
-            raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
+        number, where = guessed(entry)
+        if number < 0:
+            raise ProblemError(f"{what}: {name} is {number:g}{where}; it must not be negative")
+
+
+def guessed(value: ca.SX) -> tuple[float, str]:
+    """A number, or what an expression is " at the guess of" its Parameters; NaN if another symbol stands in it, which
+    a problem refuses."""
+    numbers, where = guessed_all(value)
+    return numbers.item(), where
+
+
+def guessed_all(values: ca.SX) -> tuple[Array, str]:
+    """The same of a matrix or a column."""
+    try:
+        names = ", ".join(p.name for p in parameters_in([values], "the coefficient"))
+    except ProblemError:
+        return np.full(values.shape, np.nan), ""
+    return at_guess(ca.densify(values)), f" at the guess of {names}" if names else ""
 
 
 def is_absent(value: ca.SX) -> bool:

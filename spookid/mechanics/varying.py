@@ -11,7 +11,7 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.coefficients import guessed, is_absent
 from spookid.parameter import expression, is_constant, symbolic
 
 
@@ -161,11 +161,11 @@ def _entry(value: Any, what: str, varying: bool) -> ca.SX | Fourier:
 
 
 def _refuse_negative_entry(entry: ca.SX | Fourier, what: str) -> None:
-    least = entry.least if isinstance(entry, Fourier) else entry
-    if is_constant(least) and float(least) < 0:
+    least, where = guessed(entry.least if isinstance(entry, Fourier) else entry)
+    if least < 0:
         if isinstance(entry, Fourier):
-            raise ProblemError(f"{what}: the Fourier falls to {float(least):g}; give it a mean above its amplitudes")
-        raise ProblemError(f"{what} is {float(least):g}; it must not be negative")
+            raise ProblemError(f"{what}: the Fourier falls to {least:g}{where}; give it a mean above its amplitudes")
+        raise ProblemError(f"{what} is {least:g}{where}; it must not be negative")
 
 
 def _at(entries: tuple[ca.SX | Fourier, ...], position: ca.SX) -> ca.SX:

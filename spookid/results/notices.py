@@ -25,6 +25,8 @@ FOLLOWED = "The estimated motion follows"
 UNDIRECTED = "The direction of sliding is not known of"
 UNPHYSICAL = "No mass distribution has"
 VANISHED = "A mass has vanished:"
+NEGATIVE = "Less than nothing is estimated of"
+WELDED = "The joints leave no freedom:"
 QUESTION = "Is this meant?"
 """How notices begin that ask about units, clocks and signs before a fit."""
 PLANE = "Contacts and their plane do not meet:"
@@ -34,10 +36,12 @@ _ORDER = (
     UNEXPLAINED,
     SCHEDULE,
     PLANE,
+    WELDED,
     MISFIT,
     GAP,
     EXCESS,
     VANISHED,
+    NEGATIVE,
     OUTLIERS,
     FOLLOWED,
     UNDETERMINED,

@@ -119,3 +119,12 @@ class Mechanism:
     constraints: tuple[ConstraintOutline, ...] = ()
     robot: RobotFile | None = None
     """The file that the model was read from, if it was."""
+
+    def __post_init__(self) -> None:
+        bodies = {"GROUND", *(body.name for body in self.bodies)}
+        for joint in self.hinges:
+            if stray := {joint.parent, joint.child} - bodies:
+                raise ValueError(f"joint {joint.name!r} holds body {min(stray)!r}, which is none of its bodies")
+        for sensor in self.sensors:
+            if sensor.point is not None and sensor.point.body not in bodies:
+                raise ValueError(f"signal {sensor.signal!r} is of body {sensor.point.body!r}, none of its bodies")

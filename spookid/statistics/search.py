@@ -164,7 +164,7 @@ class Search:
             self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
             self._silence()
             self._sharpen()
-        except NotPositiveDefiniteError as error:
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
             return self._failed(start, "the likelihood of the initial guess is not finite", began)

@@ -1,0 +1,116 @@
+"""Mechanisms that cannot be: refused at the door, or told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import DOWN, hub, pendulum
+
+from spookid import (
+    GROUND,
+    Asymmetric,
+    Body,
+    Fourier,
+    FullInertia,
+    Hinge,
+    HingeAngle,
+    JointPosition,
+    Model,
+    Parameter,
+    Planar,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    Variational,
+    gravity,
+)
+from spookid.assembly.assembly import assemble
+from spookid.results.notices import NEGATIVE, WELDED
+from spookid.results.sketch import BodyOutline, JointOutline, Mechanism
+from spookid.solvers.status import Status
+
+J, C = Parameter("J", 1e-3, lower=1e-6), Parameter("c", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: hub(viscous=-J), r"viscous is -0\.001 at the guess of J; it must not be negative"),
+        (lambda: hub(dry=-C), r"dry is -0\.1 at the guess of c"),
+        (lambda: hub(viscous=Asymmetric(J, -J)), r"Viscous is -0\.001 at the guess of J"),
+        (lambda: hub(coulomb=Fourier({1: (J, 0)})), r"the Fourier falls to -0\.001 at the guess of J; give it a mean"),
+        (lambda: Body("b", mass=-C, inertia=(1, 1, 1)), r"'b' has mass -0\.1 kg at the guess of c; a mass must be"),
+        (lambda: Body("b", mass=1, inertia=(1, 1, 1 - 20 * C)), r"moment of inertia -1 kg m² at the guess of c"),
+        (lambda: Body("b", mass=1, inertia=(1, 1, 1, 20 * C, 0, 0)), r"not positive definite at the guess of c"),
+        (lambda: Body("b", inertia=FullInertia(1 - 20 * C, inertia=(1, 1, 1))), r"has mass -1 kg at the guess of c"),
+    ],
+)
+def test_expressions_that_are_negative_at_the_guess_are_refused(make: Callable[[], Any], told: str) -> None:
+    with pytest.raises(ProblemError, match=told):
+        make()
+
+
+def test_a_friction_that_is_estimated_to_be_negative_is_told() -> None:
+    model, t = pendulum(viscous=Parameter("v", 0.01)), np.arange(150) * 0.01
+    swing = 0.05 * np.exp(0.8 * t) * np.cos(8 * t) + 1e-4 * np.random.default_rng(0).normal(size=t.size)
+    run = Recording(t, {"angle": swing})
+    problem = Problem("p", model, [run], [HingeAngle(model.joints[0], "angle")], step=0.01, step_correction=False)
+    found = problem.solve()
+    assert [n for n in found.notices if n.startswith(f"{NEGATIVE} hinge viscous: -0.0")]
+
+
+def four_bar(coupler: Any, stepper: Any = None, brace: bool = False) -> Problem:
+    """Links of 0.1 m, ``coupler`` and 0.2 m between pins 0.4 m apart; a fifth link braces it."""
+    bodies = [Body(name, mass=0.2, inertia=(1e-3, 1e-3, 1e-3)) for name in ("crank", "coupler", "rocker", "brace")]
+    a, b, c, d = bodies
+    pairs = [
+        (GROUND.frame(**DOWN), a.frame(at=(-0.05, 0, 0), **DOWN)),
+        (a.frame(at=(0.05, 0, 0), **DOWN), b.frame(at=(-coupler / 2, 0, 0), **DOWN)),
+        (b.frame(at=(coupler / 2, 0, 0), **DOWN), c.frame(at=(-0.1, 0, 0), **DOWN)),
+        (c.frame(at=(0.1, 0, 0), **DOWN), GROUND.frame(at=(0.4, 0, 0), **DOWN)),
+        (GROUND.frame(at=(0.2, 0, 0), **DOWN), d.frame(at=(-0.06, 0, 0), **DOWN)),
+        (d.frame(at=(0.09, 0, 0), **DOWN), b.frame(at=(0.03, 0, 0.02), **DOWN)),
+    ]
+    friction = Parameter("v", 0.01, lower=0)
+    joints = [Hinge(f"h{i}", *pair, viscous=friction) for i, pair in enumerate(pairs[: 6 if brace else 4])]
+    model = Model(bodies[: 4 if brace else 3], joints, gravity=gravity(9.81))
+    run = Recording(np.arange(12) * 0.01, {"theta": np.linspace(0.3, 0.4, 12)})
+    return Problem("four", model, [run], [HingeAngle(joints[0], "theta")], step=0.01, stepper=stepper or Variational())
+
+
+@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+def test_a_loop_whose_links_do_not_reach_is_refused(stepper: Any) -> None:
+    with pytest.raises(ProblemError, match=r"Hinge 'h3' closes a loop that cannot close: .* stay 0\.[12]\d+ m or rad"):
+        assemble(four_bar(0.9, stepper))
+
+
+def test_a_loop_that_closes_and_one_whose_lengths_are_sought_are_left_to_the_fit() -> None:
+    assert not [n for n in assemble(four_bar(0.35)).notices if n.startswith(WELDED)]
+    assemble(four_bar(Parameter("L", 0.9, lower=0.1)))
+
+
+def test_loops_that_leave_no_freedom_are_told_where_joints_give_way() -> None:
+    notices = assemble(four_bar(0.35, Spook(), brace=True)).notices
+    assert [n for n in notices if n.startswith(f"{WELDED} the loops that 'h3', 'h5' close hold all bodies")]
+
+
+def test_a_planar_body_without_an_angle_sensor_ends_with_a_status() -> None:
+    body = Body("b", mass=Parameter("m", 1.0, lower=0.1), inertia=(1e-2, 1e-2, J))
+    joint = Planar("p", GROUND.frame(), body.frame(), viscous=Parameter("v", 0.1, lower=0))
+    t = np.arange(12) * 0.02
+    run = Recording(t, {"x": np.sin(3 * t), "y": np.cos(2 * t)})
+    sensors = [JointPosition(joint, name, coordinate=i) for i, name in enumerate(("x", "y"))]
+    problem = Problem("p", Model([body], [joint], gravity=(0, 0, -9.81)), [run], sensors, step=0.02, stepper=Spook())
+    assert problem.solve().status in Status
+
+
+def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
+    at = (0.0, 0.0, 0.0)
+    joint = JointOutline("h", "GROUND", "rod", at, at, at, ())
+    assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
+    with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
+        Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)
