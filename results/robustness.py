@@ -1,13 +1,16 @@
 """Starts far off, gaps, missing samples and outliers on twins whose truth is known: `python results/robustness.py`.
 
-Writes robustness.md. Takes about an hour with 200 starts of each mechanism; `python results/robustness.py 30` takes 30.
+Writes robustness.md, row by row as it is measured: 200 starts of each mechanism and 20 twins of each row take an hour.
+`--starts`, `--twins` and `--spoiled` count starts, twins with gaps and twins with outliers; `--kept rows.json` keeps
+rows, and measures those again that are not in it.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,8 +28,6 @@ Truth = Mapping[str, float]
 FURUTA = {"J_Azz": 3e-3, "J_Byy": 4e-3, "J_Bzz": 4e-3, "b_1": 1e-3, "b_2": 1e-4, "tilt_x": 0.01, "tilt_y": -0.02}
 FIXED = ("J_Axx", "J_Ayy", "mu_1", "mu_2", "K")
 FOURBAR = {"I_crank": 2e-4, "I_coupler": 2.5e-3, "I_rocker": 4e-3, "b": 0.01, "K": 0.05}
-TWINS = 20
-"""Of every row of gaps, missing samples and outliers."""
 WITHIN = 4.0
 """Standard errors from the truth that an answer may be."""
 
@@ -176,24 +177,26 @@ class Count:
             self.silent += 1
 
 
-def gap_rows(twins: int) -> Iterator[str]:
-    for length in (0.5, 1.0, 2.0):
-        count = Count()
-        for seed in range(twins):
-            begin = np.random.default_rng([seed, 7]).uniform(0.5, 9.0 - length)
-            problem = furuta().with_(initial={**furuta().initial, **decades(seed)})
-            count.add(problem.with_(recordings=[holed(release(10.0, seed), begin, length)]).solve())
-        yield f"| {length:g} s of 10 s missing | {twins} | {count.right} | {count.told} | {count.silent} |"
+def gap_row(length: float, twins: int) -> str:
+    count = Count()
+    for seed in range(twins):
+        begin = np.random.default_rng([seed, 7]).uniform(0.5, 9.0 - length)
+        problem = furuta().with_(initial={**furuta().initial, **decades(seed)})
+        count.add(problem.with_(recordings=[holed(release(10.0, seed), begin, length)]).solve())
+    return f"| {length:g} s of 10 s missing | {twins} | {count.right} | {count.told} | {count.silent} |"
+
+
+def missing_row(twins: int) -> str:
     count = Count()
     for seed in range(twins):
         recording = release(10.0, seed)
         away = np.random.default_rng([seed, 8]).random(len(recording.t)) < 0.4
         problem = furuta().with_(initial={**furuta().initial, **decades(seed)})
         count.add(problem.with_(recordings=[_missing(recording, away)]).solve())
-    yield f"| 40 % missing | {twins} | {count.right} | {count.told} | {count.silent} |"
+    return f"| 40 % missing | {twins} | {count.right} | {count.told} | {count.silent} |"
 
 
-def outlier_rows(twins: int) -> Iterator[str]:
+def outlier_row(twins: int) -> str:
     inside, total, named, wrong, made, bounds = 0, 0, 0, 0, 0, 0
     for seed in range(twins):
         recording, rng = release(5.0, seed), np.random.default_rng([seed, 9])
@@ -210,7 +213,7 @@ def outlier_rows(twins: int) -> Iterator[str]:
             if math.isfinite(estimate.std_err):
                 total += 1
                 inside += abs(estimate.estimate - value) < 1.96 * estimate.std_err
-    yield f"| {twins} | {made} | {named} | {wrong} | {inside} of {total} ({100 * inside / total:.1f} %) | {bounds} |"
+    return f"| {twins} | {made} | {named} | {wrong} | {inside} of {total} ({100 * inside / total:.1f} %) | {bounds} |"
 
 
 INTRO = """# Starts far off, gaps, missing samples and outliers
@@ -244,24 +247,45 @@ were named, how many others were, how often intervals of 95 % hold the truth, an
 |---|---|---|---|---|---|"""
 
 
-def main(count: int, twins: int) -> None:
-    """Measure and write the page, line by line as it is measured."""
+def rows(starts: int, twins: int, spoiled: int) -> dict[str, dict[str, Callable[[], str]]]:
+    """What measures each row, by the head of its table."""
     mechanisms = (
-        ("Furuta pendulum, 2.5 s", furuta(), release(2.5, 0), FURUTA),
-        ("four-bar, 2.4 s", fourbar(), turning(2.4, 0), FOURBAR),
-        ("six-joint arm, 1.5 s", arm(), moving(1.5, 0), ARM),
+        ("Furuta pendulum, 2.5 s", furuta, release, 2.5, FURUTA),
+        ("six-joint arm, 1.5 s", arm, moving, 1.5, ARM),
+        ("four-bar, 2.4 s", fourbar, turning, 2.4, FOURBAR),
     )
-    lines = [INTRO]
-    for one in mechanisms:
-        lines.append(starts_row(*one, count))
-        print(lines[-1], flush=True)
-    for head, rows in ((GAPS, gap_rows), (OUTLIERS, outlier_rows)):
-        lines.append(head)
-        for row in rows(max(twins, TWINS) if rows is outlier_rows else twins):
-            lines.append(row)
-            print(row, flush=True)
-    (HERE / "robustness.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    begun = {
+        name: lambda name=name, problem=problem, make=make, duration=duration, truth=truth: starts_row(
+            name, problem(), make(duration, 0), truth, starts
+        )
+        for name, problem, make, duration, truth in mechanisms
+    }
+    gaps = {f"gap {length}": lambda length=length: gap_row(length, twins) for length in (0.5, 1.0, 2.0)}
+    gaps["missing"] = lambda: missing_row(twins)
+    return {INTRO: begun, GAPS: gaps, OUTLIERS: {"outliers": lambda: outlier_row(spoiled)}}
+
+
+def main() -> None:
+    """Measure what is not kept, and write the page with what is known after each row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=200)
+    parser.add_argument("--twins", type=int, default=20)
+    parser.add_argument("--spoiled", type=int, default=100)
+    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--only", default="", help="rows that begin so")
+    asked = parser.parse_args()
+    kept = json.loads(asked.kept.read_text()) if asked.kept and asked.kept.exists() else {}
+    tables = rows(asked.starts, asked.twins, asked.spoiled)
+    for head, name in [(head, name) for head, some in tables.items() for name in some]:
+        if name not in kept and name.startswith(asked.only):
+            kept[name] = tables[head][name]()
+            print(kept[name], flush=True)
+            if asked.kept:
+                asked.kept.write_text(json.dumps(kept, indent=1))
+        known = ([head, *(kept[name] for name in some if name in kept)] for head, some in tables.items())
+        lines = [line for part in known if part[1:] for line in part]
+        (HERE / "robustness.md").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, int(sys.argv[2]) if len(sys.argv) > 2 else TWINS)
+    main()

@@ -74,6 +74,7 @@ def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     assert len((tmp_path / "out" / "outliers.csv").read_text().splitlines()) == 7
 
 
+@pytest.mark.study
 def test_samples_of_a_linear_loss_all_count() -> None:
     recording, _ = with_spikes()
     solution = rod("linear").with_(recordings=[recording]).solve()
@@ -94,13 +95,11 @@ def test_motion_is_not_suspected(rate: float) -> None:
     assert np.flatnonzero(standing_out(t, holed, 2 * np.pi)).tolist() == [len(t) // 5]
 
 
-def test_residuals_far_above_a_given_sigma_are_told_first() -> None:
-    pin = rod().model.joints[0]
-    recording = swing().between(2.0, 3.0)
-    for sigma, told in ((0.05, False), (SIGMA / 20, True)):
-        sensors = [HingeAngle(pin, "theta", sigma=sigma)]
-        problem = rod().with_(observations=sensors, recordings=[recording], state_weight=np.inf)
-        assert any(notice.startswith(EXCESS) for notice in problem.solve().notices) == told
+@pytest.mark.parametrize(("sigma", "told"), [pytest.param(0.05, False, marks=pytest.mark.study), (SIGMA / 20, True)])
+def test_residuals_far_above_a_given_sigma_are_told_first(sigma: float, told: bool) -> None:
+    sensors = [HingeAngle(rod().model.joints[0], "theta", sigma=sigma)]
+    problem = rod().with_(observations=sensors, recordings=[swing().between(2.0, 3.0)], state_weight=np.inf)
+    assert any(notice.startswith(EXCESS) for notice in problem.solve().notices) == told
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 497, 498, 499])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_robust_fits import rod, swing, within
+from test_robust_fits import TRUTH, rod, swing, within
 
 from spookid import Parameter, Problem, ProblemError, load
 from spookid.cli.main import main
-from spookid.results.result import Cost
+from spookid.results.notices import UNEXPLAINED
+from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis
 from spookid.studies.random_starts import _drawn, drawn
@@ -36,7 +38,7 @@ def short() -> Problem:
 
 
 def test_starts_are_drawn_from_what_is_known_and_the_same_again() -> None:
-    problem = short()
+    problem = rod()
     assert drawn(problem, 0, 5, {}) == {}
     assert drawn(problem, 3, 5, {}) == drawn(problem, 3, 5, {})
     assert drawn(problem, 3, 5, {}) != drawn(problem, 4, 5, {}) != drawn(problem, 4, 6, {})
@@ -56,6 +58,7 @@ def test_starts_are_drawn_from_what_is_known_and_the_same_again() -> None:
     assert (believed.mean(), believed.std()) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.1, abs=0.02))
 
 
+@pytest.mark.study
 def test_the_best_start_is_the_answer() -> None:
     solution = short().solve(starts=2, seed=1)
     assert within(solution)
@@ -65,13 +68,29 @@ def test_the_best_start_is_the_answer() -> None:
     assert "2 of 2 starts converged, 2 of them at the best minimum." in solution.summary()
     with pytest.raises(ProblemError, match="starts and warm_start"):
         short().solve(starts=3, warm_start=solution)
+
+
+def test_fewer_than_two_starts_are_refused() -> None:
     for wrong in (0, 2.5):
         with pytest.raises(ProblemError, match="whole number from 2 on"):
-            short().solve(starts=wrong)
+            rod().solve(starts=wrong)
 
 
 def test_minima_are_told_apart_and_what_failed_is_named() -> None:
-    known = short().solve().parameters
+    known = {
+        name: Estimate(
+            name=name,
+            estimate=value,
+            std_err=0.01 * value,
+            reason="",
+            initial=value,
+            lower=0.0,
+            upper=math.inf,
+            unit="",
+            at_bound=False,
+        )
+        for name, value in TRUTH.items()
+    }
 
     def point(start: int, likely: float, shift: float = 0.0, status: Status = Status.CONVERGED) -> SweepPoint:
         moved = {n: e.changed(estimate=e.estimate + shift * e.std_err) for n, e in known.items()}
@@ -92,6 +111,19 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     assert found[3].message == Status.STALLED.advice
     assert found[4].message == "no solution"
     assert math.isnan(found[4].costs[0])
+
+
+@pytest.mark.study
+def test_noise_does_not_stand_in_for_the_mechanics_of_a_released_furuta_pendulum() -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
+    from robustness import FURUTA, furuta, release
+
+    problem = furuta().with_(recordings=[release(2.5, 0)])
+    far = problem.with_(initial={**problem.initial, **drawn(problem, 28, 0, {})})  # inertias off by a factor of 24
+    solution, best = far.solve(), problem.solve()
+    assert not any(notice.startswith(UNEXPLAINED) for notice in solution.notices)
+    assert solution.log_likelihood == pytest.approx(best.log_likelihood, abs=0.1)
+    assert all(abs(solution[name].estimate - value) < 4 * solution[name].std_err for name, value in FURUTA.items())
 
 
 @pytest.mark.study

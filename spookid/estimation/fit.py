@@ -81,6 +81,11 @@ class Fit:
         """Number of every parameter."""
         return self.assembly.values(self.point)
 
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Of fits of one problem the higher is the better."""
+        return self.outcome.status is Status.CONVERGED, self.result.log_likelihood
+
     @cached_property
     def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""

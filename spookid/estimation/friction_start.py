@@ -53,11 +53,7 @@ def with_better_friction(first: Fit, again: Callable[[Result], Fit]) -> Fit:
         return first
     started = {name: e.changed(estimate=values[name]) for name, e in first.result.parameters.items()}
     later = again(first.result.changed(parameters=started, noise=()))  # noise that was found stands in for the law
-    return later if _rank(later) > _rank(first) else first
-
-
-def _rank(fit: Fit) -> tuple[bool, float]:
-    return fit.outcome.status is Status.CONVERGED, fit.result.log_likelihood
+    return later if later.rank > first.rank else first
 
 
 def _regressed(first: Fit, law: ContinuousFriction, typical: float, values: Mapping[str, float]) -> dict[str, float]:

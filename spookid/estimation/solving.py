@@ -20,6 +20,7 @@ from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.gaps import solved_across_gaps
+from spookid.estimation.noise_start import with_explained_motion
 from spookid.estimation.outliers import solved_without_outliers
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_notices, physical_quantities
 from spookid.estimation.robust_start import without_outliers
@@ -112,6 +113,8 @@ def _solved(
         check_stepper(problem)
         return _staged(problem, solver, callback, start)
     first = settled(problem, solver, callback, start)
+    if warm_start is None and not hold:
+        first = with_explained_motion(first, partial(_led, first, solver, callback))
     first = with_better_friction(first, partial(_onwards, first, solver, callback))
     decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
     answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit, hold))
@@ -151,6 +154,16 @@ def _onwards(first: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback 
     """The first fit once more, from another start, with the history and the times of both."""
     later = fit(first.assembly.problem, solver, counting_from(callback, start.iterations), Start(start))
     return later.with_(**joined(start, later.result))
+
+
+def _led(first: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None) -> Fit:
+    """A fit from where one at held noise ends, with the history and the times of all three."""
+    before = first.result
+    lead = fit(first.assembly.problem, solver, counting_from(callback, before.iterations), Start(guessed=True))
+    lead = lead.with_(**joined(before, lead.result))
+    if lead.outcome.status is not Status.CONVERGED:
+        return lead
+    return _onwards(lead, solver, callback, lead.result.changed(noise=()))
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:

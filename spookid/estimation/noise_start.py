@@ -1,0 +1,40 @@
+"""Another way to the maximum of the likelihood, where a fit has put noise in the place of the mechanics.
+
+The likelihood has worse maxima far from the best one: inertias out of all proportion, whose motion disturbances make,
+or a sensor whose errors count as motion. A search for the noise may end there from guesses that are off by a decade, as
+each step makes room for more noise. At noise that is small and held, the same guesses lead to the motion; the search
+goes on from there, and the larger likelihood stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from spookid.estimation.fit import Fit
+from spookid.estimation.followed import followed_notices
+from spookid.estimation.unexplained import unexplained_notices
+from spookid.solvers.status import Status
+
+
+def with_explained_motion(first: Fit, led: Callable[[], Fit]) -> Fit:
+    """The fit, or one that leaves less to noise if that is more likely.
+
+    Args:
+        led: searches for the noise from where a fit at held noise ends.
+    """
+    if first.found is None or first.outcome.status is not Status.CONVERGED or not _in_doubt(first):
+        return first
+    later = led()
+    if later.outcome.status is Status.INTERRUPTED:
+        detail = "before another way to the maximum was tried"
+        return replace(first, outcome=replace(first.outcome, status=Status.INTERRUPTED, detail=detail))
+    return later if later.rank > first.rank else first
+
+
+def _in_doubt(fit: Fit) -> bool:
+    """True if a sensor has lost its noise, or disturbances exceed all that acts."""
+    assert fit.found is not None
+    return bool(
+        followed_notices(fit.found.noise, fit.motion) or unexplained_notices(fit.assembly, fit.point, fit.motion)
+    )
