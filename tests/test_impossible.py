@@ -114,3 +114,11 @@ def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
     assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
     with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
         Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)
+
+
+def test_measured_poses_of_recordings_that_no_animation_shows_are_none() -> None:
+    model, t = pendulum(viscous=Parameter("v", 0.01, lower=0)), np.arange(10) * 0.01
+    runs = [Recording(t, {"angle": 0.3 * np.cos(8 * t)}, name=f"r{i}") for i in range(5)]
+    sensors = [HingeAngle(model.joints[0], "angle", sigma=1e-3)]
+    measured = Problem("p", model, runs, sensors, step=0.01, state_weight=1.0).solve().measured
+    assert [len(one.poses) for one in measured[3:]][1] == 0 < len(measured[3].poses)

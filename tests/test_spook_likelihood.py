@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
+from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linearized import linearize
@@ -221,6 +223,24 @@ def test_hard_rows_are_eliminated_by_blocks() -> None:
     solved = system.solve(right)
     # The inverse is symmetric.
     assert right[:, 0] @ solved[:, 1] == pytest.approx(right[:, 1] @ solved[:, 0], rel=1e-6)
+
+
+def test_covariances_beside_hard_rows_are_those_of_the_steps_that_a_row_is_of() -> None:
+    problem = twin(chain(), 1e-3, 0.06)
+    assembly, steps = assemble(problem), len(problem.recordings[0].t)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
+    rows, t = list(reduced.reduce(assembly.start, 0)[0]), reduced.tangent
+    number = next(
+        i for i, f in enumerate(reduced.kept) if not f.hard and rows[i].offsets == (0,) and len(rows[i].matrix) == steps
+    )
+    rows[number] = replace(rows[number], offsets=(1,), matrix=rows[number].matrix[:-1])
+    system = HardSystem(reduced.kept, rows, steps, t, len(problem.free))
+    covariance = system.solve(np.eye(steps * t)).reshape(steps, t, steps, t)
+    wanted = [covariance[k + 1, :, k + 1] @ rows[number].matrix[k, :t] for k in range(steps - 1)]
+    np.testing.assert_allclose(system.cross_covariances(number), wanted, rtol=1e-6, atol=1e-12)
+    rows[number] = replace(rows[number], offsets=(0, 2))
+    with pytest.raises(NotPositiveDefiniteError, match="spans steps 0, 2; beside hard rows only neighbours do"):
+        HardSystem(reduced.kept, rows, steps, t, len(problem.free))
 
 
 # --- twins ---

@@ -103,11 +103,20 @@ class SoftSystem:
 
 
 class HardSystem:
-    """By blocks of a step's unknowns and multipliers, (t + m)."""
+    """By blocks of a step's unknowns and multipliers, (t + m); rows are of a step, or of it and the next.
+
+    Raises:
+        NotPositiveDefiniteError: as ``system``, and for rows that reach farther, which the blocks would leave out.
+    """
 
     def __init__(
         self, factors: Sequence[Factor], rows: Sequence[Rows], steps: int, tangent: int, parameters: int
     ) -> None:
+        for factor, own in zip(factors, rows, strict=True):
+            if len(own.offsets) > 1 and tuple(own.offsets) != (0, 1):
+                raise NotPositiveDefiniteError(
+                    f"{factor.name} spans steps {', '.join(map(str, own.offsets))}; beside hard rows only neighbours do"
+                )
         self._rows, self._t, self._steps = rows, tangent, steps
         self._held = self._scaled(factors)
         weighted = [self._weighted(i) for i in range(len(rows))]
@@ -145,8 +154,8 @@ class HardSystem:
                 return np.asarray(P[:1, :t, held.place] @ held.back)
             return np.concatenate([self._ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
-        if rows.offsets == (0,):
-            return np.asarray(np.matmul(P[:count, :t, :t], J))
+        if len(rows.offsets) == 1:
+            return np.asarray(np.matmul(P[rows.offsets[0] :][:count, :t, :t], J))
         here, there, cross = J[:, :t], J[:, t:], self._ahead[:, :, :t]
         before = np.matmul(P[:-1, :t, :t], here) + np.matmul(cross, there)
         return np.concatenate(
