@@ -124,7 +124,8 @@ def test_two_links_in_a_plane() -> None:
 def walker(free: bool) -> tuple[Model, dict[str, Parameter]]:
     """A trunk, free or on a hinge, with a leg and an arm, and a tool that slides on the leg; the unknowns are π."""
     names = ("trunk", "leg", "arm", "tool")
-    known = {f"{body} {name}": Parameter(f"{body}_{name}", 1.0) for body in names for name in PI}
+    sizes = [1.0 if name == "mass" or name[-2] == name[-1] else 0.1 for name in PI]
+    known = {f"{b} {name}": Parameter(f"{b}_{name}", size) for b in names for name, size in zip(PI, sizes, strict=True)}
     trunk, leg, arm, tool = (
         Body(n, inertia=FullInertia.from_pi([known[f"{n} {name}"] for name in PI]), free=free and n == "trunk")
         for n in names

@@ -39,7 +39,7 @@ def check_closure(problem: Declaration, poses: Array, recording: str) -> None:
         ProblemError: naming the joint that closes the loop and how far it stays open.
     """
     model = problem.model
-    if not model.has_loops:
+    if not (model.has_loops and JointCoordinates(model).cut):
         return
     q = ca.SX.sym("q", model.configuration.ambient)
     held = model.holding.told_by_poses(q, tied=False)
@@ -93,7 +93,7 @@ def welded_notices(problem: Declaration, states: Array) -> list[str]:
     """
     model, values = problem.model, problem.guess_on(None)
     poses = states[:, : model.configuration.ambient]
-    if not model.has_loops:
+    if not (model.has_loops and JointCoordinates(model).cut):
         return []
     q = ca.SX.sym("q", model.configuration.ambient)
     held = model.holding.told_by_poses(q, tied=False)
