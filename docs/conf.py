@@ -76,7 +76,7 @@ nitpick_ignore_regex = [
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef",
     ),
-    ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
+    ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
     ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.Description).*"),
     ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|robot_file\.RobotFile|standing\.HeldContact)"),
