@@ -206,6 +206,10 @@ def _wrong(argument: str, value: Any, hint: Any) -> str:
             if isinstance(value, (list, tuple)) and not (origin is tuple and Ellipsis not in inner):
                 stray = next((one for one in value if not _fits(one, inner[0])), value)
                 return f"holds {shown(stray)}; give {_wanted(hint)}"
+        if isinstance(value, Mapping) and isinstance(origin, type) and issubclass(origin, Mapping) and inner:
+            stray = next(((k, v) for k, v in value.items() if not (_fits(k, inner[0]) and _fits(v, inner[1]))), None)
+            if stray is not None:
+                return f"holds {shown(stray[1])} as {shown(stray[0])}; give {_wanted(hint)}"
     return f"is {shown(value)}; give {_wanted(hint)}"
 
 

@@ -27,19 +27,8 @@ from spookid.studies.planned_motion import completed
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     """Design a motion, print what it will tell, and write it."""
-    out = Path(arguments.out)
-    if out.suffix != ".csv":
-        raise ProblemError(f"--out {out}: a trajectory is written as CSV; give a name that ends in .csv")
-    folders.check_file(out)
-    if not out.parent.is_dir():
-        raise ProblemError(f"--out {out}: there is no folder {out.parent}; make it, or give another name")
-    run = start(arguments, interruption)
-    if len(run.file.problems) > 1:
-        keys = ", ".join(run.file.problems)
-        raise ProblemError(
-            f"{run.file.path} holds several problems ({keys}); pick one, {run.file.path}::{keys.split(',')[0]}"
-        )
-    ((key, declared),) = run.file.problems.items()
+    out, run = _out(arguments), start(arguments, interruption)
+    key, declared = _only(run)
     problem, known = changed(declared, arguments), _known(run, key)
     limits = limits_within(problem, _limits(arguments, problem))
     wanted = dict(arguments.until)
@@ -73,6 +62,28 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
         terminal.complain(f"interrupted; the best motion of the searches that had ended is in {out}")
         return Exit.INTERRUPTED
     return Exit.DONE
+
+
+def _out(arguments: Namespace) -> Path:
+    """Where the motion is written."""
+    out = Path(arguments.out)
+    if out.suffix != ".csv":
+        raise ProblemError(f"--out {out}: a trajectory is written as CSV; give a name that ends in .csv")
+    folders.check_file(out)
+    if not out.parent.is_dir():
+        raise ProblemError(f"--out {out}: there is no folder {out.parent}; make it, or give another name")
+    return out
+
+
+def _only(run: Run) -> tuple[str, Declaration]:
+    """Key and problem of a file that holds one, or of which one is picked."""
+    if len(run.file.problems) > 1:
+        keys = ", ".join(run.file.problems)
+        raise ProblemError(
+            f"{run.file.path} holds several problems ({keys}); pick one, {run.file.path}::{keys.split(',')[0]}"
+        )
+    ((key, declared),) = run.file.problems.items()
+    return key, declared
 
 
 def foretold(run: Run, job: Job) -> str:
