@@ -283,10 +283,10 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def broken(out: Path) -> Iterator[str]:
-    """What is not whole of a result."""
+    """What is not whole of a result; parts of files that are being written are ``leftovers``."""
     if not out.exists():
         return
-    files = [p for p in out.rglob("*") if p.is_file()] if out.is_dir() else [out]
+    files = [p for p in out.rglob("[!.]*") if p.is_file()] if out.is_dir() else [out]
     if out.is_dir() and not files:
         yield f"{out.name} is empty"
     for path in files:
