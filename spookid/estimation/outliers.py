@@ -74,6 +74,8 @@ def solved_without_outliers(
         # The guesses of the user have had their turn.
         own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
         first = solve(_without(problem, wrong).with_(initial=own), first, first)
+        if first.status not in (Status.CONVERGED, Status.INTERRUPTED):
+            return solve(problem, near, None)
     return _naming(first, wrong, problem)
 
 
