@@ -284,6 +284,9 @@ def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
     Returns:
         array of the expression's shape, squeezed to (n,) for a column.
     """
+    if formula.is_constant():  # as most are, and functions take a while to make
+        fixed = np.asarray(ca.evalf(formula).full(), dtype=float)
+        return fixed[:, 0] if fixed.shape[1] == 1 else fixed
     parameters = parameters_in([formula], "the expression")
     function = ca.Function("value", [ca.vertcat(*parameters)], [formula])
     result = np.asarray(function(ca.DM([values[p.name] for p in parameters])).full(), dtype=float)

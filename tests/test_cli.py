@@ -344,6 +344,7 @@ def test_check_goes_on_after_a_wrong_problem(here, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.study
 def test_nobody_reads_on(here):
     """Like ``| head -1``: no traceback, and the work is done."""
     process = subprocess.Popen(

@@ -124,6 +124,7 @@ def recorded(t: Array, theta: Array, delay: float = 0.0, **others: Any) -> Recor
 NOISE = 1e-3
 
 
+@pytest.mark.study
 def test_samples_at_any_times_tell_as_much_as_at_the_steps() -> None:
     rng, t = np.random.default_rng(1), np.arange(0.0, 4.0, 0.002)
     jittered = np.sort(t + rng.uniform(-8e-4, 8e-4, len(t)))

@@ -244,6 +244,7 @@ def test_an_entry_that_is_whole_but_no_library_is_rebuilt(cache, tmp_path):
     assert name not in [entry.name for entry in entries(cache)]
 
 
+@pytest.mark.study
 def test_two_processes_compile_at_once(cache):
     code = "import sys; sys.path.insert(0, 'tests')\nfrom test_compiled import *\ncheck(made(b'raced'))"
     root = Path(__file__).parents[1]

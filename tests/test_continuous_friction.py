@@ -201,6 +201,7 @@ def test_mistakes_are_told():
             ContinuousFriction(**given)
 
 
+@pytest.mark.study
 def test_a_fit_leaves_a_minimum_without_stiction():
     """From guesses off by a factor of two, where a fit takes what friction does near rest for disturbance."""
     truth = {"sigma": 0.1, "v_s": 0.3, "v_b": 0.05, "c": 0.08, "b": 0.03, "J": 0.01}

@@ -73,6 +73,7 @@ def test_what_was_taken_away_is_not_told_to_be_there() -> None:
     assert not any(notice.startswith(STEP) for notice in notices)
 
 
+@pytest.mark.study
 def test_the_quick_start_finds_its_truth() -> None:
     problem = load_problem(Path(__file__).parents[1] / "problems" / "furuta_release.py")
     assert isinstance(problem, Problem)

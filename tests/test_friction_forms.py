@@ -94,6 +94,7 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(
     ("law", "stepper", "weight"),
     [("coulomb", STEPPER, np.inf), ("coulomb", LIFTED, 1e6), ("dry", STEPPER, 1e4), ("dry", STEPPER, np.inf)],

@@ -104,6 +104,7 @@ def test_declarations(seed):
     declared(Random(seed))
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @settings(max_examples=800)
 @given(SEEDS)
 def test_files(tmp_path_factory, seed):

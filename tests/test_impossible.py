@@ -98,6 +98,7 @@ def test_loops_that_leave_no_freedom_are_told_where_joints_give_way() -> None:
     assert [n for n in notices if n.startswith(f"{WELDED} the loops that 'h3', 'h5' close hold all bodies")]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_planar_body_without_an_angle_sensor_ends_with_a_status() -> None:
     body = Body("b", mass=Parameter("m", 1.0, lower=0.1), inertia=(1e-2, 1e-2, J))
     joint = Planar("p", GROUND.frame(), body.frame(), viscous=Parameter("v", 0.1, lower=0))

@@ -439,6 +439,7 @@ def recovered(name: str, seconds: float, **settings: Any) -> None:
         assert 0 < found.std_err < 0.01 * value
 
 
+@pytest.mark.study
 def test_a_problem_file_is_solved() -> None:
     recovered("slider_crank", 1.0)
 

@@ -108,6 +108,7 @@ def test_blocks_of_a_wheel_give_what_bands_do(level: None, parameters: int) -> N
     close(found.states(found.own, move), expected.states(expected.own, move))
 
 
+@pytest.mark.study
 def test_a_fit_with_a_wheel_and_no_compiler_is_that_by_numpy(level: None, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = furuta(Spook(), 60, 4)
     by_wheel = problem.solve()

@@ -90,6 +90,7 @@ def test_a_cheaper_fit_beside_the_estimate_and_a_failed_one_are_told() -> None:
 # --- refitted ---
 
 
+@pytest.mark.study
 def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Profile, solution: Solution) -> None:
     factor = solution.sensitivities.factor
     noise = solution["J"].std_err ** 2 / np.linalg.inv(factor.T @ factor)[0, 0]

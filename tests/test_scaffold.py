@@ -149,6 +149,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     np.testing.assert_allclose(np.sqrt(np.diag(matrix))[known], np.array(errors, dtype=float)[known], rtol=1e-9)
 
 
+@pytest.mark.study
 def test_a_report_compares_the_file_before_and_after(
     solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,6 +130,7 @@ def test_variances_are_those_of_restricted_maximum_likelihood():
     np.testing.assert_allclose(doubt / np.outer(sizes, sizes) ** 2, 2 * np.linalg.inv(M), rtol=0.1)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("state_weight", [pytest.param(100.0, marks=pytest.mark.study), 1e6])
 def test_error_bars_cover_what_they_claim(state_weight):
     # The equations of motion hold exactly here. With a small weight the states follow the noise; the errors know it,

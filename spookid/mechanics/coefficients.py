@@ -54,6 +54,8 @@ def guessed(value: ca.SX) -> tuple[float, str]:
 
 def guessed_all(values: ca.SX) -> tuple[Array, str]:
     """The same of a matrix or a column."""
+    if values.is_constant():
+        return at_guess(ca.densify(values)), ""
     try:
         names = ", ".join(p.name for p in parameters_in([values], "the coefficient"))
     except ProblemError:

@@ -277,7 +277,8 @@ def from_second_moment(second: ca.SX) -> ca.SX:
 
 def at_guess(formula: ca.SX) -> Array:
     """The numbers it takes at the guesses of its Parameters."""
-    return substitute(formula, {p.name: p.guess for p in parameters_in([formula], "the inertia")})
+    known = {} if formula.is_constant() else {p.name: p.guess for p in parameters_in([formula], "the inertia")}
+    return substitute(formula, known)
 
 
 def impossible(inertia: Array, rounding: float = ROUNDING) -> str:

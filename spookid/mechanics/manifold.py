@@ -10,19 +10,31 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.doors import is_whole
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 
 Kind = Literal["flat", "rotation"]
 
 
+def _is_part(part: object) -> bool:
+    if not (isinstance(part, tuple) and len(part) == 2 and is_whole(part[1])):
+        return False
+    kind, size = part
+    return bool(size == 4 if kind == "rotation" else isinstance(kind, str) and kind == "flat" and size >= 0)
+
+
 @dataclass(frozen=True)
-class Manifold(metaclass=Door):
+class Manifold:
     """A product of flat coordinates and unit quaternions."""
 
     parts: tuple[tuple[Kind, int], ...]
     """(kind, number of coordinates) in order; a rotation has 4 coordinates and 3 tangent directions."""
+
+    def __post_init__(self) -> None:  # made too often for the door of other classes
+        if not (isinstance(self.parts, tuple) and all(map(_is_part, self.parts))):
+            raise ProblemError(f"Manifold: parts is {shown(self.parts)}; give pairs, ('flat', n) or ('rotation', 4)")
 
     @property
     def ambient(self) -> int:
