@@ -347,7 +347,7 @@ def test_mistakes_are_told():
         (lambda: Friction(coulomb=1, stribeck=0.3), "Friction: stribeck is 0.3; give a pair"),
         (lambda: Fourier({}), "Fourier: harmonics is {}; give"),
         (lambda: Fourier({0: (1, 1)}), "Fourier: harmonic 0 is no whole number from 1 on"),
-        (lambda: Fourier({1: 2}), "Fourier: harmonics is"),
+        (lambda: Fourier({1: 2}), "Fourier: harmonics holds 2 as 1"),
         (lambda: Fourier({1: (1, 2)}, period=0), "Fourier: period is 0; it must be positive"),
     ):
         with pytest.raises(ProblemError, match=here + ".*" + complaint):

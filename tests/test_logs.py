@@ -516,7 +516,7 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 samples; at least 2"),
     "topics of no kind": ({}, {"topics": 3}, r"topics is 3; give a list of names, or a dict of names to names"),
-    "prefix of no kind": ({}, {"topics": {"/command": 3}}, r"topics is {'/command': 3}; give"),
+    "prefix of no kind": ({}, {"topics": {"/command": 3}}, r"topics holds 3 as '/command'; give"),
     "stamps of no kind": ({}, {"stamps": "mine"}, r"stamps is 'mine'; give 'header' or 'log'"),
     "unknown unit": (
         {},

@@ -22,7 +22,7 @@ def _is_part(part: object) -> bool:
     if not (isinstance(part, tuple) and len(part) == 2 and is_whole(part[1])):
         return False
     kind, size = part
-    return bool(size == 4 if kind == "rotation" else isinstance(kind, str) and kind == "flat" and size >= 0)
+    return bool(size in (0, 4) if kind == "rotation" else isinstance(kind, str) and kind == "flat" and size >= 0)
 
 
 @dataclass(frozen=True)
