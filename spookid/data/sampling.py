@@ -19,6 +19,8 @@ _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered o
 
 
 _MOST_STEPS = 100_000_000
+SPOILED = 3.0
+"""Periods of the cutoff at both ends of a recording, or of a gap, that the filter spoils."""
 _LEAST_BYTES = 200
 """That a step takes in any problem."""
 _FEW = 1_000_000
@@ -172,6 +174,11 @@ def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
     """How many intervals of the uniform grid make one step."""
     wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - _AT_STEP))
     return max(2, min(wanted, _MOST_POINTS // grid.count))
+
+
+def spoiled_steps(cutoff: float, step: float) -> int:
+    """Steps [s] at each end of what is `low_passed` that a cutoff [Hz] spoils."""
+    return math.ceil(min(SPOILED / cutoff / step, _MOST_STEPS))
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:

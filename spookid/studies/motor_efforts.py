@@ -20,7 +20,7 @@ import numpy as np
 from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sampling import finite_samples, low_passed
+from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
 from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
@@ -38,8 +38,6 @@ from spookid.tables.tabular import Block, Tabular
 
 _BRIEF = 1e-9
 """h of an instant [s]."""
-_ENDS = 3.0
-"""Periods of the cutoff at both ends of a recording that the filter spoils, and that are left out."""
 
 Moving: TypeAlias = tuple[Any, Any, Any]
 """Positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints."""
@@ -292,7 +290,7 @@ def _equations(problem: Declaration, motion: Measured) -> tuple[ca.Function, lis
 def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
     """Beside what was recorded, both through the same filter, without the ends that it spoils."""
     told, (recording,), motors = _told(problem, motion), problem.recordings, problem.model.motors
-    rate, ends = 1 / problem.step, math.ceil(_ENDS / problem.cutoff / problem.step)
+    rate, ends = 1 / problem.step, spoiled_steps(problem.cutoff, problem.step)
     if len(motion.t) <= 2 * ends + 1:
         raise ProblemError(
             f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, and a cutoff of "

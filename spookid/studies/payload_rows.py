@@ -20,7 +20,7 @@ import numpy as np
 from spookid.assembly.assembly import settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sampling import finite_samples, low_passed
+from spookid.data.sampling import SPOILED, finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Kernel, Mask, contiguous
 from spookid.mechanics.body import Body, Frame
@@ -39,8 +39,6 @@ from spookid.tables.numbers import number
 
 _FINE = 5.0
 """Instants in a period of the cutoff: more would tell the same."""
-_ENDS = 3.0
-"""Periods of the cutoff that the filter spoils at both ends of a recording, and of a gap."""
 _STILL = 3.0
 """Friction widths below which a joint with dry friction may stick, and its row says nothing."""
 _GAP = 5.0
@@ -122,7 +120,7 @@ def payload_rows(
 
 def _gaps(problem: Declaration, recording: Recording, t: Array) -> Mask:
     """True at instants that are spoiled by samples that are missing, (N,)."""
-    spoiled, wide = np.zeros(len(t), dtype=bool), _ENDS / problem.cutoff
+    spoiled, wide = np.zeros(len(t), dtype=bool), SPOILED / problem.cutoff
     signals = {*(c.signal for c in problem.channels), *problem.model.signals}
     for signal in signals:
         stamps = finite_samples(recording, signal)[0]
@@ -182,7 +180,7 @@ class _Rows:
         )
 
     def _inner(self, motion: Measured) -> slice:
-        ends = math.ceil(_ENDS / self._problem.cutoff / self._problem.step)
+        ends = spoiled_steps(self._problem.cutoff, self._problem.step)
         if len(motion.t) <= 4 * ends:
             recording = self._problem.recordings[0]
             raise ProblemError(

@@ -21,7 +21,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, finite_samples, grid, low_passed, smoothed
+from spookid.data.sampling import Grid, finite_samples, grid, low_passed, smoothed, spoiled_steps
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
@@ -34,8 +34,6 @@ from spookid.parameter import Parameter, number
 
 FilterName: TypeAlias = Literal["butterworth", "savgol"]
 
-_ENDS = 3.0
-"""Periods of the cutoff at both ends of a recording that the filter spoils, and that are left out."""
 _KEPT = 0.5
 """Of a period of the cutoff, the interval between the rows that count."""
 _ORDER = 4
@@ -155,7 +153,7 @@ class Balances:
     def _kept(self, rows: Rows, run: _Run, every: bool) -> Rows:
         """Filtered, or integrated, without what the ends spoil."""
         interval = run.filter.interval
-        ends = math.ceil(_ENDS / self.cutoff / interval)
+        ends = spoiled_steps(self.cutoff, interval)
         apart = max(round(_KEPT / self.cutoff / interval), 1)
         if self.balance == "forces":
             kept = slice(ends, -ends, 1 if every else apart)
@@ -167,7 +165,7 @@ class Balances:
         values, channels = problem.guess_on(recording.name), _encoders(problem)
         steps = grid(recording, min(_interval(recording, channel) for channel in channels))
         low_pass = Filter(self.name, self.cutoff, steps.step)
-        kept = steps.count - 2 - 2 * math.ceil(_ENDS / self.cutoff / steps.step)
+        kept = steps.count - 2 - 2 * spoiled_steps(self.cutoff, steps.step)
         if kept * steps.step * self.cutoff < 2 or 2 * self.cutoff * steps.step >= 1:
             raise ProblemError(
                 f"recording {recording.name!r} lasts {steps.step * (steps.count - 1):.3g} s with samples of "
