@@ -110,7 +110,8 @@ def _each(value: Any, coordinates: Sequence[Limited], what: str) -> list[Any]:
 def _is_pair(value: Any) -> bool:
     if isinstance(value, ca.SX):
         return bool(value.numel() == 2)
-    return not isinstance(value, str) and hasattr(value, "__len__") and len(value) == 2
+    listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return listed and len(value) == 2
 
 
 def _check(limits: ca.SX | None, coordinate: Limited, what: str) -> None:
