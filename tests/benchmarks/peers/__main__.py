@@ -33,9 +33,9 @@ PAGE = """# The same fit by other libraries
 
 Four parameters of a Furuta pendulum and its motion from two angles, 10 s at 100 Hz, released near upright: nearly
 chaotic. Single shooting believes the dynamics and needs a good start; spookid and the fit in JAX let a small torque
-disturb them. Times are of a fit whose code is ready; the column "ready after" has what the first one took with all that it builds
+disturb them. Times are of a fit whose code is ready; "ready after" has what the first one took with all that it builds
 and compiles. Errors of spookid and of JAX are those of their step of 10 ms: `problem.solve()` takes that out, too,
-and estimates the noise, which the others are given (or lack).
+and estimates the noise, which these fits are given (or lack).
 """
 
 

@@ -1,7 +1,7 @@
 """Least squares over all angles in JAX: Euler and Lagrange's equations by automatic differentiation, all times at once.
 
 What an expert in JAX would write: a compiled function makes the banded normal equations, LAPACK solves them, with
-Levenberg and Marquardt's damping around both. It is given the deviation of the torque's disturbance that spookid is given.
+Levenberg and Marquardt's damping around both. The disturbance of the torque is as large as spookid's.
 """
 
 from __future__ import annotations
