@@ -343,11 +343,7 @@ def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
 
 
 def numbers(
-    problem: Declaration,
-    settings: Settings,
-    widths: Array,
-    turning: Array | None = None,
-    touch: float = WIDTH_AT_REST,
+    problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None, touch: float = WIDTH_AT_REST
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess_on()

@@ -190,14 +190,7 @@ class _Line:
         slopes: True to use the rates of what two states show.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        model: Model,
-        motions: Sequence[Motion],
-        slopes: bool,
-        step: ca.SX,
-    ) -> None:
+    def __init__(self, channel: Channel, model: Model, motions: Sequence[Motion], slopes: bool, step: ca.SX) -> None:
         state = State.symbols(model, joints=motions[0].joints is not None)
         value = channel.predicted(state)
         rate = ca.jtimes(value, state.q, ca.densify(model.configuration.basis(state.q) @ state.v))

@@ -17,14 +17,7 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
-from spookid.mechanics.inertia import (
-    Belief,
-    FullInertia,
-    at_guess,
-    check_guess,
-    from_second_moment,
-    second_moment,
-)
+from spookid.mechanics.inertia import Belief, FullInertia, at_guess, check_guess, from_second_moment, second_moment
 from spookid.parameter import Parameter, is_constant, symbolic
 
 Physical = tuple[ca.SX, ca.SX, ca.SX]

@@ -202,10 +202,7 @@ class Joint(metaclass=Door):
             (acts(self.stiffness), Spring(self.stiffness, self.rest)),
             (acts(self.viscous), Viscous(self.viscous)),
             (acts(self.drag), Drag(self.drag)),
-            (
-                acts(self.load_friction) or acts(self.coulomb),
-                Friction(self.coulomb, self.load_friction, self.stribeck),
-            ),
+            (acts(self.load_friction) or acts(self.coulomb), Friction(self.coulomb, self.load_friction, self.stribeck)),
         ]
         return (*(load for acts, load in own if acts), *self.loads)
 

@@ -268,11 +268,7 @@ class Rigid:
         return q, v
 
     def _evaluated(
-        self,
-        formulas: Sequence[ca.SX],
-        symbols: Sequence[ca.SX],
-        rows: Sequence[Array],
-        values: Values,
+        self, formulas: Sequence[ca.SX], symbols: Sequence[ca.SX], rows: Sequence[Array], values: Values
     ) -> list[Array]:
         parameters, p = self.mechanism.closing.parameters, self.mechanism.closing.numbers(values)
         function = ca.Function("states", [*symbols, ca.vertcat(ca.SX(0, 1), *parameters)], [*map(ca.densify, formulas)])

@@ -257,10 +257,7 @@ class _Reader:
         elif weld:
             bodies, frames = (
                 ids,
-                [
-                    Placement(data[3:6].copy(), quaternion_axes(data[6:10])),
-                    Placement(data[:3].copy(), np.eye(3)),
-                ],
+                [Placement(data[3:6].copy(), quaternion_axes(data[6:10])), Placement(data[:3].copy(), np.eye(3))],
             )
         else:
             bodies, frames = ids, [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]

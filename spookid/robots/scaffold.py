@@ -255,12 +255,7 @@ def _units(robot: Robot) -> dict[str, tuple[str, str]]:
 
 
 def _rest(
-    robot: Robot,
-    log: Log | None,
-    out: Path,
-    matched: Matched,
-    found: dict[str, Drive],
-    gains: Mapping[str, float],
+    robot: Robot, log: Log | None, out: Path, matched: Matched, found: dict[str, Drive], gains: Mapping[str, float]
 ) -> str:
     """Motors, sensors and the problem."""
     place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}

@@ -39,12 +39,7 @@ class InputRows:
     """
 
     def __init__(
-        self,
-        problem: Declaration,
-        factors: Sequence[Factor],
-        values: Mapping[str, float],
-        start: float,
-        step: float,
+        self, problem: Declaration, factors: Sequence[Factor], values: Mapping[str, float], start: float, step: float
     ) -> None:
         self._problem, self._values, self._start, self._step = problem, values, start, step
         self._inputs, self._factors = problem.model.inputs, tuple(factors)

@@ -315,13 +315,7 @@ def _slips(at: Mechanics, sides: _Sides) -> Slips:
 
 
 def _impulse(
-    model: Model,
-    settings: Settings,
-    at: Mechanics,
-    sides: _Sides,
-    multipliers: ca.SX,
-    friction: ca.SX,
-    u: ca.SX,
+    model: Model, settings: Settings, at: Mechanics, sides: _Sides, multipliers: ca.SX, friction: ca.SX, u: ca.SX
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
     along = along_coordinates(model, settings, _slips(at, sides), friction, u)

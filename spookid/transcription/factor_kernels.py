@@ -198,12 +198,7 @@ class FactorKernels:
         return Recipe(name, (*_stepwise(factor), *seeds), self.shared, result, once, factor=number)
 
     def _sparse(
-        self,
-        kind: str,
-        number: int,
-        result: Callable[..., ca.SX],
-        pattern: Callable[..., ca.Sparsity],
-        *of: object,
+        self, kind: str, number: int, result: Callable[..., ca.SX], pattern: Callable[..., ca.Sparsity], *of: object
     ) -> Recipe:
         """A sparse matrix of a factor's derivatives, of which only entries that can differ from zero are evaluated."""
         factor = self.factors[number]

@@ -173,13 +173,7 @@ def _lemke(p: Bounded) -> Array | None:
     limit = (p.K @ expand + p.W @ (2 * part - load))[rubs]
     M = np.vstack([slope[pushes], slope[rubs] + sigma, -slope[rubs] + sigma, limit - both, part - load])
     q = np.concatenate(
-        [
-            p.rates[pushes],
-            p.rates[rubs],
-            -p.rates[rubs],
-            (p.constant - p.W @ p.loads_before)[rubs],
-            -p.loads_before,
-        ]
+        [p.rates[pushes], p.rates[rubs], -p.rates[rubs], (p.constant - p.W @ p.loads_before)[rubs], -p.loads_before]
     )
     found = linear.solve(M, q)
     return None if found is None else expand @ found
