@@ -18,17 +18,13 @@ import numpy as np
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import GraphFactor
-from spookid.graphs.hard_rows import check_hard_rows, rank
+from spookid.graphs.factor import MEANING, GraphFactor, Variables
 from spookid.graphs.knowledge import Prior
 from spookid.graphs.parameter_errors import standard_errors
 from spookid.graphs.picture import Picture
-from spookid.graphs.rounding import rounding
 from spookid.graphs.solution import GraphSolution
-from spookid.graphs.stage import Stage
-from spookid.graphs.start import started
-from spookid.graphs.variables import MEANING, Variables
-from spookid.graphs.writing import Written, written
+from spookid.graphs.start import rounding, started
+from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.given import counted_steps, named, parameter_values, seconds
 from spookid.mechanics.system import System

@@ -22,9 +22,8 @@ from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
-from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
+from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement, Source
 from spookid.robots.groups import Group, Grouped, grouped, idle
-from spookid.robots.source import Source
 
 _KINDS: dict[str, type[Joint]] = {
     "fixed": Fixed,

@@ -20,8 +20,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.reactions import ExactStep
-from spookid.stepping.redundancy import has_redundant_rows, smallest
-from spookid.stepping.simulation import first_guess
+from spookid.stepping.simulation import first_guess, has_redundant_rows, smallest
 from spookid.transcription.factor import Constant
 
 _TOLERANCE = 1e-12

@@ -23,7 +23,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_na
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.stepping import contact_law
-from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.base import Stepper, of_states, rigid_notices
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -39,7 +39,6 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 T = TypeVar("T", bound="OneStep")

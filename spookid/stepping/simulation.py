@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import casadi as ca
@@ -14,7 +15,6 @@ from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.reactions import ExactStep
-from spookid.stepping.redundancy import has_redundant_rows, smallest
 from spookid.transcription.factor import Constant
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -196,3 +196,43 @@ def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None
         except ArithmeticError as error:
             raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
     return states
+
+
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
+_LOOSE = 1e-6
+"""Share of a velocity in an undetermined direction that is more than rounding."""
+_dgelsy, _dgelsy_lwork = get_lapack_funcs(("gelsy", "gelsy_lwork"), dtype=np.float64)
+
+
+def has_redundant_rows(matrix: Array, velocities: int) -> bool:
+    """True if impulses are undetermined in equations (n, n) whose first unknowns are the velocities.
+
+    Raises:
+        ArithmeticError: if a velocity is, as that of a body without inertia, or anything is not finite.
+    """
+    if not np.isfinite(matrix).all():
+        raise ArithmeticError(float("nan"))
+    _, values, right = np.linalg.svd(matrix)
+    null = right[values < _SINGULAR * values[0]]
+    if np.max(np.abs(null[:, :velocities]), initial=0.0) > _LOOSE:
+        raise ArithmeticError(float("nan"))
+    return len(null) > 0
+
+
+def smallest(matrix: Array, right: Array) -> Array:
+    """The smallest least-squares solution.
+
+    Raises:
+        ArithmeticError: if anything is not finite.
+    """
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        raise ArithmeticError(float("nan"))
+    n = len(right)
+    pivots, work = np.zeros((n, 1), dtype=np.int32), _workspace(n)
+    return np.asarray(_dgelsy(matrix, right[:, None], pivots, _SINGULAR, work)[1][:, 0])
+
+
+@cache
+def _workspace(n: int) -> int:
+    return int(_dgelsy_lwork(n, n, 1, _SINGULAR)[0])

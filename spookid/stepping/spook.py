@@ -22,14 +22,13 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_constant
-from spookid.stepping.base import Stepper
+from spookid.stepping.base import Stepper, of_states
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
 from spookid.stepping.reactions import ExactStep, Reactions
 from spookid.stepping.spook_space import SpookSpace
 from spookid.stepping.spook_step import SpookStep, doubled
 from spookid.stepping.variational import Variational
-from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10

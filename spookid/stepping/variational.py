@@ -35,7 +35,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
-from spookid.stepping.base import Scheme, Stepper, rigid_notices
+from spookid.stepping.base import Scheme, Stepper, first_of_positions, of_positions, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -51,7 +51,6 @@ from spookid.stepping.impulses import (
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
