@@ -13,28 +13,28 @@ from spookid.version import __version__ as __version__
 
 _HOME = {
     "Accelerometer": "data.inertial_sensors",
-    "Asymmetric": "mechanics.varying",
+    "Asymmetric": "mechanics.coefficients",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
     "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
     "ContinuousFriction": "mechanics.continuous_friction",
     "Coordinate": "mechanics.coordinate",
-    "Coupling": "mechanics.couplings",
+    "Coupling": "mechanics.constraints",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
-    "EnergyBalance": "data.energy",
+    "EnergyBalance": "data.residual",
     "Ellipsoid": "mechanics.inertia_coordinates",
     "Equations": "stepping.one_step",
     "ExponentialEigenvalue": "mechanics.inertia_coordinates",
     "Fixed": "mechanics.joint_kinds",
     "FixedLagSmoother": "smoothing.smoother",
-    "Fourier": "mechanics.varying",
+    "Fourier": "mechanics.coefficients",
     "Friction": "mechanics.friction_loads",
     "FullInertia": "mechanics.inertia",
-    "Gear": "mechanics.couplings",
+    "Gear": "mechanics.constraints",
     "gravity": "mechanics.gravity",
     "GROUND": "mechanics.body",
     "Gyroscope": "data.inertial_sensors",
@@ -66,16 +66,16 @@ _HOME = {
     "Planar": "mechanics.joint_kinds",
     "PointContact": "mechanics.standing",
     "PointDistance": "data.sensors",
-    "PointDrag": "mechanics.point_forces",
-    "PointForce": "mechanics.point_forces",
+    "PointDrag": "mechanics.point_loads",
+    "PointForce": "mechanics.point_loads",
     "PointLoad": "mechanics.point_loads",
     "PointMasses": "mechanics.point_masses",
     "PointPosition": "data.sensors",
-    "PointTorque": "mechanics.point_forces",
+    "PointTorque": "mechanics.point_loads",
     "Prismatic": "mechanics.joint_kinds",
     "Problem": "problem",
     "ProblemError": "errors",
-    "Propeller": "mechanics.point_forces",
+    "Propeller": "mechanics.point_loads",
     "Recording": "data.recording",
     "Relation": "mechanics.relations",
     "Residual": "data.residual",
@@ -85,7 +85,7 @@ _HOME = {
     "Spherical": "mechanics.joint_kinds",
     "Spook": "stepping.spook",
     "Spring": "mechanics.loads",
-    "SpringDamper": "mechanics.point_forces",
+    "SpringDamper": "mechanics.point_loads",
     "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
@@ -193,19 +193,18 @@ if TYPE_CHECKING:
     from spookid.data.channels import Sensor
     from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.effort_sensors import JointForce, JointTorque
-    from spookid.data.energy import EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
     from spookid.data.recording import Recording
-    from spookid.data.residual import Residual
+    from spookid.data.residual import EnergyBalance, Residual
     from spookid.data.sensors import HingeAngle, JointPosition, JointRate, Observation, PointDistance, PointPosition
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
-    from spookid.mechanics.constraints import Constraint, Distance
+    from spookid.mechanics.coefficients import Asymmetric, Fourier
+    from spookid.mechanics.constraints import Constraint, Coupling, Distance, Gear
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.continuous_friction import ContinuousFriction
     from spookid.mechanics.coordinate import Coordinate
-    from spookid.mechanics.couplings import Coupling, Gear
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.impacts import Impact
@@ -226,12 +225,10 @@ if TYPE_CHECKING:
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model
     from spookid.mechanics.motor import Motor
-    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, Propeller, SpringDamper
-    from spookid.mechanics.point_loads import PointLoad
+    from spookid.mechanics.point_loads import PointDrag, PointForce, PointLoad, PointTorque, Propeller, SpringDamper
     from spookid.mechanics.point_masses import PointMasses
     from spookid.mechanics.relations import Relation, mirrored, total_mass
     from spookid.mechanics.standing import PointContact, Weld
-    from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep

@@ -25,7 +25,7 @@ from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
-from spookid.mechanics.couplings import LinearConstraint
+from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities

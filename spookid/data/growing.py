@@ -15,8 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from spookid.data.logs.columns import to_si
 from spookid.data.logs.text import columns_of, delimiter_of, number_of, split_line, units_of
-from spookid.data.logs.units import to_si
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError

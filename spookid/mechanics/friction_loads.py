@@ -12,8 +12,8 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.coefficients import is_plain, load_coefficient
 from spookid.mechanics.loads import Bound, Load
-from spookid.mechanics.varying import is_plain, load_coefficient
 
 
 class Viscous(Load):

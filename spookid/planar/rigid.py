@@ -19,8 +19,7 @@ from spookid.mechanics.joint_kinds import PinInSlot
 from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.point_forces import PointTorque, SpringDamper
-from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.point_loads import PointLoad, PointTorque, SpringDamper
 from spookid.planar.closing import Values
 from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider
 from spookid.planar.linkage import Linkage

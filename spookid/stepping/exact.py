@@ -18,7 +18,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
 from spookid.stepping.complementarity import bounded
-from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
+from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.reactions import ExactStep
 from spookid.stepping.simulation import first_guess, has_redundant_rows, smallest
 from spookid.transcription.factor import Constant

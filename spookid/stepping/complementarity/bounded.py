@@ -14,7 +14,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.stepping.complementarity import linear, pieces
-from spookid.stepping.complementarity.law import Bounded, BoundedSolution, own_response
+from spookid.stepping.complementarity.pieces import Bounded, BoundedSolution, own_response
 
 _MOST_NEWTON = 30
 _SMALLEST_SHARE = 1e-4
