@@ -25,7 +25,6 @@ from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window
-from spookid.stepping.reactions import ExactStep
 from spookid.transcription.factor import Factor
 
 S = TypeVar("S", bound="Scheme")
@@ -190,14 +189,9 @@ class Stepper(Scheme, metaclass=Door):
         return []
 
     @abstractmethod
-    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
-        """The step as equations, with smooth friction; ``random`` impulses stand behind its inputs if they are asked
-        for."""
-
-    @abstractmethod
-    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
-        """The step as equations with reactions: friction that sticks, limits and contacts; inputs as for
-        ``forward``."""
+    def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
+        """The step as equations, with smooth friction or, ``exact``, with reactions: friction that sticks, limits and
+        contacts. ``random`` impulses stand behind its inputs if they are asked for."""
 
     @abstractmethod
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:

@@ -272,7 +272,7 @@ def forward_stepper(
         ProblemError: for constraints that only push with smooth friction.
     """
     if problem.friction != "smooth":
-        return ExactStepper(problem.stepper.exact(problem.model, settings, random), constants)
+        return ExactStepper(problem.stepper.forward(problem.model, settings, random, exact=True), constants)
     if problem.model.is_unilateral:
         raise ProblemError(
             f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
