@@ -246,18 +246,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     Where two second moments are equal the turn about the third axis moves nothing: there ``LogCholesky`` is better.
 
-    Args:
-        name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_sigma``.
-        guess: a FullInertia from which they begin; Parameters in it count with their guesses. Of one that no body has,
-            or that is flat, ``FullInertia.possible`` gives the nearest that will do.
-        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
-        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
-            units, one for all or one each.
-        inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
-            distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
-
-    Raises:
-        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
+    Args and errors are those of ``LogCholesky``.
     """
 
     extents, power = ("sigma_x", "sigma_y", "sigma_z"), 2

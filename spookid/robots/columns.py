@@ -15,43 +15,17 @@ from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 
 _WORDS = {
-    "time": ("t", "time", "timestamp", "stamp"),
-    "position": ("q", "pos", "position", "positions", "angle", "theta", "phi"),
-    "rate": ("qd", "dq", "qdot", "v", "vel", "velocity", "velocities", "speed", "rate", "omega"),
-    "acceleration": ("qdd", "ddq", "acc", "acceleration"),
-    "torque": ("tau", "torque", "torques", "effort", "efforts", "force"),
-    "current": ("i", "cur", "current", "currents", "amps"),
-    "voltage": ("u", "volt", "voltage", "voltages"),
-    "command": (
-        "desired",
-        "des",
-        "command",
-        "commanded",
-        "cmd",
-        "ref",
-        "reference",
-        "target",
-        "goal",
-        "setpoint",
-        "sp",
-    ),
+    "time": "t time timestamp stamp",
+    "position": "q pos position positions angle theta phi",
+    "rate": "qd dq qdot v vel velocity velocities speed rate omega",
+    "acceleration": "qdd ddq acc acceleration",
+    "torque": "tau torque torques effort efforts force",
+    "current": "i cur current currents amps",
+    "voltage": "u volt voltage voltages",
+    "command": "desired des command commanded cmd ref reference target goal setpoint sp",
 }
-_MEANS = {word: kind for kind, words in _WORDS.items() for word in words}
-_FILLERS = {
-    "joint",
-    "joints",
-    "axis",
-    "motor",
-    "measured",
-    "meas",
-    "actual",
-    "act",
-    "raw",
-    "state",
-    "states",
-    "m",
-    "rad",
-}
+_MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_FILLERS = "joint joints axis motor measured meas actual act raw state states m rad"
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -118,7 +92,7 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if word not in _FILLERS]
+    telling = [word for word in rest if word not in _FILLERS.split()]
     if not telling:
         return "position", whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)

@@ -83,16 +83,12 @@ def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tupl
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
-        spec = mujoco.MjSpec.from_string(document.content.decode(), include=_included(document))
+        names = [e.text("file") for e in document.root.inside() if e.tag == "include"]
+        included = {name: read_bytes(document.path.parent / name) for name in names}
+        spec = mujoco.MjSpec.from_string(document.content.decode(), include=included)
         spec.modelfiledir = f"{document.path.parent}{os.sep}"
     motors = _actuators(spec, mujoco, str(document.path))
     return spec, _reduced(spec, mujoco), motors
-
-
-def _included(document: Document) -> dict[str, bytes]:
-    """Files that it includes, by the names that it has for them."""
-    names = [e.text("file") for e in document.root.inside() if e.tag == "include"]
-    return {name: read_bytes(document.path.parent / name) for name in names}
 
 
 def _actuators(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.doors import Door, checked
 from spookid.errors import ProblemError
+from spookid.mechanics.robot_file import RobotFile
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.formats import opened
@@ -91,6 +92,11 @@ def read(
     return Robot(description, source, free, dict(held or {}), merge, mend)
 
 
+def reread(known: RobotFile, path: Path | None = None) -> Robot:
+    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``."""
+    return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+
+
 @checked
 def limits_within(problem: Declaration, limits: MotionLimits | None) -> MotionLimits:
     """Limits over those of the robot's file that a problem was made from, if it was.
@@ -112,7 +118,7 @@ def _told(problem: Declaration) -> MotionLimits:
     known = problem.model.robot
     if known is None or not Path(known.path).is_file():
         return MotionLimits(where=problem.place)
-    robot = read(known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+    robot = reread(known)
     labels = {freedom.label for freedom in problem.model.freedoms}
     told = {label: limits for label, limits in robot.limits.items() if label in labels}
     for label, one in told.items():
