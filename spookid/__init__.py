@@ -11,240 +11,142 @@ from typing import TYPE_CHECKING, Any
 
 from spookid.version import __version__ as __version__
 
-_HOME = {
-    "Accelerometer": "data.inertial_sensors",
-    "Asymmetric": "mechanics.varying",
-    "Body": "mechanics.body",
-    "Bound": "mechanics.loads",
-    "Constraint": "mechanics.constraints",
-    "Contact": "mechanics.contact",
-    "ContinuousFriction": "mechanics.continuous_friction",
-    "Coordinate": "mechanics.coordinate",
-    "Coupling": "mechanics.couplings",
-    "Cylindrical": "mechanics.joint_kinds",
-    "Distance": "mechanics.constraints",
-    "Drag": "mechanics.friction_loads",
-    "Effort": "mechanics.loads",
-    "EnergyBalance": "data.energy",
-    "Ellipsoid": "mechanics.inertia_coordinates",
-    "Equations": "stepping.one_step",
-    "ExponentialEigenvalue": "mechanics.inertia_coordinates",
-    "Fixed": "mechanics.joint_kinds",
-    "FixedLagSmoother": "smoothing.smoother",
-    "Fourier": "mechanics.varying",
-    "Friction": "mechanics.friction_loads",
-    "FullInertia": "mechanics.inertia",
-    "Gear": "mechanics.couplings",
-    "gravity": "mechanics.gravity",
-    "GROUND": "mechanics.body",
-    "Gyroscope": "data.inertial_sensors",
-    "Hinge": "mechanics.joints",
-    "HingeAngle": "data.sensors",
-    "Holonomic": "data.constraints",
-    "Impact": "mechanics.impacts",
-    "Joint": "mechanics.joints",
-    "JointForce": "data.effort_sensors",
-    "JointPosition": "data.sensors",
-    "JointRate": "data.sensors",
-    "JointTorque": "data.effort_sensors",
-    "load": "solution",
-    "Load": "mechanics.loads",
-    "load_problem": "problem",
-    "LogCholesky": "mechanics.inertia_coordinates",
-    "Manifold": "mechanics.manifold",
-    "mirrored": "mechanics.relations",
-    "Model": "mechanics.model",
-    "Monitor": "smoothing.monitor",
-    "MotionLimits": "studies.motion_limits",
-    "Motor": "mechanics.motor",
-    "Nonholonomic": "data.constraints",
-    "Observation": "data.sensors",
-    "OneStep": "stepping.one_step",
-    "Orientation": "data.inertial_sensors",
-    "Parameter": "parameter",
-    "PinInSlot": "mechanics.joint_kinds",
-    "Planar": "mechanics.joint_kinds",
-    "PointContact": "mechanics.standing",
-    "PointDistance": "data.sensors",
-    "PointDrag": "mechanics.point_forces",
-    "PointForce": "mechanics.point_forces",
-    "PointLoad": "mechanics.point_loads",
-    "PointMasses": "mechanics.point_masses",
-    "PointPosition": "data.sensors",
-    "PointTorque": "mechanics.point_forces",
-    "Prismatic": "mechanics.joint_kinds",
-    "Problem": "problem",
-    "ProblemError": "errors",
-    "Propeller": "mechanics.point_forces",
-    "Recording": "data.recording",
-    "Relation": "mechanics.relations",
-    "Residual": "data.residual",
-    "Screw": "mechanics.joint_kinds",
-    "Sensor": "data.channels",
-    "Solution": "solution",
-    "Spherical": "mechanics.joint_kinds",
-    "Spook": "stepping.spook",
-    "Spring": "mechanics.loads",
-    "SpringDamper": "mechanics.point_forces",
-    "State": "data.state",
-    "Status": "solvers.status",
-    "Stepper": "stepping.base",
-    "sweep": "report.sweep",
-    "Sweep": "studies.sweep_points",
-    "tilted_gravity": "mechanics.gravity",
-    "total_mass": "mechanics.relations",
-    "Universal": "mechanics.joint_kinds",
-    "Variational": "stepping.variational",
-    "Viscous": "mechanics.friction_loads",
-    "Weld": "mechanics.standing",
+_NAMES = {
+    "data.channels": "Sensor",
+    "data.constraints": "Holonomic Nonholonomic",
+    "data.effort_sensors": "JointForce JointTorque",
+    "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
+    "data.recording": "Recording",
+    "data.residual": "EnergyBalance Residual",
+    "data.sensors": "HingeAngle JointPosition JointRate Observation PointDistance PointPosition",
+    "data.state": "State",
+    "errors": "ProblemError",
+    "mechanics.body": "Body GROUND",
+    "mechanics.coefficients": "Asymmetric Fourier",
+    "mechanics.constraints": "Constraint Coupling Distance Gear",
+    "mechanics.contact": "Contact",
+    "mechanics.continuous_friction": "ContinuousFriction",
+    "mechanics.coordinate": "Coordinate",
+    "mechanics.friction_loads": "Drag Friction Viscous",
+    "mechanics.gravity": "gravity tilted_gravity",
+    "mechanics.impacts": "Impact",
+    "mechanics.inertia": "FullInertia",
+    "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
+    "mechanics.joint_kinds": "Cylindrical Fixed PinInSlot Planar Prismatic Screw Spherical Universal",
+    "mechanics.joints": "Hinge Joint",
+    "mechanics.loads": "Bound Effort Load Spring",
+    "mechanics.manifold": "Manifold",
+    "mechanics.model": "Model",
+    "mechanics.motor": "Motor",
+    "mechanics.point_loads": "PointDrag PointForce PointLoad PointTorque Propeller SpringDamper",
+    "mechanics.point_masses": "PointMasses",
+    "mechanics.relations": "Relation mirrored total_mass",
+    "mechanics.standing": "PointContact Weld",
+    "parameter": "Parameter",
+    "problem": "Problem load_problem",
+    "report.sweep": "sweep",
+    "smoothing.monitor": "Monitor",
+    "smoothing.smoother": "FixedLagSmoother",
+    "solution": "Solution load",
+    "solvers.status": "Status",
+    "stepping.base": "Stepper",
+    "stepping.one_step": "Equations OneStep",
+    "stepping.spook": "Spook",
+    "stepping.variational": "Variational",
+    "studies.motion_limits": "MotionLimits",
+    "studies.sweep_points": "Sweep",
 }
-"""Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
-
-__all__ = [
-    "GROUND",
-    "Accelerometer",
-    "Asymmetric",
-    "Body",
-    "Bound",
-    "Constraint",
-    "Contact",
-    "ContinuousFriction",
-    "Coordinate",
-    "Coupling",
-    "Cylindrical",
-    "Distance",
-    "Drag",
-    "Effort",
-    "Ellipsoid",
-    "EnergyBalance",
-    "Equations",
-    "ExponentialEigenvalue",
-    "Fixed",
-    "FixedLagSmoother",
-    "Fourier",
-    "Friction",
-    "FullInertia",
-    "Gear",
-    "Gyroscope",
-    "Hinge",
-    "HingeAngle",
-    "Holonomic",
-    "Impact",
-    "Joint",
-    "JointForce",
-    "JointPosition",
-    "JointRate",
-    "JointTorque",
-    "Load",
-    "LogCholesky",
-    "Manifold",
-    "Model",
-    "Monitor",
-    "MotionLimits",
-    "Motor",
-    "Nonholonomic",
-    "Observation",
-    "OneStep",
-    "Orientation",
-    "Parameter",
-    "PinInSlot",
-    "Planar",
-    "PointContact",
-    "PointDistance",
-    "PointDrag",
-    "PointForce",
-    "PointLoad",
-    "PointMasses",
-    "PointPosition",
-    "PointTorque",
-    "Prismatic",
-    "Problem",
-    "ProblemError",
-    "Propeller",
-    "Recording",
-    "Relation",
-    "Residual",
-    "Screw",
-    "Sensor",
-    "Solution",
-    "Spherical",
-    "Spook",
-    "Spring",
-    "SpringDamper",
-    "State",
-    "Status",
-    "Stepper",
-    "Sweep",
-    "Universal",
-    "Variational",
-    "Viscous",
-    "Weld",
-    "gravity",
-    "load",
-    "load_problem",
-    "mirrored",
-    "sweep",
-    "tilted_gravity",
-    "total_mass",
-]
+"""Public names by the modules they live in. They are imported on first use: CasADi takes a while to load."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
     from spookid import robots as robots
-    from spookid.data.channels import Sensor
-    from spookid.data.constraints import Holonomic, Nonholonomic
-    from spookid.data.effort_sensors import JointForce, JointTorque
-    from spookid.data.energy import EnergyBalance
-    from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
-    from spookid.data.recording import Recording
-    from spookid.data.residual import Residual
-    from spookid.data.sensors import HingeAngle, JointPosition, JointRate, Observation, PointDistance, PointPosition
-    from spookid.data.state import State
-    from spookid.errors import ProblemError
-    from spookid.mechanics.body import GROUND, Body
-    from spookid.mechanics.constraints import Constraint, Distance
-    from spookid.mechanics.contact import Contact
-    from spookid.mechanics.continuous_friction import ContinuousFriction
-    from spookid.mechanics.coordinate import Coordinate
-    from spookid.mechanics.couplings import Coupling, Gear
-    from spookid.mechanics.friction_loads import Drag, Friction, Viscous
-    from spookid.mechanics.gravity import gravity, tilted_gravity
-    from spookid.mechanics.impacts import Impact
-    from spookid.mechanics.inertia import FullInertia
-    from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
-    from spookid.mechanics.joint_kinds import (
-        Cylindrical,
-        Fixed,
-        PinInSlot,
-        Planar,
-        Prismatic,
-        Screw,
-        Spherical,
-        Universal,
-    )
-    from spookid.mechanics.joints import Hinge, Joint
-    from spookid.mechanics.loads import Bound, Effort, Load, Spring
-    from spookid.mechanics.manifold import Manifold
-    from spookid.mechanics.model import Model
-    from spookid.mechanics.motor import Motor
-    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, Propeller, SpringDamper
-    from spookid.mechanics.point_loads import PointLoad
-    from spookid.mechanics.point_masses import PointMasses
-    from spookid.mechanics.relations import Relation, mirrored, total_mass
-    from spookid.mechanics.standing import PointContact, Weld
-    from spookid.mechanics.varying import Asymmetric, Fourier
-    from spookid.parameter import Parameter
-    from spookid.problem import Problem, load_problem
-    from spookid.report.sweep import sweep
-    from spookid.smoothing.monitor import Monitor
-    from spookid.smoothing.smoother import FixedLagSmoother
-    from spookid.solution import Solution, load
-    from spookid.solvers.status import Status
-    from spookid.stepping.base import Stepper
-    from spookid.stepping.one_step import Equations, OneStep
-    from spookid.stepping.spook import Spook
-    from spookid.stepping.variational import Variational
-    from spookid.studies.motion_limits import MotionLimits
-    from spookid.studies.sweep_points import Sweep
+    from spookid.data.channels import Sensor as Sensor
+    from spookid.data.constraints import Holonomic as Holonomic
+    from spookid.data.constraints import Nonholonomic as Nonholonomic
+    from spookid.data.effort_sensors import JointForce as JointForce
+    from spookid.data.effort_sensors import JointTorque as JointTorque
+    from spookid.data.inertial_sensors import Accelerometer as Accelerometer
+    from spookid.data.inertial_sensors import Gyroscope as Gyroscope
+    from spookid.data.inertial_sensors import Orientation as Orientation
+    from spookid.data.recording import Recording as Recording
+    from spookid.data.residual import EnergyBalance as EnergyBalance
+    from spookid.data.residual import Residual as Residual
+    from spookid.data.sensors import HingeAngle as HingeAngle
+    from spookid.data.sensors import JointPosition as JointPosition
+    from spookid.data.sensors import JointRate as JointRate
+    from spookid.data.sensors import Observation as Observation
+    from spookid.data.sensors import PointDistance as PointDistance
+    from spookid.data.sensors import PointPosition as PointPosition
+    from spookid.data.state import State as State
+    from spookid.errors import ProblemError as ProblemError
+    from spookid.mechanics.body import GROUND as GROUND
+    from spookid.mechanics.body import Body as Body
+    from spookid.mechanics.coefficients import Asymmetric as Asymmetric
+    from spookid.mechanics.coefficients import Fourier as Fourier
+    from spookid.mechanics.constraints import Constraint as Constraint
+    from spookid.mechanics.constraints import Coupling as Coupling
+    from spookid.mechanics.constraints import Distance as Distance
+    from spookid.mechanics.constraints import Gear as Gear
+    from spookid.mechanics.contact import Contact as Contact
+    from spookid.mechanics.continuous_friction import ContinuousFriction as ContinuousFriction
+    from spookid.mechanics.coordinate import Coordinate as Coordinate
+    from spookid.mechanics.friction_loads import Drag as Drag
+    from spookid.mechanics.friction_loads import Friction as Friction
+    from spookid.mechanics.friction_loads import Viscous as Viscous
+    from spookid.mechanics.gravity import gravity as gravity
+    from spookid.mechanics.gravity import tilted_gravity as tilted_gravity
+    from spookid.mechanics.impacts import Impact as Impact
+    from spookid.mechanics.inertia import FullInertia as FullInertia
+    from spookid.mechanics.inertia_coordinates import Ellipsoid as Ellipsoid
+    from spookid.mechanics.inertia_coordinates import ExponentialEigenvalue as ExponentialEigenvalue
+    from spookid.mechanics.inertia_coordinates import LogCholesky as LogCholesky
+    from spookid.mechanics.joint_kinds import Cylindrical as Cylindrical
+    from spookid.mechanics.joint_kinds import Fixed as Fixed
+    from spookid.mechanics.joint_kinds import PinInSlot as PinInSlot
+    from spookid.mechanics.joint_kinds import Planar as Planar
+    from spookid.mechanics.joint_kinds import Prismatic as Prismatic
+    from spookid.mechanics.joint_kinds import Screw as Screw
+    from spookid.mechanics.joint_kinds import Spherical as Spherical
+    from spookid.mechanics.joint_kinds import Universal as Universal
+    from spookid.mechanics.joints import Hinge as Hinge
+    from spookid.mechanics.joints import Joint as Joint
+    from spookid.mechanics.loads import Bound as Bound
+    from spookid.mechanics.loads import Effort as Effort
+    from spookid.mechanics.loads import Load as Load
+    from spookid.mechanics.loads import Spring as Spring
+    from spookid.mechanics.manifold import Manifold as Manifold
+    from spookid.mechanics.model import Model as Model
+    from spookid.mechanics.motor import Motor as Motor
+    from spookid.mechanics.point_loads import PointDrag as PointDrag
+    from spookid.mechanics.point_loads import PointForce as PointForce
+    from spookid.mechanics.point_loads import PointLoad as PointLoad
+    from spookid.mechanics.point_loads import PointTorque as PointTorque
+    from spookid.mechanics.point_loads import Propeller as Propeller
+    from spookid.mechanics.point_loads import SpringDamper as SpringDamper
+    from spookid.mechanics.point_masses import PointMasses as PointMasses
+    from spookid.mechanics.relations import Relation as Relation
+    from spookid.mechanics.relations import mirrored as mirrored
+    from spookid.mechanics.relations import total_mass as total_mass
+    from spookid.mechanics.standing import PointContact as PointContact
+    from spookid.mechanics.standing import Weld as Weld
+    from spookid.parameter import Parameter as Parameter
+    from spookid.problem import Problem as Problem
+    from spookid.problem import load_problem as load_problem
+    from spookid.report.sweep import sweep as sweep
+    from spookid.smoothing.monitor import Monitor as Monitor
+    from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
+    from spookid.solution import Solution as Solution
+    from spookid.solution import load as load
+    from spookid.solvers.status import Status as Status
+    from spookid.stepping.base import Stepper as Stepper
+    from spookid.stepping.one_step import Equations as Equations
+    from spookid.stepping.one_step import OneStep as OneStep
+    from spookid.stepping.spook import Spook as Spook
+    from spookid.stepping.variational import Variational as Variational
+    from spookid.studies.motion_limits import MotionLimits as MotionLimits
+    from spookid.studies.sweep_points import Sweep as Sweep
 
 
 def __getattr__(name: str) -> Any:

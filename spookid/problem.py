@@ -192,7 +192,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        from spookid.studies.strikes import strikes
+        from spookid.studies.touches import strikes
 
         return strikes(self, solution, recording)
 
@@ -319,7 +319,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: as ``spookid.studies.excite``.
         """
-        from spookid.robots.planning import limits_within
+        from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite
 
         return excite(self, duration, limits=limits_within(self, limits), **options)

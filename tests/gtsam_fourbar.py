@@ -14,7 +14,7 @@ import gtsam
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.graphs.dynamics import accelerations
+from spookid.graphs.integration import accelerations
 from spookid.mechanics.system import System
 
 Array = NDArray[np.float64]

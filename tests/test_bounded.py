@@ -10,8 +10,7 @@ import pytest
 
 from spookid.kernels.kernel import Array
 from spookid.stepping.complementarity import bounded, linear, pieces
-from spookid.stepping.complementarity.law import Bounded, BoundedSolution
-from spookid.stepping.complementarity.pieces import BACKWARD, FORWARD, OPEN, STICKING
+from spookid.stepping.complementarity.pieces import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:

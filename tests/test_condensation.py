@@ -20,7 +20,7 @@ from spookid.kernels.reflections import reflections
 from spookid.solvers import condensation
 from spookid.solvers.condensation import Layout
 from spookid.stepping.impulses import Settings
-from spookid.transcription.derivatives import augmented, augmented_pattern
+from spookid.transcription.factor_kernels import augmented, augmented_pattern
 
 ALONG = ctypes.CFUNCTYPE(
     ctypes.c_int,

@@ -326,9 +326,9 @@ def test_a_contact_lets_go():
 def bilateral(model: Model, stepper: Spook | Variational) -> Callable[[Array, Array, Array], Array]:
     """∂F/∂y as a function of x, y and the reactions, with inputs of 1."""
     settings = Settings.of(model)
-    step = stepper.exact(model, settings)
+    step = stepper.forward(model, settings, exact=True)
     symbols = ca.vertcat(settings.step, settings.weight, settings.slip_width, settings.impulse_width)
-    slope = ca.Function("A", [step.x, step.unknowns, step.reactions, step.u, symbols],
+    slope = ca.Function("A", [step.x, step.unknowns, step.laws.reactions, step.u, symbols],
                         [ca.densify(ca.jacobian(step.equations, step.unknowns))])  # fmt: skip
     numbers = [0.01, 1.0, *np.full(len(model.joints), 1e-3), 1e-6]
     return lambda x, y, u: slope(x, y, u, np.ones(step.u.numel()), numbers).full()
@@ -344,7 +344,7 @@ def test_the_bilateral_part_is_symmetric_where_it_is_factorized_as_such(stepper)
         q, v = random_state(model, rng)
         found = A(np.concatenate([q, v]), rng.normal(size=22), rng.normal(size=2))
         skew = max(skew, np.abs(found - found.T).max() / np.abs(found).max())
-    symmetric = stepper.exact(model, Settings.of(model)).symmetric
+    symmetric = stepper.forward(model, Settings.of(model), exact=True).laws.symmetric
     assert symmetric == isinstance(stepper, Spook)
     assert skew < 1e-14 if symmetric else skew > 1e-3
 
@@ -352,10 +352,10 @@ def test_the_bilateral_part_is_symmetric_where_it_is_factorized_as_such(stepper)
 def test_both_factorizations_make_the_same_step():
     model = furuta(shoulder={"dry": 1e-3, "drag": 0.01}, elbow={"coulomb": 0.01}, motor={"gain": 1.0})
     settings, rng = Settings.of(model), np.random.default_rng(1)
-    step = Spook().exact(model, settings)
+    step = Spook().forward(model, settings, exact=True)
     constants = [Constant(settings.step, 0.01), Constant(settings.weight, 1.0), Constant(settings.impulse_width, 1e-6),
                  *(Constant(settings.slip_width[j], 1e-3) for j in range(2))]  # fmt: skip
-    steppers = [ExactStepper(s, constants) for s in (step, replace(step, symmetric=False))]
+    steppers = [ExactStepper(s, constants) for s in (step, replace(step, laws=replace(step.laws, symmetric=False)))]
     for _ in range(20):
         x = np.concatenate(joint_state(model, rng.normal(size=2), rng.normal(size=2)))
         by_ldl, by_lu = (s.step(x, np.array([0.1]), s.guess(x))[1] for s in steppers)

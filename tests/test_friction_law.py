@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from spookid.mechanics.friction import mean_sign, smooth_sign
+from spookid.mechanics.friction_loads import mean_sign, smooth_sign
 
 _a, _b, _w = (ca.SX.sym(name) for name in "abw")
 MEAN = ca.Function("mean", [_a, _b, _w], [mean_sign(_a, _b, _w)])

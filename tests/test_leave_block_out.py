@@ -14,7 +14,7 @@ from spookid.data.recording import Recording
 from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.leave_block_out import schur_complements
+from spookid.statistics.block_jackknife import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize
 from spookid.transcription.factor import Group
 from spookid.transcription.free_directions import FreeDirections

@@ -101,7 +101,7 @@ def test_a_wheel_turns_as_by_hand(case):
         return [s, (effort((x + math.pi) % (2 * math.pi) - math.pi, s, push) - 0.03) / J]
 
     for push in u[:-1]:
-        states.append(solve_ivp(rate, (0, 0.01), states[-1], args=(push,), rtol=1e-9, atol=1e-11).y[:, -1])
+        states.append(solve_ivp(rate, (0, 0.01), states[-1], "DOP853", args=(push,), rtol=1e-9, atol=1e-11).y[:, -1])
     inputs = Recording(t, {"u": u})
     problem = turning(wheel(**loads), friction_width=1e-3)
     run = problem.simulate({}, 1.0, {"pin": (0.3, 1.5)}, inputs=inputs)

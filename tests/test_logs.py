@@ -15,7 +15,7 @@ from log_files import EPOCH, TABLES, Q, T, U
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
 from spookid.data.growing import GrowingLog
-from spookid.data.logs.units import to_si
+from spookid.data.logs.columns import to_si
 
 S = T[np.isfinite(Q)]
 """Times of the samples of ``q``."""

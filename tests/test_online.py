@@ -51,9 +51,8 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.smoothing import opening
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.least_noise import with_least_noise
-from spookid.smoothing.opening import smoothed
-from spookid.smoothing.step_correction import StepCorrection
+from spookid.smoothing.opening import smoothed, with_least_noise
+from spookid.smoothing.saving import StepCorrection
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
 

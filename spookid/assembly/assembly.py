@@ -14,19 +14,17 @@ from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.closure import check_closure, welded_notices
-from spookid.assembly.contact_start import check_contacts, check_samples, contact_start, touch_speed, with_codes
+from spookid.assembly.contact_start import begun, check_contacts, check_samples, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.evidence import Evidence
-from spookid.assembly.given_inertias import given_inertias
-from spookid.assembly.impact_start import begun
 from spookid.assembly.initialization import Guess
-from spookid.assembly.late_inputs import with_late_inputs
+from spookid.assembly.input_data import with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
-from spookid.assembly.ranks import check_ranks
+from spookid.assembly.ranks import check_ranks, given_inertias
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
@@ -343,11 +341,7 @@ def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
 
 
 def numbers(
-    problem: Declaration,
-    settings: Settings,
-    widths: Array,
-    turning: Array | None = None,
-    touch: float = WIDTH_AT_REST,
+    problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None, touch: float = WIDTH_AT_REST
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess_on()

@@ -15,17 +15,19 @@ import numpy as np
 
 from spookid.assembly.guesses import check_delays, check_scales
 from spookid.assembly.parameter_set import ParameterSet
-from spookid.assembly.steps import fitting_step
+from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
 from spookid.data.effort_sensors import with_torques
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
+from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.doors import Door, checked
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.impacts import Impact
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.mechanics.touching import Touch
@@ -357,3 +359,21 @@ class Declaration(metaclass=Door):
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
+
+
+def fitting_step(recordings: Sequence[Recording], sensors: Sequence[Sensor], cutoff: float) -> float | None:
+    """The shortest of the longest steps that the motions of joints allow [s]; None if no joint is seen to move."""
+    found = [
+        longest_step(
+            recording,
+            sensor.signal,
+            angle=sensor.measured.unit == "rad",
+            scale=at_guess(sensor.each("scale")[0]).item(),
+            cutoff=cutoff,
+        )
+        for recording in recordings
+        for sensor in sensors
+        if isinstance(sensor, JointPosition) and sensor.signal in recording.signals
+    ]
+    moving = [step for step in found if np.isfinite(step)]
+    return min(moving, default=None)

@@ -1,6 +1,8 @@
-"""Constraints must take the same number of freedoms all along a recording."""
+"""Constraints must take the same number of freedoms all along a recording, and inertias be those of bodies."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import casadi as ca
 import numpy as np
@@ -8,10 +10,12 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.impacts import Impact
+from spookid.mechanics.inertia import impossible
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
 from spookid.mechanics.touching import Touch
-from spookid.parameter import parameters_in
+from spookid.parameter import is_constant, parameters_in
+from spookid.results.notices import UNPHYSICAL
 
 _DEPENDENT = 3e-3
 """A row with so small a share of it left beside the others, against where most is left, depends on them; recordings
@@ -83,3 +87,17 @@ def _left(others: Array, row: Array) -> Array:
     spanned = directions * (sizes > _ROUNDING * sizes[:, :1])[:, :, None]
     inside = np.einsum("knm,km->kn", spanned, row)
     return np.asarray(np.linalg.norm(row - np.einsum("knm,kn->km", spanned, inside), axis=1))
+
+
+def given_inertias(model: Model) -> Iterator[str]:
+    """One for each body.
+
+    They are no error: of a body that turns about one axis the other moments are nobody's business, and are often made
+    up.
+    """
+    for body in model.bodies:
+        if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
+            yield (
+                f"{UNPHYSICAL} the inertia given for body {body.name!r} ({body.place}), which {wrong}; correct it if "
+                "the body turns about that axis."
+            )

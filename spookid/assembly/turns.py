@@ -8,7 +8,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.couplings import LinearConstraint
+from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.kinematics import displacements
 from spookid.mechanics.model import Model
 

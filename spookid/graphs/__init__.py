@@ -9,15 +9,14 @@ found["q"]
 
 from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
 from spookid.graphs.constraint_factors import AccelerationConstraint, PositionConstraint, VelocityConstraint
-from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import GraphFactor, Window
 from spookid.graphs.graph import Graph
-from spookid.graphs.integration import Euler, SoftEquality, Trapezoid
+from spookid.graphs.integration import Dynamics, Euler, InverseDynamics, SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.picture import Picture
 from spookid.graphs.simulating import simulated
 from spookid.graphs.solution import GraphSolution
-from spookid.graphs.stage import Stage
+from spookid.graphs.writing import Stage
 from spookid.mechanics.system import System
 from spookid.stepping.joint_system import JointSystem
 

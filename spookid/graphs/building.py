@@ -11,12 +11,11 @@ from typing import Any
 from spookid.doors import Door, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
-from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import Coordinates, GraphFactor
 from spookid.graphs.graph import Graph
-from spookid.graphs.integration import SoftEquality, Trapezoid
+from spookid.graphs.integration import Dynamics, InverseDynamics, SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Observation, Prior
-from spookid.graphs.stage import Stage
+from spookid.graphs.writing import Stage
 from spookid.kernels.kernel import Array
 from spookid.mechanics.given import point, vector
 from spookid.mechanics.system import System

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import casadi as ca
 
-from spookid.graphs.factor import Coordinates, GraphFactor, Window
-from spookid.graphs.variables import Variables, independent
+from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window, independent
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,24 +18,22 @@ import numpy as np
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import GraphFactor
-from spookid.graphs.hard_rows import check_hard_rows, rank
+from spookid.graphs.factor import MEANING, GraphFactor, Variables
 from spookid.graphs.knowledge import Prior
-from spookid.graphs.parameter_errors import standard_errors
 from spookid.graphs.picture import Picture
-from spookid.graphs.rounding import rounding
 from spookid.graphs.solution import GraphSolution
-from spookid.graphs.stage import Stage
-from spookid.graphs.start import started
-from spookid.graphs.variables import MEANING, Variables
-from spookid.graphs.writing import Written, written
+from spookid.graphs.start import rounding, started
+from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.given import counted_steps, named, parameter_values, seconds
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
+from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.stages import solve_in_stages
 from spookid.solvers.status import Outcome
+from spookid.statistics.combinations import RESOLVED, UNOBSERVED
+from spookid.statistics.covariance import AT_BOUND, NO_FACTOR
 from spookid.tables.numbers import counted, number
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Constant, Factor, Group
@@ -43,6 +41,7 @@ from spookid.transcription.transcription import Chain, Point, Transcription
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _PRIORS = "prior of parameters"
 _ENDLESS = 10**9
@@ -341,3 +340,32 @@ class Graph(Tabular, metaclass=Door):
                     f"{steps} steps"
                 )
         return found
+
+
+def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[str, str]]:
+    """Of each parameter, (n_p,), and why some have none: roots of the diagonal of the inverse of the information, in
+    what the data see and the bounds leave free."""
+    names, n = problem.names, len(problem.names)
+    errors = np.full(n, np.nan)
+    if not n:
+        return errors, {}
+    held = (point.parameters <= problem.lower) | (point.parameters >= problem.upper)
+    reasons = {name: AT_BOUND for name, at in zip(names, held, strict=True) if at}
+    matrix = information(problem, point).matrix
+    if not np.all(np.isfinite(matrix)):
+        return errors, {name: NO_FACTOR for name in names} | reasons
+    hidden = np.zeros(n)
+    directions = unseen_directions(problem, point, problem.magnitudes)
+    hidden[:] = np.sum(directions**2, axis=0)
+    seen = ~held & (hidden <= RESOLVED)
+    reasons |= {name: UNOBSERVED for name, is_seen, at in zip(names, seen, held, strict=True) if not (is_seen or at)}
+    free = np.flatnonzero(~held)
+    scales = problem.magnitudes[free]
+    inverse = np.linalg.pinv(matrix[np.ix_(free, free)] * np.outer(scales, scales), rcond=_RANK, hermitian=True)
+    found = np.full(n, np.nan)
+    found[free] = scales * np.sqrt(np.maximum(np.diag(inverse), 0.0))
+    return np.where(seen, found, np.nan), reasons
+
+
+_RANK = 1e-12
+"""Share of the largest eigenvalue below which a direction is not seen."""

@@ -12,8 +12,7 @@ from typing import ClassVar, Literal, get_args
 import casadi as ca
 
 from spookid.errors import ProblemError, evaluating, shown
-from spookid.graphs.factor import GraphFactor, Window, numbers
-from spookid.graphs.variables import MEANING, Variables
+from spookid.graphs.factor import MEANING, GraphFactor, Variables, Window, numbers
 from spookid.mechanics.system import System
 from spookid.parameter import symbolic
 from spookid.transcription.factor import Group

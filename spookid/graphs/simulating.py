@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.graphs.dynamics import accelerations
+from spookid.graphs.integration import accelerations
 from spookid.kernels.kernel import Array
 from spookid.mechanics.given import counted_steps, named, parameter_values, point, seconds, vector
 from spookid.mechanics.system import System

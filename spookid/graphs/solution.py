@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spookid.graphs.picture import draw_costs
 from spookid.kernels.kernel import Array
 from spookid.solvers.status import Status
 from spookid.tables.numbers import counted, number, uncertain
@@ -83,8 +84,6 @@ class GraphSolution(Tabular):
 
     def draw_costs(self, axes: Axes) -> None:
         """Draw the cost of each factor over time."""
-        from spookid.graphs.drawing import draw_costs
-
         draw_costs(axes, self.t, self.costs)
 
     def blocks(self) -> Sequence[Block]:

@@ -1,4 +1,4 @@
-"""Where a graph's solve starts: what is known of the motion, and what follows from it."""
+"""Where a graph's solve starts: what is known of the motion, and what follows from it; what cost rounding leaves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.graphs.variables import Variables
+from spookid.graphs.factor import Variables
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System
+from spookid.transcription.transcription import Point, Transcription
 
 
 def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str, step: float = 1.0) -> Array:
@@ -71,3 +72,23 @@ def _chosen(system: System, source: str, values: Array) -> Array:
     if source == "q":
         own = [system.manifold.coordinate(column) for column in own]
     return values[:, own]
+
+
+_EPSILON = 4 * float(np.finfo(float).eps)
+_NOTHING = 1e-11
+"""Share of its sigma below which an error is nothing in any case."""
+
+
+def rounding(problem: Transcription, point: Point) -> float:
+    """Squares of ε Σ |J| |x| over all soft rows, with the sizes of the unknowns at ``point``."""
+    total = _NOTHING**2 * problem.rows
+    states, width = point.states[0], problem.manifold.tangent
+    sizes = np.ones((len(states), width))
+    if states.shape[1] == width:  # without rotations, whose coordinates are of order one
+        sizes = np.abs(states)
+    for factor in (factor for factor in problem.factors if factor.soft):
+        matrix, count = problem.linearize_factor(factor, point, 0).matrix, factor.count(len(states))
+        for i, offset in enumerate(factor.variables):
+            slopes = np.abs(matrix[:, i * width : (i + 1) * width])
+            total += float(np.sum((_EPSILON * np.einsum("kcr,kc->kr", slopes, sizes[offset : offset + count])) ** 2))
+    return total

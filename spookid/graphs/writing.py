@@ -1,19 +1,21 @@
-"""Factors of a graph as one-step functions of a transcription, with the data that they take."""
+"""Factors of a graph as one-step functions of a transcription with their data; stages; hard rows that can all hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.errors import ProblemError
-from spookid.graphs.factor import GraphFactor, Window
-from spookid.graphs.variables import Variables
+from spookid.doors import Door
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.graphs.factor import GraphFactor, Variables, Window
 from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.solvers import stages
 from spookid.transcription.factor import Constant, Factor, Kind
+from spookid.transcription.transcription import Point, Transcription
 
 EXACTLY = "{} exactly"
 """Name of the hard rows of a factor that has soft ones too."""
@@ -104,3 +106,109 @@ def _part(
     names = tuple(f"{source.title}: {labels[i]}" for i in rows)
     factor = Factor(name, source.group, chosen, x, data, names, first_only=source.first_only, kind=kind)
     return Written(source, factor, constants, signals)
+
+
+_DEPENDENT = 1e-9
+"""Singular values of rows below this are zero."""
+
+
+def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
+    """Refuse hard rows of which some follow from others at the first step, and more of them than a step can meet.
+
+    Args:
+        parts: factors of the graph, ``what``.
+        point: where the solve starts.
+
+    Raises:
+        ProblemError: naming the factor.
+    """
+    width = problem.manifold.tangent
+    hard = [part for part in parts if part.factor.hard]
+    every = _added(problem, [p for p in hard if not (p.factor.reach or p.factor.first_only)], point, [], "each step")
+    linked = sum(len(part.factor.rows) for part in hard if part.factor.reach)
+    if rank(every) + linked > width:
+        raise ProblemError(
+            f"{what} has {rank(every) + linked} hard rows for {width} unknowns of a step; give some of its factors a "
+            "sigma"
+        )
+    first = [part for part in hard if part.factor.first_only and not part.factor.reach]
+    _added(problem, first, point, every, "the first step")
+
+
+def _added(
+    problem: Transcription, parts: Sequence[Written], point: Point, known: list[Array], where: str
+) -> list[Array]:
+    """Slopes of the rows that are known, and of these parts beside them, each (rows, tangent)."""
+    for part in parts:
+        slopes = problem.jacobian(part.factor, point, 0)(slice(0, 1))[0, : problem.manifold.tangent].T
+        if not np.all(np.isfinite(slopes)):
+            continue  # of a start that is not feasible; the solve says so
+        if rank([*known, slopes]) < rank(known) + len(slopes):
+            raise ProblemError(
+                f"{part.source.what} {part.source.title!r} fixes at {where} what other hard factors determine already; "
+                "give it rows of independent coordinates, or a sigma"
+            )
+        known = [*known, slopes]
+    return known
+
+
+def rank(rows: Sequence[Array]) -> int:
+    """Of matrices one below the other."""
+    return int(np.linalg.matrix_rank(np.vstack(rows), _DEPENDENT)) if rows else 0
+
+
+@dataclass(frozen=True)
+class Stage(metaclass=Door):
+    """What counts and what moves; ``Graph.solve`` has a last one of everything::
+
+        Stage(factors=(Prior, PositionConstraint, SoftEquality), variables=("q",))
+
+    Args:
+        factors: kinds of factors, or names of single ones; None: all that are of its variables alone.
+        variables: names of those that move, others staying where they are; None: all.
+        parameters: True if Parameters are estimated.
+    """
+
+    factors: Sequence[type[GraphFactor] | str] | None = None
+    variables: Sequence[str] | None = None
+    parameters: bool = False
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("factors", "variables"):
+            value = getattr(self, name)
+            if isinstance(value, (str, type)):  # one of them
+                object.__setattr__(self, name, (value,))
+
+    def of(self, variables: Variables, written: Sequence[Written]) -> stages.Stage:
+        """The stage of a graph's transcription.
+
+        Raises:
+            ProblemError: for a variable or a factor that the graph does not have, or without a factor with a sigma.
+        """
+        moving = variables.names if self.variables is None else tuple(self.variables)
+        if not moving:
+            raise ProblemError(f"{self.place}: Stage moves nothing; name some of {', '.join(variables.names)}")
+        for name in moving:
+            if name not in variables.names:
+                raise ProblemError(f"{self.place}: Stage moves {shown(name)}; choose from {', '.join(variables.names)}")
+        chosen = [part for part in written if self._counts(part.source, moving)]
+        for one in self.factors or ():
+            if not any(_is(part.source, one) for part in written):
+                raise ProblemError(f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph")
+        if not any(part.factor.soft and set(part.source.variables) & set(moving) for part in chosen):
+            names = ", ".join(moving)
+            raise ProblemError(f"{self.place}: Stage has no factor of {names} with a sigma; add one")
+        coordinates = [
+            i for name in moving for i in range(*variables.coordinates(name).indices(variables.manifold.ambient))
+        ]
+        return stages.Stage(tuple(part.factor.name for part in chosen), tuple(coordinates), self.parameters)
+
+    def _counts(self, source: GraphFactor, moving: Sequence[str]) -> bool:
+        if self.factors is None:
+            return set(source.variables) <= set(moving)
+        return any(_is(source, one) for one in self.factors)
+
+
+def _is(source: GraphFactor, one: type[GraphFactor] | str) -> bool:
+    return source.title == one if isinstance(one, str) else type(source) is one

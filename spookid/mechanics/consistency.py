@@ -82,10 +82,7 @@ def check_joint(joint: Written, what: str) -> None:
     a, b = MovingFrame.grounded(Frame(GROUND, ca.SX(3, 1), ca.SX.eye(3))), _on(moved)
     with evaluating(what):
         violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))
-    for name, found, wanted in (
-        ("violation", violation, joint.rows),
-        ("position", position, joint.manifold.ambient),
-    ):
+    for name, found, wanted in (("violation", violation, joint.rows), ("position", position, joint.manifold.ambient)):
         if found.size != wanted:
             raise ProblemError(f"{what}: {name} has {found.size} values; it needs {wanted}")
     if np.max(np.abs(violation), initial=0.0) > _APART:

@@ -1,4 +1,4 @@
-"""Constraints between what joints leave: rods, and the base of those that users write.
+"""Constraints between what joints leave: rods, gears and other couplings, and the base of those that users write.
 
 A constraint is rows that hold along the motion, each with a multiplier λ [N s or N m s] that acts along its derivative
 and does no work; nothing in it is random. Those on positions, g(q) = 0, hold as joints do: with compliance and damping
@@ -12,18 +12,20 @@ which is symmetric in time and so of second order; λ_k acts along A(q_k) in the
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import casadi as ca
 
 from spookid.doors import Door
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
-from spookid.mechanics.joints import Joint
+from spookid.mechanics.coefficients import COMPLIANCE, is_absent, refuse_negative
+from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, symbolic
@@ -178,3 +180,177 @@ class Distance(Constraint):
         """(|r_b − r_a|² − l²)/(2 l) [m]: to first order how much too long it is."""
         a, b = (model.moving(frame, q).origin for frame in (self.frame_a, self.frame_b))
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
+
+
+_MOST_TEETH = 100
+"""Largest denominator of a ratio that counts as one of whole numbers."""
+
+
+class Term(NamedTuple):
+    """One coordinate of a joint with what it is multiplied by."""
+
+    joint: Joint
+    coordinate: int
+    ratio: ca.SX
+
+    @property
+    def label(self) -> str:
+        """Of the coordinate."""
+        return self.joint.labels[self.coordinate]
+
+    @property
+    def turns_over(self) -> bool:
+        """True of an angle in (−π, π]."""
+        return self.joint.coordinates[self.coordinate].turns_over
+
+
+class LinearConstraint(Constraint):
+    """Σ r_i x_i = offset between coordinates x of joints; a kind says its ``terms``."""
+
+    offset: Any
+    """Of the sum."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> tuple[Term, ...]:
+        """The sum."""
+
+    def _check_terms(self, terms: Sequence[Term]) -> None:
+        """Convert the offset, and refuse terms that tie nothing.
+
+        Raises:
+            ProblemError: for a coordinate that stands twice, or a ratio of zero.
+        """
+        object.__setattr__(self, "offset", symbolic(self.offset, f"{self.what}: offset"))
+        places = [(id(term.joint), term.coordinate) for term in terms]
+        if len(set(places)) < len(places):
+            raise ProblemError(f"{self.what} ties a coordinate to itself; give two")
+        if any(is_absent(term.ratio) for term in terms):
+            raise ProblemError(f"{self.what} has ratio 0; lock the coordinate with another joint")
+
+    def labels(self, model: Mechanism) -> tuple[str, ...]:
+        """One row."""
+        return ("ratio",)
+
+    def check(self, model: Mechanism) -> None:
+        """All joints must be in the model."""
+        for joint in (term.joint for term in self.terms):
+            if joint not in model.joints:
+                raise ProblemError(f"{self.what} ties {joint.kind} {joint.name!r}, which is not in the model")
+
+    def expressions(self, model: Mechanism) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        return [self.compliance, self.damping, self.offset, *(term.ratio for term in self.terms)]
+
+    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
+        """Σ r x − offset, modulo what whole turns of the angles make of it."""
+        apart = sum((t.ratio * positions(t.joint)[t.coordinate] for t in self.terms), -self.offset)
+        whole = self._whole()
+        return apart if whole is None else whole * ca.atan2(ca.sin(apart / whole), ca.cos(apart / whole))
+
+    @property
+    def told_by_poses(self) -> bool:
+        """False of several angles whose ratios are not those of whole numbers."""
+        return self._whole() is not None or not any(term.turns_over for term in self.terms)
+
+    def _whole(self) -> ca.SX | None:
+        """The largest of which whole turns make multiples in the row, over 2π; None if nothing, or not one size."""
+        ratios = [term.ratio for term in self.terms if term.turns_over]
+        if len(ratios) < 2:
+            return ratios[0] if ratios else None
+        if not all(map(is_constant, ratios)):
+            return None
+        near = [Fraction(float(ratio)).limit_denominator(_MOST_TEETH) for ratio in ratios]
+        if any(abs(float(n) - float(r)) > 1e-12 * abs(float(r)) for n, r in zip(near, ratios, strict=True)):
+            return None
+        common = math.lcm(*(n.denominator for n in near))
+        return ca.SX(math.gcd(*(int(n * common) for n in near)) / common)
+
+
+@dataclass(frozen=True, eq=False)
+class Gear(LinearConstraint):
+    """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
+
+    An angle in a state is one in (−π, π]. The row holds through any number of turns where it can be told modulo what
+    whole turns make of it: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 100
+    (teeth, say); ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
+    Parameter, it takes ``Variational()``: unknowns of fits are then the angles themselves, which begin in (−π, π] or
+    where their sensors show them, and each step of a simulation holds by how much both angles turn, from what they are
+    at its beginning. ``Spook()``, ``coordinates="maximal"`` and constraints on velocities beside it are refused once an
+    angle leaves (−π, π] (ProblemError, by ``solve`` and ``simulate``).
+
+    Raises:
+        ProblemError: for what is no joint of the model or has no such coordinate, or a ratio of zero.
+    """
+
+    joint_a: Joint
+    joint_b: Joint
+    ratio: Any
+    """b/a [rad/rad, m/m, or m/rad of a rack b and its pinion a]; negative of two spur gears."""
+    offset: Any = 0
+    """b where a is zero [rad or m]."""
+    coordinate_a: int = field(default=0, kw_only=True)
+    """Which of the joint's coordinates."""
+    coordinate_b: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for joint, coordinate in ((self.joint_a, self.coordinate_a), (self.joint_b, self.coordinate_b)):
+            _check_joint(self.what, joint, coordinate)
+        object.__setattr__(self, "ratio", symbolic(self.ratio, f"{self.what}: ratio"))
+        self._check_terms(self.terms)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """b − ratio a."""
+        other = Term(self.joint_b, self.coordinate_b, ca.SX(1))
+        return Term(self.joint_a, self.coordinate_a, -self.ratio), other
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling(LinearConstraint):
+    """Σ r_i x_i = offset between coordinates of two joints or more, such as a differential whose two motors turn by the
+    sum and by the difference of two joints::
+
+        Coupling("sum", {motor_a: 1, pitch: -n, roll: -n})
+        Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
+
+    What stands on the motor's side, inertia, friction, the motor itself, is that of a body with a joint of its own.
+    Angles may turn over as those of a ``Gear`` may.
+
+    Args:
+        name: for results and messages.
+        ratios: r_i by joint, or by (joint, coordinate) for one of several coordinates; a number or an expression of
+            Parameters each [any unit that makes the terms one].
+        offset: of the sum.
+
+    Raises:
+        ProblemError: for fewer than two coordinates, for what is no joint of the model or has no such coordinate, or a
+            ratio of zero.
+    """
+
+    ratios: Mapping[Any, Any]
+    offset: Any = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.ratios, Mapping) and len(self.ratios) > 1):
+            raise ProblemError(f"{self.what} ties {shown(self.ratios)}; give {{joint: ratio, ...}} of two or more")
+        made = []
+        for key, ratio in self.ratios.items():
+            joint, coordinate = key if isinstance(key, tuple) and len(key) == 2 else (key, 0)
+            _check_joint(self.what, joint, coordinate)
+            made.append(Term(joint, coordinate, symbolic(ratio, f"{self.what}: ratio of {joint.name}")))
+        self._check_terms(made)
+        object.__setattr__(self, "ratios", {(t.joint, t.coordinate): t.ratio for t in made})
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """In the order given."""
+        return tuple(Term(joint, coordinate, ratio) for (joint, coordinate), ratio in self.ratios.items())
+
+
+def _check_joint(what: str, joint: Any, coordinate: Any) -> None:
+    if not isinstance(joint, Joint):
+        raise ProblemError(f"{what} ties {shown(joint)}, which is no Hinge or other Joint")
+    check_coordinate(joint, coordinate, f"{what} ties")

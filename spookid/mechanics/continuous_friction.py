@@ -7,9 +7,8 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.coefficients import Coefficient, is_absent, is_plain, load_coefficient
 from spookid.mechanics.loads import Load
-from spookid.mechanics.varying import Coefficient, is_plain, load_coefficient
 from spookid.parameter import Parameter
 
 

@@ -1,4 +1,4 @@
-"""Friction and drag along the coordinates of a joint.
+"""Friction and drag along the coordinates of a joint, and smooth stand-ins for the sign of a slip rate.
 
 Every coefficient is a number, an expression of Parameters, an ``Asymmetric``, a ``Fourier``, or one of these for each
 coordinate.
@@ -12,9 +12,8 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.friction import smooth_sign
+from spookid.mechanics.coefficients import is_plain, load_coefficient
 from spookid.mechanics.loads import Bound, Load
-from spookid.mechanics.varying import is_plain, load_coefficient
 
 
 class Viscous(Load):
@@ -141,3 +140,33 @@ def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
         rest |= {"coulomb": 0, "load_friction": 0, "stribeck": None}
         loads.append(Friction(**dry))
     return rest, loads
+
+
+_NEAR = 1e-3
+"""Half the difference of two slips over the width below which its fourth power is rounding."""
+
+
+def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
+    """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
+    return ca.sqrt(impulse**2 + width**2)
+
+
+def smooth_sign(slip: ca.SX, width: ca.SX) -> ca.SX:
+    """tanh(s/δ): the sign of the slip for δ → 0; a creep of about δ stands in for sticking."""
+    return ca.tanh(slip / width)
+
+
+def mean_sign(begin: ca.SX, end: ca.SX, width: ca.SX) -> ca.SX:
+    """Mean of tanh(s/δ) over slips from one to the other, δ (ln cosh(s₊/δ) − ln cosh(s/δ))/(s₊ − s): what a joint feels
+    that turns within a step, however sharp the law is (a discrete gradient; Gonzalez, J. Nonlinear Sci. 6, 1996)."""
+    a, b = begin / width, end / width
+    sign = ca.tanh((a + b) / 2)
+    half = (b - a) / 2
+    near = ca.fabs(half) < _NEAR  # where the difference has too few digits, the first terms of its series do
+    rise = _log_cosh(b) - _log_cosh(a)
+    return ca.if_else(near, sign * (1 - half**2 / 3 * (1 - sign**2)), rise / ca.if_else(near, 1.0, 2 * half))
+
+
+def _log_cosh(x: ca.SX) -> ca.SX:
+    """ln 2cosh x without overflow."""
+    return ca.fabs(x) + ca.log1p(ca.exp(-2 * ca.fabs(x)))

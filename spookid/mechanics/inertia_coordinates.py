@@ -17,14 +17,7 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
-from spookid.mechanics.inertia import (
-    Belief,
-    FullInertia,
-    at_guess,
-    check_guess,
-    from_second_moment,
-    second_moment,
-)
+from spookid.mechanics.inertia import Belief, FullInertia, at_guess, check_guess, from_second_moment, second_moment
 from spookid.parameter import Parameter, is_constant, symbolic
 
 Physical = tuple[ca.SX, ca.SX, ca.SX]
@@ -253,18 +246,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     Where two second moments are equal the turn about the third axis moves nothing: there ``LogCholesky`` is better.
 
-    Args:
-        name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_sigma``.
-        guess: a FullInertia from which they begin; Parameters in it count with their guesses. Of one that no body has,
-            or that is flat, ``FullInertia.possible`` gives the nearest that will do.
-        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
-        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
-            units, one for all or one each.
-        inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
-            distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
-
-    Raises:
-        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
+    Args and errors are those of ``LogCholesky``.
     """
 
     extents, power = ("sigma_x", "sigma_y", "sigma_z"), 2

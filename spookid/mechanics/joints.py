@@ -15,7 +15,7 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
+from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, is_plain, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint, written
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
@@ -23,7 +23,6 @@ from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, inserted, rate
-from spookid.mechanics.varying import is_plain
 from spookid.parameter import expression, symbolic
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
@@ -202,10 +201,7 @@ class Joint(metaclass=Door):
             (acts(self.stiffness), Spring(self.stiffness, self.rest)),
             (acts(self.viscous), Viscous(self.viscous)),
             (acts(self.drag), Drag(self.drag)),
-            (
-                acts(self.load_friction) or acts(self.coulomb),
-                Friction(self.coulomb, self.load_friction, self.stribeck),
-            ),
+            (acts(self.load_friction) or acts(self.coulomb), Friction(self.coulomb, self.load_friction, self.stribeck)),
         ]
         return (*(load for acts, load in own if acts), *self.loads)
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
-from spookid.mechanics.coefficients import is_absent
-from spookid.mechanics.varying import Coefficient, load_coefficient
+from spookid.mechanics.coefficients import Coefficient, is_absent, load_coefficient
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.freedom import Freedom
-from spookid.mechanics.holding import Holding
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, jacobian
@@ -23,6 +22,7 @@ from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
+from spookid.mechanics.touching import Holding
 from spookid.parameter import symbolic
 
 Coordinates = Literal["joint", "maximal"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import casadi as ca
 
 from spookid.mechanics.coefficients import acts
-from spookid.mechanics.friction import smooth_sign
+from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 

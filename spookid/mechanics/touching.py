@@ -1,18 +1,21 @@
-"""Points and frames of bodies that touch another body: where they are on it, and how fast they move there."""
+"""Points and frames of bodies that touch another body: where they are on it, and how fast they move there; the
+constraint rows of a model: of its joints, of constraints on positions, of those on velocities, in this order."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import casadi as ca
 
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint, Mechanism
+from spookid.mechanics.constraints import Constraint, Mechanism, Positions
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 
 T = TypeVar("T")
@@ -154,3 +157,158 @@ class Touch(Constraint):
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """Zero."""
         return ca.SX(1, 1)
+
+
+class Placed(Protocol):
+    """A joint in some state."""
+
+    @property
+    def violation(self) -> ca.SX:
+        """g."""
+
+    @property
+    def displacement(self) -> ca.SX:
+        """Its coordinates."""
+
+
+class Tied(Mechanism, Protocol):
+    """A model with constraints."""
+
+    @property
+    def ties(self) -> Sequence[Constraint]:
+        """In the order of their rows."""
+
+    @property
+    def signals(self) -> Sequence[str]:
+        """Names of its inputs."""
+
+    @property
+    def configuration(self) -> Manifold:
+        """The space of q."""
+
+    def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> Placed:
+        """A joint in a state."""
+
+
+class Holding:
+    """The rows of one model.
+
+    Args:
+        original: in whose joints its constraints are written, which are the model's in the same order.
+    """
+
+    def __init__(self, model: Tied, original: Mechanism) -> None:
+        self._model, self._original = model, original
+        joints: dict[Joint | Constraint, tuple[str, ...]]
+        joints = {joint: (*joint.linear, *joint.angular) for joint in model.joints}
+        self.names = joints | {tie: tie.labels(original) for tie in model.ties}
+        """Of the rows of each joint, then of each constraint."""
+
+    @cached_property
+    def contacts(self) -> tuple[Touch, ...]:
+        """Those that hold, and impacts, in the order of their rows, (n_c,)."""
+        return tuple(tie for tie in self._model.ties if isinstance(tie, Touch))
+
+    @cached_property
+    def count(self) -> int:
+        """Of all rows, n_g."""
+        return sum(map(len, self.names.values()))
+
+    @cached_property
+    def on_velocities(self) -> int:
+        """How many of them, the last, are on velocities."""
+        return sum(len(self.names[tie]) for tie in self._model.ties if tie.on_velocities)
+
+    def rows_of(self, thing: Joint | Constraint) -> slice:
+        """Which of all rows are those of a joint or a constraint."""
+        things = list(self.names)
+        start = sum(len(self.names[other]) for other in things[: things.index(thing)])
+        return slice(start, start + len(self.names[thing]))
+
+    def labels(self, things: Iterable[Joint | Constraint] | None = None) -> tuple[str, ...]:
+        """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
+        return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
+
+    def violation(self, q: ca.SX, joints: Sequence[Placed] | None = None) -> ca.SX:
+        """g(q) of the rows on positions.
+
+        Args:
+            joints: the model's, in the state q, if they are known.
+        """
+        ties = [tie for tie in self._model.ties if not tie.on_velocities]
+        return self._violation(q, ties, joints)
+
+    def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
+        """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
+        on the way, which is told of angles that turn by less than half a turn a step, and vanishes alike."""
+        parts = [self._model.joint(joint, q_next).violation for joint in self._model.joints]
+        for tie in (tie for tie in self._model.ties if not tie.on_velocities):
+            parts.append(self.tied(tie, q_next) if tie.told_by_poses else self._changed(tie, q, q_next))
+        return ca.vertcat(ca.SX(0, 1), *parts)
+
+    def _changed(self, tie: Constraint, q: ca.SX, q_next: ca.SX) -> ca.SX:
+        def moved(joint: Joint) -> ca.SX:
+            before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
+            return joint.in_range(after - before)
+
+        still = self.tied(tie, q_next, lambda joint: ca.SX(len(joint.coordinates), 1))
+        return self.tied(tie, q_next, moved) - still
+
+    def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
+        """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
+        told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
+        return self._violation(q, list(told) if tied else [])
+
+    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[Placed] | None = None) -> ca.SX:
+        states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
+        parts = [state.violation for state in states]
+        return ca.vertcat(ca.SX(0, 1), *parts, *(self.tied(tie, q) for tie in ties))
+
+    def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
+        """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""
+        given = positions or (lambda joint: self._model.joint(joint, q).displacement)
+        own = dict(zip(self._original.joints, self._model.joints, strict=True))
+        return tie.violation(self._original, q, lambda joint: given(own[joint]))
+
+    def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
+        """A(q) v of the rows on velocities."""
+        rows = (tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
+        return ca.vertcat(ca.SX(0, 1), *rows)
+
+    def speeds(self, u: ca.SX) -> ca.SX:
+        """γ of the rows on velocities.
+
+        Args:
+            u: inputs in the order of ``signals``, (n_u,).
+        """
+        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)}
+        parts = []
+        for tie in (tie for tie in self._model.ties if tie.on_velocities):
+            own, count = tie.speeds(inputs), len(self.names[tie])
+            parts.append(own if own.numel() == count else ca.repmat(own, count))
+        return ca.vertcat(ca.SX(0, 1), *parts)
+
+    @property
+    def takes_inputs(self) -> bool:
+        """True if γ is an input."""
+        return any(tie.signals for tie in self._model.ties)
+
+    def over_step(
+        self, q: ca.SX, q_next: ca.SX, h: ca.SX, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
+    ) -> ca.SX:
+        """A v − γ of the rows on velocities at the middle of a step of length h from q to q_next; of contacts that hold
+        by how much they have moved over h, and λ of those that do not hold.
+
+        Args:
+            u: means of the inputs over it.
+            held: 1 for each contact that holds, 0 for others, (n_c,); None: all hold.
+            multipliers: λ of all rows, (n_g,).
+        """
+        fast = [tie for tie in self._model.ties if tie.on_velocities]
+        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
+        parts = [tie.over_step(self._original, self._model.configuration, q, q_next, h, inputs) for tie in fast]
+        if held is not None and multipliers is not None:
+            for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):
+                i, holds = fast.index(tie), held[number]
+                parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
+        return ca.vertcat(ca.SX(0, 1), *parts)

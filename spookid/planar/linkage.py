@@ -16,12 +16,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System
 from spookid.parameter import expression, symbolic
 from spookid.planar.closing import Closing
-from spookid.planar.constraints import (
-    AbsoluteAngle,
-    PlanarConstraint,
-    RelativeAngle,
-    distance_row,
-)
+from spookid.planar.constraints import AbsoluteAngle, PlanarConstraint, RelativeAngle, distance_row
 from spookid.planar.loads import PlanarLoad, Torque, check_disturbance
 from spookid.planar.points import Link, Placement, Point
 

@@ -14,7 +14,7 @@ import casadi as ca
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent, refuse_negative
-from spookid.mechanics.friction import smooth_sign
+from spookid.mechanics.friction_loads import smooth_sign
 from spookid.parameter import symbolic
 from spookid.planar.points import Link, Placement, Point
 

@@ -19,8 +19,7 @@ from spookid.mechanics.joint_kinds import PinInSlot
 from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.point_forces import PointTorque, SpringDamper
-from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.point_loads import PointLoad, PointTorque, SpringDamper
 from spookid.planar.closing import Values
 from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider
 from spookid.planar.linkage import Linkage
@@ -268,11 +267,7 @@ class Rigid:
         return q, v
 
     def _evaluated(
-        self,
-        formulas: Sequence[ca.SX],
-        symbols: Sequence[ca.SX],
-        rows: Sequence[Array],
-        values: Values,
+        self, formulas: Sequence[ca.SX], symbols: Sequence[ca.SX], rows: Sequence[Array], values: Values
     ) -> list[Array]:
         parameters, p = self.mechanism.closing.parameters, self.mechanism.closing.numbers(values)
         function = ca.Function("states", [*symbols, ca.vertcat(ca.SX(0, 1), *parameters)], [*map(ca.densify, formulas)])

@@ -1,4 +1,4 @@
-"""Which column of a log is which coordinate of a robot, by their names."""
+"""Which column of a log is which coordinate of a robot, by their names; what its file says of efforts."""
 
 from __future__ import annotations
 
@@ -7,44 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from spookid.assembly.declaration import Declaration
+from spookid.data.recording import Recording
+from spookid.data.sensors import JointPosition
+from spookid.mechanics.motor import Hold, Motor
+from spookid.robots.parts import Parts
+from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
+
 _WORDS = {
-    "time": ("t", "time", "timestamp", "stamp"),
-    "position": ("q", "pos", "position", "positions", "angle", "theta", "phi"),
-    "rate": ("qd", "dq", "qdot", "v", "vel", "velocity", "velocities", "speed", "rate", "omega"),
-    "acceleration": ("qdd", "ddq", "acc", "acceleration"),
-    "torque": ("tau", "torque", "torques", "effort", "efforts", "force"),
-    "current": ("i", "cur", "current", "currents", "amps"),
-    "voltage": ("u", "volt", "voltage", "voltages"),
-    "command": (
-        "desired",
-        "des",
-        "command",
-        "commanded",
-        "cmd",
-        "ref",
-        "reference",
-        "target",
-        "goal",
-        "setpoint",
-        "sp",
-    ),
+    "time": "t time timestamp stamp",
+    "position": "q pos position positions angle theta phi",
+    "rate": "qd dq qdot v vel velocity velocities speed rate omega",
+    "acceleration": "qdd ddq acc acceleration",
+    "torque": "tau torque torques effort efforts force",
+    "current": "i cur current currents amps",
+    "voltage": "u volt voltage voltages",
+    "command": "desired des command commanded cmd ref reference target goal setpoint sp",
 }
-_MEANS = {word: kind for kind, words in _WORDS.items() for word in words}
-_FILLERS = {
-    "joint",
-    "joints",
-    "axis",
-    "motor",
-    "measured",
-    "meas",
-    "actual",
-    "act",
-    "raw",
-    "state",
-    "states",
-    "m",
-    "rad",
-}
+_MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_FILLERS = "joint joints axis motor measured meas actual act raw state states m rad"
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -111,7 +92,7 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if word not in _FILLERS]
+    telling = [word for word in rest if word not in _FILLERS.split()]
     if not telling:
         return "position", whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
@@ -136,3 +117,28 @@ def _tokens(text: str) -> list[str]:
     """Words and numbers of a name, in small letters; ``q1`` is two of them."""
     apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
     return re.findall(r"[a-z]+|\d+", apart.lower())
+
+
+def efforts_along(
+    robot: Parts,
+    recording: Recording,
+    positions: Mapping[str, str],
+    efforts: Mapping[str, str],
+    *,
+    hold: Hold = "linear",
+    cutoff: float | None = None,
+) -> MotorEfforts:
+    """Inverse dynamics of a robot along a recording, beside the efforts that were recorded.
+
+    Args:
+        positions, efforts: signals by joints of one coordinate.
+        hold: what efforts are between their samples.
+        cutoff: of the low-pass filter [Hz]; None: that of the motion's bandwidth.
+
+    Raises:
+        ProblemError: as ``inverse_dynamics``.
+    """
+    motors = [Motor(robot.joints[label], name, measured=True, hold=hold) for label, name in efforts.items()]
+    sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
+    problem = Declaration(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
+    return inverse_dynamics(problem, cutoff=cutoff)

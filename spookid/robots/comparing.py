@@ -16,7 +16,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
-from spookid.robots.efforts import efforts_along
+from spookid.robots.columns import efforts_along
 from spookid.robots.formats import described
 from spookid.robots.identified import from_result
 from spookid.robots.markup import parse
@@ -177,16 +177,13 @@ def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison
     told, none = next(iter(torques.values()), None), np.zeros((0, len(log.driven)))
     starts = log.motion.starts
     along = starts[:, None] + 1 + np.arange(log.motion.size)[None]
-    units = {
-        label: c for joint in robot.joints.values() for label, c in zip(joint.labels, joint.coordinates, strict=True)
-    }
     return RobotComparison(
         robot.name,
         trajectory.name,
         log.motion.joints,
-        tuple(units[label].unit for label in log.motion.joints),
+        tuple(robot.coordinates[label].unit for label in log.motion.joints),
         log.driven,
-        tuple(units[label].effort for label in log.driven),
+        tuple(robot.coordinates[label].effort for label in log.driven),
         np.zeros(0) if told is None else told.t,
         none if told is None else told.measured,
         np.nan if cutoff is None else cutoff,

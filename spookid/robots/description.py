@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
+from spookid.robots.markup import Document, Element
 
 Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "planar", "ball"]
 
@@ -226,3 +227,22 @@ class Description:
             found += own
             waiting += [connection.child for connection in own]
         return found
+
+
+Format = Literal["URDF", "MJCF"]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file of XML, and where things stand in it."""
+
+    document: Document
+    format: Format
+    links: Mapping[str, Element] = field(default_factory=dict)
+    """By name; not those that stand in a file that it includes."""
+    joints: Mapping[str, Element] = field(default_factory=dict)
+    """By the name of a coordinate's joint."""
+    angle: float = 1.0
+    """Its unit of angles, so many a radian."""
+    obstacle: str = ""
+    """Why masses that are written into it would not be those of the model; empty if they are."""

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 from spookid.robots import mjcf, urdf
-from spookid.robots.description import Description
+from spookid.robots.description import Description, Source
 from spookid.robots.markup import Document, parse, read_bytes
-from spookid.robots.source import Source
 
 _PATIENCE = 10.0
 """Seconds for macros."""

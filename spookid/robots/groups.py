@@ -74,7 +74,8 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
             connection = connection.locked(0.0)
         inner = groups[connection.parent]
         # A link in between that has none would be a body without mass.
-        apart = not (merge or inner.ground) and _both_have_mass(inner, connection, description)
+        outer = description.links[connection.child].inertial
+        apart = not (merge or inner.ground) and inner.inertial(description).mass > 0 and outer is not None
         if connection.kind == "fixed" and not apart:
             groups[connection.child] = inner
             own = connection.inner @ connection.outer.inverse
@@ -108,10 +109,6 @@ def idle(description: Description) -> list[str]:
         elif connection.kind in ("hinge", "slide"):
             found.append(connection.name)
     return found[::-1]
-
-
-def _both_have_mass(inner: Group, connection: Connection, description: Description) -> bool:
-    return inner.inertial(description).mass > 0 and description.links[connection.child].inertial is not None
 
 
 def _check_held(description: Description, held: Mapping[str, float]) -> None:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Tie
+from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Source, Tie
 from spookid.robots.markup import Document, Element, read_bytes
-from spookid.robots.mjcf_elements import Found, elements
 from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
-from spookid.robots.source import Source
 from spookid.tables.numbers import counted
 
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
@@ -85,16 +83,12 @@ def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tupl
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
-        spec = mujoco.MjSpec.from_string(document.content.decode(), include=_included(document))
+        names = [e.text("file") for e in document.root.inside() if e.tag == "include"]
+        included = {name: read_bytes(document.path.parent / name) for name in names}
+        spec = mujoco.MjSpec.from_string(document.content.decode(), include=included)
         spec.modelfiledir = f"{document.path.parent}{os.sep}"
     motors = _actuators(spec, mujoco, str(document.path))
     return spec, _reduced(spec, mujoco), motors
-
-
-def _included(document: Document) -> dict[str, bytes]:
-    """Files that it includes, by the names that it has for them."""
-    names = [e.text("file") for e in document.root.inside() if e.tag == "include"]
-    return {name: read_bytes(document.path.parent / name) for name in names}
 
 
 def _actuators(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
@@ -257,13 +251,65 @@ class _Reader:
         elif weld:
             bodies, frames = (
                 ids,
-                [
-                    Placement(data[3:6].copy(), quaternion_axes(data[6:10])),
-                    Placement(data[:3].copy(), np.eye(3)),
-                ],
+                [Placement(data[3:6].copy(), quaternion_axes(data[6:10])), Placement(data[:3].copy(), np.eye(3))],
             )
         else:
             bodies, frames = ids, [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]
         links = self._names[bodies[0]], self._names[bodies[1]]
         name = model.equality(i).name or f"{links[0]} to {links[1]}"
         return Loop(name, "fixed" if weld else "ball", links, (frames[0], frames[1]), self._path)
+
+
+_JOINTS = ("joint", "freejoint")
+_MAKING = ("include", "attach", "replicate", "composite", "flexcomp")
+"""Elements that stand for others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Elements of bodies, and of the joints of each."""
+
+    bodies: Sequence[Element | None]
+    """In the order of the compiled model, without the world; None of those that the file itself does not have."""
+
+    def place(self, body: int, path: str) -> str:
+        """``robot.xml:12`` of a body of the compiled model, from 1 on."""
+        element = self.bodies[body - 1]
+        return path if element is None else element.place
+
+    def joints(self, body: int) -> list[Element]:
+        """Of a body of the compiled model, from 1 on, in order."""
+        element = self.bodies[body - 1]
+        return [] if element is None else [one for one in _own(element) if one.tag in _JOINTS]
+
+
+def elements(document: Document, names: Sequence[str]) -> Found:
+    """The elements of a model's bodies.
+
+    Args:
+        names: of its bodies without the world, in its order; empty of those that have none.
+    """
+    bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
+    own = [body.attributes.get("name", "") for body in bodies]
+    whole = not any(element.tag in _MAKING for element in document.root.inside())
+    if whole and own == list(names):
+        return Found(bodies)
+    known = {name: body for name, body in zip(own, bodies, strict=True) if name and own.count(name) == 1}
+    return Found([known.get(name) for name in names])
+
+
+def _bodies(element: Element) -> Iterator[Element]:
+    """Those inside, each before those that it carries."""
+    for child in _own(element):
+        if child.tag == "body":
+            yield child
+            yield from _bodies(child)
+
+
+def _own(element: Element) -> Iterator[Element]:
+    """Its children, those in frames too."""
+    for child in element.children:
+        if child.tag == "frame":
+            yield from _own(child)
+        else:
+            yield child

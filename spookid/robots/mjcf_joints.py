@@ -76,7 +76,8 @@ def _several(
     """Kind, both frames on the body, and which joint each coordinate is."""
     axes = [model.jnt_axis[j] for j in joints]
     first = [_at_first(model, j) for j in joints]
-    if types == [_HINGE, _HINGE] and _across(*axes) and _apart(model, *joints) < _RIGHT:
+    at = [model.jnt_pos[j] for j in joints]
+    if types == [_HINGE, _HINGE] and _across(*axes) and np.linalg.norm(at[0] - at[1]) < _RIGHT:
         inner = Placement(model.jnt_pos[joints[0]].copy(), _axes(axes[0], axes[1]))
         turn = Rotation.from_rotvec([0, first[1], 0]).as_matrix()
         return "universal", inner.turned(-first[0]), Placement(inner.at, inner.axes @ turn), (0, 1)
@@ -99,10 +100,6 @@ def _axes(x: Array, y: Array) -> Array:
 
 def _across(a: Array, b: Array) -> bool:
     return bool(abs(np.dot(a, b)) < _RIGHT)
-
-
-def _apart(model: Any, a: int, b: int) -> float:
-    return float(np.linalg.norm(model.jnt_pos[a] - model.jnt_pos[b]))
 
 
 def _frame(model: Any, j: int) -> Placement:

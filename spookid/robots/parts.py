@@ -13,8 +13,8 @@ import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.couplings import Gear
+from spookid.mechanics.constraints import Constraint, Gear
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Spherical, Universal
 from spookid.mechanics.joints import Hinge, Joint
@@ -22,9 +22,8 @@ from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
-from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
+from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement, Source
 from spookid.robots.groups import Group, Grouped, grouped, idle
-from spookid.robots.source import Source
 
 _KINDS: dict[str, type[Joint]] = {
     "fixed": Fixed,
@@ -35,6 +34,8 @@ _KINDS: dict[str, type[Joint]] = {
     "planar": Planar,
     "ball": Spherical,
 }
+
+_IN_FILES = {"viscous": "damping", "coulomb": "friction"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,12 @@ class Parts:
                 for i, label in enumerate(self.joints[connection.name].labels)
             }
         )
+
+    @cached_property
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """Of its joints, by the label that results call them."""
+        pairs = [zip(joint.labels, joint.coordinates, strict=True) for joint in self.joints.values()]
+        return MappingProxyType({label: coordinate for own in pairs for label, coordinate in own})
 
     @property
     def limits(self) -> Mapping[str, Limits]:
@@ -297,16 +304,9 @@ class Parts:
 
 def _arguments(freedoms: Sequence[Freedom]) -> dict[str, Any]:
     """Of a joint: one number of each, or one for each coordinate."""
-    names = {
-        "viscous": "damping",
-        "coulomb": "friction",
-        "stiffness": "stiffness",
-        "rest": "rest",
-        "armature": "armature",
-    }
     found: dict[str, Any] = {}
-    for name, own in names.items():
-        values = [getattr(freedom, own) for freedom in freedoms]
+    for name in ("viscous", "coulomb", "stiffness", "rest", "armature"):
+        values = [getattr(freedom, _IN_FILES.get(name, name)) for freedom in freedoms]
         if any(values):
             found[name] = values[0] if len(values) == 1 else tuple(values)
     return found

@@ -19,7 +19,7 @@ from spookid.report.pictures import BLUE, GREY, ORANGE
 from spookid.report.study_page import shown
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison
-from spookid.robots.robot import read
+from spookid.robots.robot import reread
 
 MOST = 8
 """Joints that are drawn."""
@@ -55,7 +55,7 @@ def section(result: Result, file: str | None = None) -> dict[str, Any] | None:
 def _compared(result: Result, known: RobotFile, path: Path) -> RobotComparison:
     if not path.is_file():
         raise ProblemError("it is not there; spookid report --robot FILE says where it is now")
-    robot = read(path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+    robot = reread(known, path)
     if hashlib.sha256(robot.source.document.content).hexdigest() != known.sha256:
         raise ProblemError("it is another one than when the problem was solved; solve the problem again")
     return robot.compare(result)

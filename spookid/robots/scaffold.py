@@ -79,25 +79,20 @@ def scaffold(
         gains = {label: actuators[column].gain for label, column in matched.efforts.items()}
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
+    _check_size(robot)
+    recording = None if file is None else file.recording(matched)
+    found = drives(robot, recording, matched, gains)
+    text = _Text(robot, file, out, matched, tuple(held), found, gains).whole(command)
+    return Scaffold(text, matched, tuple(held), () if recording is None else notices(recording, matched.time))
+
+
+def _check_size(robot: Robot) -> None:
     if len(robot.freedoms) > _MOST:
         raise ProblemError(
             f"{robot.source.document.file} has {len(robot.freedoms)} joints that move, and a fit is of {_MOST} at the "
             "most; hold others with --hold, or give a log without them"
         )
     robot.model()  # refuses one of which nothing moves
-    mend = robot.mend or not _all_thick(robot)
-    recording = None if file is None else file.recording(matched)
-    found = drives(robot, recording, matched, gains)
-    parts = [
-        _title(robot, log, matched, held, command),
-        _beginning(robot, out, held, mend),
-        _inertias(robot),
-        _joints(robot, matched, found),
-        _rest(robot, file, out, matched, found, gains),
-    ]
-    return Scaffold(
-        "\n".join(parts), matched, tuple(held), () if recording is None else notices(recording, matched.time)
-    )
 
 
 def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:
@@ -161,44 +156,121 @@ def _word(name: str) -> str:
 # --- the text ---
 
 
-def _title(robot: Robot, log: Path | None, matched: Matched, held: Sequence[str], command: str) -> str:
-    lines = [f"{robot.name}: inertias, friction and drives{f' from {log.name}' if log else ''}.", ""]
-    lines += [f"Written by `{command}`; every line is yours to change."]
-    lines += [
-        "Guesses are those of the robot's file, and of a regression of its efforts along the log where that has any."
-    ]
-    if matched.unused:
-        reasons: dict[str, list[str]] = {}
-        for column, reason in matched.unused.items():
-            reasons.setdefault(reason, []).append(column)
-        lines += ["", "Columns of the log that are not used:"]
-        lines += [f"- {', '.join(columns)}: {reason}" for reason, columns in reasons.items()]
-    without = [label for label in robot.freedoms if label not in matched.efforts]
-    if held:
-        lines += ["", f"Joints without a column, held at 0: {', '.join(held)}."]
-    if matched.efforts and without:
-        lines += ["", f"Joints that nothing drives: {', '.join(without)}."]
-    lines += [f"- {notice}" for notice in robot.notices]
-    text = "\n".join(lines).replace("\\", "/").replace('"""', "")
-    return f'"""{text}\n"""\n'
+@dataclass(frozen=True, eq=False)
+class _Text:
+    """The problem file, and what it is written from."""
 
+    robot: Robot
+    log: Log | None
+    out: Path
+    matched: Matched
+    held: tuple[str, ...]
+    drives: Mapping[str, Drive]
+    gains: Mapping[str, float]
 
-def _beginning(robot: Robot, out: Path, held: Sequence[str], mend: bool) -> str:
-    options = [
-        name for name, on in (("free=True", robot.free), ("merge=False", not robot.merge), ("mend=True", mend)) if on
-    ]
-    if robot.held:
-        options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
-    path = _relative(robot.source.document.file, out)
-    imports = "JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots"
-    more = "".join(f", {option}" for option in options)
-    return f"""from pathlib import Path
+    def whole(self, command: str) -> str:
+        """All of it."""
+        return "\n".join([self._title(command), self._beginning(), self._inertias(), self._joints(), self._rest()])
 
-from spookid import {imports}
+    def _title(self, command: str) -> str:
+        robot, matched, log = self.robot, self.matched, self.log
+        lines = [
+            f"{robot.name}: inertias, friction and drives{f' from {log.path.name}' if log else ''}.",
+            "",
+            f"Written by `{command}`; every line is yours to change.",
+            "Guesses are those of the robot's file, and of a regression of its efforts along the log where that has any"
+            ".",
+        ]
+        if matched.unused:
+            reasons: dict[str, list[str]] = {}
+            for column, reason in matched.unused.items():
+                reasons.setdefault(reason, []).append(column)
+            lines += ["", "Columns of the log that are not used:"]
+            lines += [f"- {', '.join(columns)}: {reason}" for reason, columns in reasons.items()]
+        without = [label for label in robot.freedoms if label not in matched.efforts]
+        if self.held:
+            lines += ["", f"Joints without a column, held at 0: {', '.join(self.held)}."]
+        if matched.efforts and without:
+            lines += ["", f"Joints that nothing drives: {', '.join(without)}."]
+        lines += [f"- {notice}" for notice in robot.notices]
+        text = "\n".join(lines).replace("\\", "/").replace('"""', "")
+        return f'"""{text}\n"""\n'
+
+    def _beginning(self) -> str:
+        robot = self.robot
+        mend = robot.mend or not _all_thick(robot)
+        chosen = (("free=True", robot.free), ("merge=False", not robot.merge), ("mend=True", mend))
+        options = [_relative(robot.source.document.file, self.out), *(name for name, on in chosen if on)]
+        if robot.held:
+            options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
+        return f"""from pathlib import Path
+
+from spookid import JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots
 
 HERE = Path(__file__).parent
-robot = robots.read({path}{more})
+robot = robots.read({", ".join(options)})
 """
+
+    def _inertias(self) -> str:
+        keys = {name: _quoted(_key(name, self.robot.bodies)) for name in self.robot.bodies}
+        rows = [
+            f"    {_quoted(name)}: LogCholesky({key}, robot.bodies[{_quoted(name)}].distribution, within=WITHIN),"
+            for name, key in keys.items()
+        ]
+        known = "what the file says of masses, centres and inertias is known within this share"
+        return "\n".join([f"WITHIN = {_WITHIN}  # {known}", "inertias = {", *rows, "}", ""])
+
+    def _joints(self) -> str:
+        robot, rows = self.robot, []
+        for name, joint in robot.joints.items():
+            if len(joint.coordinates) != 1 or name not in robot.freedoms:
+                continue
+            drive, effort = self.drives[name], joint.coordinates[0].effort
+            limit = robot.freedoms[name].limits.effort
+            own = {
+                "viscous": (drive.viscous, f"{effort} {'s' if effort == 'N m' else 's/m'}", np.inf),
+                "coulomb": (drive.coulomb, effort, limit if limit > drive.coulomb else np.inf),
+            }
+            if name in self.matched.efforts:
+                own["armature"] = (drive.armature, "kg m^2" if joint.coordinates[0].unit == "rad" else "kg", np.inf)
+            rows.append(f"    {_quoted(name)}: {{")
+            key = _key(name, robot.freedoms)
+            for what, (guess, unit, upper) in own.items():
+                rows.append(f'        "{what}": {_parameter(f"{key}_{what}", guess, unit, 0.0, upper)},')
+            rows.append("    },")
+        if not rows:
+            return "robot = robot.with_(inertias=inertias)\n"
+        what, last = (
+            "# Friction, and what a joint feels of the rotor that drives it.",
+            "inertias=inertias, joints=friction",
+        )
+        return "\n".join([what, "friction = {", *rows, "}", f"robot = robot.with_({last})", ""])
+
+    def _rest(self) -> str:
+        """Motors, sensors and the problem."""
+        robot, matched, log = self.robot, self.matched, self.log
+        place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
+        lines = [*_about_gains(matched, self.gains), "motors = ["]
+        for label, signal in matched.efforts.items():
+            key, effort = _key(label, robot.freedoms), robot.coordinates[label].effort
+            at = _joint(*place[label])
+            lines += _motor(key, signal, matched.effort, self.drives[label], effort, at, label in self.gains)
+        lines += ["]", "observations = ["]
+        for label, signal in matched.positions.items():
+            joint, which = _joint(*place[label])
+            lines.append(f"    JointPosition({joint}, signal={_quoted(signal)}{which}),")
+        signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
+        lines += ["]", f"signals = {signals}"]
+        recordings = [
+            "    # Nothing is recorded yet. A file with columns of these signals, in SI units:",
+            '    # Recording.from_csv(HERE / "log.csv", time="t", signals=signals)',
+            "    recordings=[],",
+        ]
+        if log is not None:
+            recordings = [f"    recordings=[{log.call(matched)}],"]
+            lines += ["", f"LOG = {_relative(log.path, self.out)}"]
+        lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
+        return "\n".join([*lines, *recordings, "    observations=observations,", ")", ""])
 
 
 def _relative(path: Path, out: Path) -> str:
@@ -208,87 +280,6 @@ def _relative(path: Path, out: Path) -> str:
     except ValueError:  # another drive
         return f"Path({_quoted(str(path.resolve()))})"
     return f"HERE / {_quoted(Path(relative).as_posix())}"
-
-
-def _inertias(robot: Robot) -> str:
-    keys = {name: _quoted(_key(name, robot.bodies)) for name in robot.bodies}
-    rows = [
-        f"    {_quoted(name)}: LogCholesky({key}, robot.bodies[{_quoted(name)}].distribution, within=WITHIN),"
-        for name, key in keys.items()
-    ]
-    known = "what the file says of masses, centres and inertias is known within this share"
-    return "\n".join([f"WITHIN = {_WITHIN}  # {known}", "inertias = {", *rows, "}", ""])
-
-
-def _joints(robot: Robot, matched: Matched, found: dict[str, Drive]) -> str:
-    units = _units(robot)
-    rows = []
-    for name, joint in robot.joints.items():
-        if len(joint.coordinates) != 1 or name not in robot.freedoms:
-            continue
-        drive, (effort, inertia) = found[name], units[name]
-        limit = robot.freedoms[name].limits.effort
-        own = {
-            "viscous": (drive.viscous, f"{effort} {'s' if effort == 'N m' else 's/m'}", np.inf),
-            "coulomb": (drive.coulomb, effort, limit if limit > drive.coulomb else np.inf),
-        }
-        if name in matched.efforts:
-            own["armature"] = (drive.armature, inertia, np.inf)
-        rows.append(f"    {_quoted(name)}: {{")
-        key = _key(name, robot.freedoms)
-        for what, (guess, unit, upper) in own.items():
-            rows.append(f'        "{what}": {_parameter(f"{key}_{what}", guess, unit, 0.0, upper)},')
-        rows.append("    },")
-    if not rows:
-        return "robot = robot.with_(inertias=inertias)\n"
-    what = "# Friction, and what a joint feels of the rotor that drives it."
-    return "\n".join([what, "friction = {", *rows, "}", "robot = robot.with_(inertias=inertias, joints=friction)", ""])
-
-
-def _units(robot: Robot) -> dict[str, tuple[str, str]]:
-    """Of an effort, and of an inertia along a coordinate."""
-    return {
-        label: (coordinate.effort, "kg m^2" if coordinate.unit == "rad" else "kg")
-        for joint in robot.joints.values()
-        for label, coordinate in zip(joint.labels, joint.coordinates, strict=True)
-    }
-
-
-def _rest(
-    robot: Robot,
-    log: Log | None,
-    out: Path,
-    matched: Matched,
-    found: dict[str, Drive],
-    gains: Mapping[str, float],
-) -> str:
-    """Motors, sensors and the problem."""
-    place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
-    units, lines = _units(robot), [*_about_gains(matched, gains), "motors = ["]
-    for label, signal in matched.efforts.items():
-        at = _joint(*place[label])
-        key = _key(label, robot.freedoms)
-        lines += _motor(key, signal, matched.effort, found[label], units[label][0], at, label in gains)
-    lines += ["]", "observations = ["]
-    lines += [
-        f"    JointPosition({joint}, signal={_quoted(signal)}{which}),"
-        for label, signal in matched.positions.items()
-        for joint, which in [_joint(*place[label])]
-    ]
-    signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
-    lines += ["]", f"signals = {signals}"]
-    if log is not None:
-        recordings = [f"    recordings=[{log.call(matched)}],"]
-        lines += ["", f"LOG = {_relative(log.path, out)}"]
-    else:
-        call = 'Recording.from_csv(HERE / "log.csv", time="t", signals=signals)'
-        recordings = [
-            "    # Nothing is recorded yet. A file with columns of these signals, in SI units:",
-            f"    # {call}",
-        ]
-        recordings.append("    recordings=[],")
-    lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
-    return "\n".join([*lines, *recordings, "    observations=observations,", ")", ""])
 
 
 def _joint(name: str, index: int) -> tuple[str, str]:

@@ -13,17 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.robots.description import (
-    Connection,
-    Description,
-    Freedom,
-    Inertial,
-    Kind,
-    Limits,
-    Link,
-    Placement,
-    Tie,
-)
+from spookid.robots.description import Connection, Description, Freedom, Inertial, Kind, Limits, Link, Placement, Tie
 from spookid.robots.markup import Document, Element
 
 _KINDS: dict[str, Kind] = {

@@ -53,7 +53,7 @@ def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, 
     else:
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
     new = rewritten(robot, identified)
-    folders.write(target, lambda part: _fill(part, new.content))
+    folders.write(target, lambda part: part.write_bytes(new.content))
     folders.write(beside, _document(robot, target, identified, new.inertials, new.joints))
     return beside
 
@@ -81,10 +81,6 @@ def _is_ours(target: Path, beside: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and {"schema", "robot", "sha256"} <= tree.keys() and tree.get("file") == target.name
-
-
-def _fill(part: Path, content: bytes) -> None:
-    part.write_bytes(content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,16 +131,11 @@ def _above(values: Array, scale: float) -> Array:
 def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
     """Attributes of the file's joints that were found; a ball has one number for its three coordinates."""
     words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
-    units = {
-        label: c.unit
-        for joint in robot.joints.values()
-        for label, c in zip(joint.labels, joint.coordinates, strict=True)
-    }
     gathered: dict[str, dict[str, set[float]]] = {}
     for label, values in identified.joints.items():
         own = gathered.setdefault(robot.freedoms[label].name, {})
         for what, value in values.items():
-            scale = robot.source.angle if what == "rest" and units[label] == "rad" else 1.0
+            scale = robot.source.angle if what == "rest" and robot.coordinates[label].unit == "rad" else 1.0
             if what in words:
                 own.setdefault(words[what], set()).add(scale * value)
     return {
@@ -265,7 +256,10 @@ def _document(
         "robot": {"name": robot.name, "file": source.file.name, "format": robot.source.format},
         "sha256": hashlib.sha256(source.content).hexdigest(),
         "file": target.name,
-        "links": {name: None if part is None else _told(part) for name, part in inertials.items()},
+        "links": {
+            name: part and {"mass": part.mass, "center_of_mass": part.center, "inertia": part.inertia}
+            for name, part in inertials.items()
+        },
         "joints": joints,
         "result": None,
     }
@@ -287,10 +281,6 @@ def _is_held(robot: Parts, one: Derived, words: Mapping[str, str], joints: Mappi
     if one.body in robot.freedoms and what in words:
         return words[what] in joints.get(robot.freedoms[one.body].name, {})
     return one.body in robot.bodies and one.unit in ("kg", "m", "kg m^2") and "[" not in what
-
-
-def _told(part: Inertial) -> dict[str, Any]:
-    return {"mass": part.mass, "center_of_mass": part.center, "inertia": part.inertia}
 
 
 def _quantity(one: Derived | Estimate) -> dict[str, Any]:

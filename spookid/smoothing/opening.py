@@ -1,4 +1,11 @@
-"""Where a smoother begins: a problem with noise that is known, and its states and parameters on a first recording."""
+"""Where a smoother begins: a problem with noise that is known, and its states and parameters on a first recording.
+
+Noise of equations of motion that a smoother can tell from none.
+
+A fit that sees no disturbance of a joint makes it as small as it likes. A smoother carries rows of all kinds together
+from step to step, and where those of one are larger than those of another by the digits of a number, what these know is
+lost in rounding, or seems to be more than it is.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +28,11 @@ from spookid.estimation.fitting import Start, fit
 from spookid.estimation.robust_start import without_outliers
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
-from spookid.smoothing.least_noise import with_least_noise
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
-from spookid.transcription.factor import Constant
-from spookid.transcription.transcription import Chain, Transcription
+from spookid.transcription.factor import Constant, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 _ENDLESS = 10**9
 """Steps of a stream: enough that its functions are worth a compiler."""
@@ -225,3 +231,32 @@ def without_end(
 def _roomier(assembly: Assembly) -> tuple[Observed, ...]:
     """With room for more samples of each channel between two steps than the first have: clocks jitter, and drift."""
     return layout(assembly.problem, [evidence.samples for evidence in assembly.evidence], spare=1)
+
+
+_MOST = 1e7
+"""Slopes of equations of motion over those of sensors, at the most: half of the digits are left."""
+
+
+def with_least_noise(assembly: Assembly, point: Point) -> Array:
+    """Numbers of the constants, disturbances no smaller than those whose equations of motion leave digits to sensors.
+
+    Args:
+        point: where slopes are looked at.
+    """
+    problem, numbers = assembly.transcription, assembly.transcription.constants.copy()
+    largest: dict[str, float] = {}
+    sensors = 0.0
+    for factor in problem.factors:
+        if factor.group is Group.PRIOR or factor.hard:
+            continue
+        slopes = np.abs(problem.linearize_factor(factor, point, 0).matrix[:, : -1 - len(problem.names), :])
+        of_rows = np.max(slopes, axis=(0, 1), where=np.isfinite(slopes), initial=0.0).tolist()
+        if factor.group is Group.OBSERVATION:
+            sensors = max([sensors, *of_rows])
+        for name, slope in zip(factor.noise, of_rows, strict=False):
+            largest[name] = max(slope, largest.get(name, 0.0))
+    for size in assembly.noise if sensors > 0 else ():
+        if size.kind == "disturbance":
+            excess = max((largest.get(name, 0.0) for name in size.keys), default=0.0) / (_MOST * sensors)
+            numbers[list(size.places)] *= max(excess, 1.0)
+    return numbers

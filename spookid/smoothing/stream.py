@@ -15,11 +15,9 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, Samples
-from spookid.smoothing.known import carried, inverse, moving, of_parameters
 from spookid.smoothing.opening import Opening
-from spookid.smoothing.readout import Readout
+from spookid.smoothing.readout import Readout, Surprise, carried, inverse, moving, of_parameters
 from spookid.smoothing.step_correction import StepCorrection
-from spookid.smoothing.surprise import Surprise
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_restart import restarted
 from spookid.stepping.impulses import Settings

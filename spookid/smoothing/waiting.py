@@ -16,8 +16,8 @@ from spookid.errors import ProblemError
 from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, signals
-from spookid.smoothing.known import FEW
 from spookid.smoothing.opening import Opening, from_guess
+from spookid.smoothing.readout import FEW
 from spookid.smoothing.stream import Stream
 
 _FIRST, _LEAST = 20, 2

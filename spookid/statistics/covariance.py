@@ -257,11 +257,7 @@ def analyse(
 
 
 def _tied(
-    names: Sequence[str],
-    statistics: ResidualStatistics,
-    magnitudes: Array,
-    free: FreeDirections,
-    ratios: Array,
+    names: Sequence[str], statistics: ResidualStatistics, magnitudes: Array, free: FreeDirections, ratios: Array
 ) -> tuple[dict[str, str], list[WeakDirection]]:
     """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
     held = free.held

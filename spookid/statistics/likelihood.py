@@ -29,9 +29,8 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
-from spookid.statistics.determinants import Determinants
 from spookid.statistics.marginal import Marginal
-from spookid.statistics.slopes import slopes
+from spookid.statistics.slopes import Determinants, slopes
 from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point

@@ -26,9 +26,8 @@ from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.floors import floors, sharp
 from spookid.statistics.likelihood import States, marginal
-from spookid.statistics.marginal import Marginal
+from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription

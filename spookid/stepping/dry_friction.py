@@ -32,7 +32,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.mechanics.friction import mean_sign, smooth_absolute, smooth_sign
+from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings, Slips

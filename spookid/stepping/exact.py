@@ -1,6 +1,6 @@
 """Forward simulation with friction that sticks: equations linearized, their reactions found as bounded impulses.
 
-At each iterate the equations F(y, u) = 0 of an ``ExactStep`` give y as an affine function of the reactions u; rates,
+At each iterate the equations F(y, u) = 0 of a ``ForwardStep`` give y as an affine function of the reactions u; rates,
 bounds and loads follow, and ``complementarity.bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
 the variational ones take a few rounds. Of several solutions the first round takes the one nearest the last reactions,
 and the others stay with it. The equations' matrix, the bilateral part of the mixed complementarity problem, is
@@ -10,7 +10,6 @@ factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is sym
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -18,16 +17,11 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
 from spookid.stepping.complementarity import bounded
-from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
-from spookid.stepping.reactions import ExactStep
-from spookid.stepping.redundancy import has_redundant_rows, smallest
-from spookid.stepping.simulation import first_guess
+from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent
+from spookid.stepping.impulses import ForwardStep
+from spookid.stepping.simulation import ROUNDING, bound, first_guess, has_redundant_rows, small, smallest
 from spookid.transcription.factor import Constant
 
-_TOLERANCE = 1e-12
-"""A step is solved when a correction of the velocities is below this share of the largest."""
-_ROUNDING = 1e-3
-"""Corrections of up to a thousand times the tolerance may be rounding."""
 _MOST_ROUNDS = 60
 _dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
 
@@ -40,26 +34,28 @@ class ExactStepper:
         constants: a number for every symbol in them.
     """
 
-    def __init__(self, step: ExactStep, constants: Iterable[Constant]) -> None:
+    def __init__(self, step: ForwardStep, constants: Iterable[Constant]) -> None:
         constants = list(constants)
-        self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
+        laws = step.laws
+        assert laws is not None
+        self._n, self._m = step.unknowns.numel(), laws.reactions.numel()
         self._velocities = step.velocities
-        self._factorize = _dsysv if step.symmetric else _dgesv
-        self._unilateral = np.array(step.unilateral, dtype=bool)
-        self._discs = np.array(step.discs, dtype=np.intp).reshape(-1, 2)
-        both = ca.vertcat(step.unknowns, step.reactions)
-        rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
-        outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), step.weights)]
+        self._factorize = _dsysv if laws.symmetric else _dgesv
+        self._unilateral = np.array(laws.unilateral, dtype=bool)
+        self._discs = np.array(laws.discs, dtype=np.intp).reshape(-1, 2)
+        both = ca.vertcat(step.unknowns, laws.reactions)
+        rows = ca.vertcat(step.equations, laws.rates, laws.constant, laws.loads)
+        outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), laws.weights)]
         symbols = ca.vertcat(*(c.symbol for c in constants))
         self._guess = first_guess(step)
         function = ca.Function("exact_step", [step.x, step.u, both, symbols], outputs, {"cse": True})
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
         self._constants = contiguous([c.value for c in constants])
         self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
-        self._run = _bound(function, [*self._inputs, self._constants], self._outputs)
+        self._run, self._buffer = bound(function, [*self._inputs, self._constants], self._outputs)
         self._next = np.zeros(step.x_next.numel())
         last = ca.Function("x_next", [step.x, step.u, both, symbols], [ca.densify(step.x_next)])
-        self._move = _bound(last, [*self._inputs, self._constants], [self._next])
+        self._move, self._last = bound(last, [*self._inputs, self._constants], [self._next])
         self._redundant: bool | None = None
         """True if the joints' rows depend on one another, found out at the first step."""
         self._dependent: bool | None = None
@@ -86,8 +82,8 @@ class ExactStepper:
                 break
             length = float(np.max(np.abs(change), initial=0.0))
             # Corrections that no longer shrink are rounding: positions have few digits left for h v.
-            done = self._small(change, unknowns)
-            done = done or (length > last / 2 and self._small(_ROUNDING * change, unknowns))
+            done = small(change, unknowns, self._velocities)
+            done = done or (length > last / 2 and small(ROUNDING * change, unknowns, self._velocities))
             last, unknowns = length, unknowns + change
             if done:
                 self._inputs[2][:] = unknowns
@@ -136,33 +132,3 @@ class ExactStepper:
         if not np.isfinite(found).all():
             raise ArithmeticError(float("nan"))
         return np.asarray(found)
-
-    def _small(self, change: Array, unknowns: Array) -> bool:
-        """True if a change is at the rounding of positions in velocities, and at a harmless size in impulses."""
-        n = self._velocities
-        speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
-        steady = np.max(np.abs(change[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
-        return bool(steady and np.max(np.abs(change[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """Keeps the buffer alive as long as the call."""
-
-    buffer: ca.FunctionBuffer
-    run: Callable[[], None]
-
-    def __call__(self) -> None:
-        self.run()
-
-
-def _bound(function: ca.Function, inputs: list[Array], outputs: list[Array]) -> _Call:
-    """A call of ``function`` on these very buffers."""
-    buffer, run = function.buffer()
-    for i, array in enumerate(inputs):
-        if array.size:
-            buffer.set_arg(i, array.data)
-    for i, array in enumerate(outputs):
-        if array.size:
-            buffer.set_res(i, array.data)
-    return _Call(buffer, run)

@@ -84,21 +84,46 @@ class Window:
     """Of v and a what was asked for, else zeros."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """What m reactions u of a step obey: friction that sticks, limits and contacts."""
+
+    reactions: ca.SX
+    """u, (m,)."""
+    rates: ca.SX
+    """r, (m,): slip rates of friction, and the rows that are not negative of what pushes."""
+    constant: ca.SX
+    """c, (m,) [N m s or N s]; 0 for what pushes."""
+    weights: ca.SX
+    """W, (m, l)."""
+    loads: ca.SX
+    """λ of joints whose dry friction depends on it, (l,)."""
+    unilateral: tuple[bool, ...]
+    """True for each reaction that only pushes."""
+    discs: tuple[tuple[int, int], ...]
+    """Pairs of reactions whose bound is that of both together."""
+    symmetric: bool
+    """True if ∂F/∂y, the matrix of the bilateral part, is symmetric (and indefinite)."""
+
+
+@dataclass(frozen=True, eq=False)
 class ForwardStep:
-    """One step as equations to solve: equations(x, u, unknowns) = 0, then x_next(x, unknowns); x = (q, v)."""
+    """One step as equations to solve: F(x, u, y) = 0, then x_next(x, y); x = (q, v)."""
 
     x: ca.SX
     u: ca.SX
     """Inputs of the step, as ``Stepper.inputs`` makes them."""
     unknowns: ca.SX
-    """(v₊, λ)."""
+    """y = (v₊, λ), (n,)."""
     equations: ca.SX
+    """F, (n,)."""
     x_next: ca.SX
     guess: ca.SX
     """Of the unknowns, from x."""
     velocities: int
     """How many of the unknowns, the first, are velocities."""
+    laws: Laws | None = None
+    """Of the reactions that F holds too; None with smooth friction."""
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,7 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impact_rows import AROUND, impact_factor
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.pose_space import PoseSpace
-from spookid.stepping.virtual_work import VirtualWork
+from spookid.stepping.pose_space import PoseSpace, VirtualWork
 from spookid.transcription.factor import Factor, Group, Kind
 
 

@@ -23,7 +23,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_na
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.stepping import contact_law
-from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.base import Stepper, of_states, rigid_notices
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -38,8 +38,7 @@ from spookid.stepping.impulses import (
     random_factor,
     random_symbol,
 )
-from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.stepping.windows import of_states
+from spookid.stepping.reactions import Reactions
 from spookid.transcription.factor import Factor, Group, Kind
 
 T = TypeVar("T", bound="OneStep")
@@ -326,52 +325,27 @@ class OneStep(Stepper):
         x, x_next, step = self._symbols(model, settings)
         return StepFunction({0: x, 1: x_next}, step.u, step.contacts.along)
 
-    def _march(self, model: Model, settings: Settings, random: bool, law: DryFriction | None) -> tuple[ca.SX, Step]:
-        """Unknowns of a forward step, (w, v₊, λ) with q₊ = q ⊞ h w, and the step."""
+    def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
+        """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w; reactions act at q and push as rigid joints do."""
         n, t = model.configuration.ambient, model.configuration.tangent
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals))
         w, v_next, multipliers = ca.SX.sym("w", t), ca.SX.sym("v_next", t), ca.SX.sym("lambda", model.rows)
-        q_next = model.configuration.retract(x[:n], settings.step * w)
-        impulses = random_symbol(model, random)
-        ends = x[:n], x[n:], q_next, v_next
-        step = Step(model, settings, *ends, multipliers, u, impulses, law, ca.SX(0, 1))
-        return ca.vertcat(w, v_next, multipliers), step
-
-    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
-        """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w."""
-        unknowns, step = self._march(model, settings, random, DryFriction())
-        written = self._written(step)
+        q, v, q_next = x[:n], x[n:], model.configuration.retract(x[:n], settings.step * w)
+        impulses, law = random_symbol(model, random), None if exact else DryFriction()
+        step = Step(model, settings, q, v, q_next, v_next, multipliers, u, impulses, law, ca.SX(0, 1))
+        written, laws = self._written(step), None
+        impulse, slips = written.impulse.rows, written.impulse.slips
+        if exact:
+            reactions = Reactions(model, settings, model.mechanics(q), q)
+            laws = reactions.laws(slips, multipliers, reactions.rates(v_next, reactions.rigid(q_next, v)))
+            impulse -= reactions.impulse(slips, multipliers)
         return ForwardStep(
-            x=ca.vertcat(step.q, step.v),
-            u=ca.vertcat(step.u, step.random),
-            unknowns=unknowns,
-            equations=ca.vertcat(written.impulse.rows, written.hard, step.velocity_rows),
-            x_next=ca.vertcat(step.q_next, step.v_next),
-            guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
-            velocities=2 * step.v.numel(),
-        )
-
-    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
-        """The same with reactions, which act at q and push as rigid joints do."""
-        unknowns, step = self._march(model, settings, random, None)
-        written = self._written(step)
-        reactions = Reactions(model, settings, model.mechanics(step.q), step.q)
-        constant, weights, loads = reactions.bounds(written.impulse.slips, step.multipliers)
-        impulse = written.impulse.rows - reactions.impulse(written.impulse.slips, step.multipliers)
-        return ExactStep(
-            x=ca.vertcat(step.q, step.v),
-            u=ca.vertcat(step.u, step.random),
-            unknowns=unknowns,
-            reactions=reactions.symbol,
+            x=ca.vertcat(q, v),
+            u=ca.vertcat(u, impulses),
+            unknowns=ca.vertcat(w, v_next, multipliers),
             equations=ca.vertcat(impulse, written.hard, step.velocity_rows),
-            rates=reactions.rates(step.v_next, reactions.rigid(step.q_next, step.v)),
-            constant=constant,
-            weights=weights,
-            loads=loads,
-            unilateral=reactions.unilateral,
-            discs=reactions.discs,
-            x_next=ca.vertcat(step.q_next, step.v_next),
-            guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
-            velocities=2 * step.v.numel(),
-            symmetric=False,
+            x_next=ca.vertcat(q_next, v_next),
+            guess=ca.vertcat(v, v, ca.SX.zeros(model.rows)),
+            velocities=2 * t,
+            laws=laws,
         )

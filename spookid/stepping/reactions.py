@@ -16,8 +16,6 @@ Friction acts at the slip v₊ in every stepper, so that a joint that stops stan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import casadi as ca
 
 from spookid.mechanics.coefficients import is_absent
@@ -26,43 +24,9 @@ from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.contact_law import normal_rates, rebounds
 from spookid.stepping.dry_friction import DryFriction, rubbing
-from spookid.stepping.impulses import Settings, Slips
+from spookid.stepping.impulses import Laws, Settings, Slips
 
 _LAW = DryFriction("exact")
-
-
-@dataclass(frozen=True, eq=False)
-class ExactStep:
-    """One step with m reactions u beside its n unknowns y; then x_next(x, y); x = (q, v)."""
-
-    x: ca.SX
-    u: ca.SX
-    """Inputs of the step, as for ``ForwardStep``."""
-    unknowns: ca.SX
-    """y = (v₊, λ), (n,)."""
-    reactions: ca.SX
-    """(m,)."""
-    equations: ca.SX
-    """F, (n,)."""
-    rates: ca.SX
-    """r, (m,): slip rates of friction, and the rows that are not negative of what pushes."""
-    constant: ca.SX
-    """c, (m,) [N m s or N s]; 0 for what pushes."""
-    weights: ca.SX
-    """W, (m, l)."""
-    loads: ca.SX
-    """λ of joints whose dry friction depends on it, (l,)."""
-    unilateral: tuple[bool, ...]
-    """True for each reaction that only pushes."""
-    discs: tuple[tuple[int, int], ...]
-    """Pairs of reactions whose bound is that of both together."""
-    x_next: ca.SX
-    guess: ca.SX
-    """Of the unknowns, from x."""
-    velocities: int
-    """How many of the unknowns, the first, are velocities."""
-    symmetric: bool
-    """True if ∂F/∂y, the matrix of the bilateral part, is symmetric (and indefinite)."""
 
 
 class Reactions:
@@ -158,7 +122,12 @@ class Reactions:
             return impulse
         return impulse - self.directions[: len(self.rubbing), :].T @ leans[self.rubbing]
 
-    def bounds(self, slips: Slips, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+    def laws(self, slips: Slips, multipliers: ca.SX, rates: ca.SX, symmetric: bool = False) -> Laws:
+        """What they obey at rates as of ``rates``."""
+        bounds = self._bounds(slips, multipliers)
+        return Laws(self.symbol, rates, *bounds, self.unilateral, self.discs, symmetric)
+
+    def _bounds(self, slips: Slips, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
         """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of joints, μ u_n of contacts."""
         m, freedoms = self.symbol.numel(), self.model.freedoms
         constant, loaded, loads = ca.SX(m, 1), [], []

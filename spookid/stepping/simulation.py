@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import casadi as ca
@@ -13,8 +14,6 @@ from scipy.linalg import get_lapack_funcs
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.stepping.impulses import ForwardStep
-from spookid.stepping.reactions import ExactStep
-from spookid.stepping.redundancy import has_redundant_rows, smallest
 from spookid.transcription.factor import Constant
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -22,7 +21,7 @@ Progress = Callable[[Iterable[int]], Iterable[int]]
 
 _TOLERANCE = 1e-12
 """A step is solved when a Newton correction of the velocities is below this share of the largest."""
-_ROUNDING = 1e-3
+ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
@@ -66,12 +65,7 @@ class NewtonStepper:
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, step.unknowns)]
         self._constants = contiguous([c.value for c in constants])
         self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
-        self._buffer, self._run = function.buffer()
-        for i, array in enumerate([*self._inputs, self._constants]):
-            if array.size:
-                self._buffer.set_arg(i, array.data)
-        for i, array in enumerate(self._outputs):
-            self._buffer.set_res(i, array.data)
+        self._run, self._buffer = bound(function, [*self._inputs, self._constants], self._outputs)
         self._redundant: bool | None = None
         """True if the joints' rows depend on one another, found out at the first step."""
         self._velocities = step.velocities
@@ -80,7 +74,7 @@ class NewtonStepper:
 
     def _compiled(self) -> NewtonRoutine | None:
         equations, jacobian, x_next = self._outputs
-        limits = Limits(_TOLERANCE, _ROUNDING, _SMALLEST_SHARE, _MAX_NEWTON)
+        limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, _MAX_NEWTON)
         outputs = equations, jacobian, x_next
         return newton_routine(self._run, self._inputs[2], outputs, self._velocities, limits)
 
@@ -114,9 +108,9 @@ class NewtonStepper:
                 break
             length = float(np.max(np.abs(delta), initial=0.0))
             # Corrections that no longer shrink are rounding: positions have few digits left for h v.
-            rounding = length > last / 2 and self._small(_ROUNDING * delta, unknowns)
+            rounding = length > last / 2 and small(ROUNDING * delta, unknowns, self._velocities)
             last = length
-            if rounding or self._small(delta, unknowns):
+            if rounding or small(delta, unknowns, self._velocities):
                 unknowns = unknowns + delta
                 x_next = self._evaluate(unknowns).x_next
                 if np.all(np.isfinite(x_next)):
@@ -143,18 +137,11 @@ class NewtonStepper:
         norm, share = np.linalg.norm(here.equations), 1.0
         while share > _SMALLEST_SHARE:
             there = self._evaluate(unknowns + share * delta)
-            small = self._small(_ROUNDING * share * delta, unknowns)
-            if small or np.linalg.norm(there.equations) <= (1 - 1e-4 * share) * norm:
+            done = small(ROUNDING * share * delta, unknowns, self._velocities)
+            if done or np.linalg.norm(there.equations) <= (1 - 1e-4 * share) * norm:
                 return unknowns + share * delta, there
             share /= 2
         return None
-
-    def _small(self, delta: Array, unknowns: Array) -> bool:
-        """True if a correction is at the rounding of positions in velocities, and at a harmless size in impulses."""
-        n = self._velocities
-        speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
-        steady = np.max(np.abs(delta[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
-        return bool(steady and np.max(np.abs(delta[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
 
     def _evaluate(self, unknowns: Array) -> _Evaluation:
         self._inputs[2][:] = unknowns
@@ -163,7 +150,26 @@ class NewtonStepper:
         return _Evaluation(equations[0].copy(), jacobian.T.copy(), x_next[0].copy())
 
 
-def first_guess(step: ForwardStep | ExactStep) -> Callable[[Array], Array]:
+def small(change: Array, unknowns: Array, n: int) -> bool:
+    """True if a change is at the rounding of positions in the n velocities, and at a harmless size in impulses."""
+    speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
+    steady = np.max(np.abs(change[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
+    return bool(steady and np.max(np.abs(change[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
+
+
+def bound(
+    function: ca.Function, inputs: Iterable[Array], outputs: Iterable[Array]
+) -> tuple[Callable[[], None], ca.FunctionBuffer]:
+    """A call of ``function`` on these very buffers, and what has to be kept for as long as it."""
+    buffer, run = function.buffer()
+    for take, arrays in ((buffer.set_arg, inputs), (buffer.set_res, outputs)):
+        for i, array in enumerate(arrays):
+            if array.size:
+                take(i, array.data)
+    return run, buffer
+
+
+def first_guess(step: ForwardStep) -> Callable[[Array], Array]:
     """The unknowns to start from, as a function of x."""
     kernel = Kernel(ca.Function("guess", [step.x], [ca.densify(step.guess)]), 1)
     size = step.guess.numel()
@@ -196,3 +202,43 @@ def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None
         except ArithmeticError as error:
             raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
     return states
+
+
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
+_LOOSE = 1e-6
+"""Share of a velocity in an undetermined direction that is more than rounding."""
+_dgelsy, _dgelsy_lwork = get_lapack_funcs(("gelsy", "gelsy_lwork"), dtype=np.float64)
+
+
+def has_redundant_rows(matrix: Array, velocities: int) -> bool:
+    """True if impulses are undetermined in equations (n, n) whose first unknowns are the velocities.
+
+    Raises:
+        ArithmeticError: if a velocity is, as that of a body without inertia, or anything is not finite.
+    """
+    if not np.isfinite(matrix).all():
+        raise ArithmeticError(float("nan"))
+    _, values, right = np.linalg.svd(matrix)
+    null = right[values < _SINGULAR * values[0]]
+    if np.max(np.abs(null[:, :velocities]), initial=0.0) > _LOOSE:
+        raise ArithmeticError(float("nan"))
+    return len(null) > 0
+
+
+def smallest(matrix: Array, right: Array) -> Array:
+    """The smallest least-squares solution.
+
+    Raises:
+        ArithmeticError: if anything is not finite.
+    """
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        raise ArithmeticError(float("nan"))
+    n = len(right)
+    pivots, work = np.zeros((n, 1), dtype=np.int32), _workspace(n)
+    return np.asarray(_dgelsy(matrix, right[:, None], pivots, _SINGULAR, work)[1][:, 0])
+
+
+@cache
+def _workspace(n: int) -> int:
+    return int(_dgelsy_lwork(n, n, 1, _SINGULAR)[0])

@@ -22,14 +22,13 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_constant
-from spookid.stepping.base import Stepper
+from spookid.stepping.base import Stepper, of_states
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
-from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.reactions import Reactions
 from spookid.stepping.spook_space import SpookSpace
 from spookid.stepping.spook_step import SpookStep, doubled
 from spookid.stepping.variational import Variational
-from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10
@@ -148,54 +147,32 @@ class Spook(Stepper):
             step.variables, step.u, self.law.along(model, settings, slips, self._estimated(step), step.extra)
         )
 
-    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
-        """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
+    def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
+        """The step as equations in (v₊, λ), for any compliance from zero up (2.18; with reactions 2.26)."""
         step = SpookStep(model, settings, DryFriction(), model.state, 0)
-        impulses = random_symbol(model, random)
+        impulses, laws = random_symbol(model, random), None
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
-        q_next = model.configuration.retract(step.q, settings.step * v_next)
+        others = disturbance(model, step.at, impulses)
+        if exact:
+            reactions, slips = Reactions(model, settings, step.at, step.q), step.slips(v_next)
+            others = reactions.impulse(slips, multipliers) + others
+            rates = reactions.rates(v_next, reactions.regularized(step.v, v_next))
+            # Loads that users write may act along one coordinate as another one moves.
+            symmetric = not (model.loads or any(joint.loads for joint in model.joints))
+            laws = reactions.laws(slips, multipliers, rates, symmetric)
+            needed = step.balance(v_next, multipliers, ca.SX(len(model.freedoms), 1))
+        else:
+            needed = step.impulse(v_next, multipliers)
         return ForwardStep(
             x=step.x,
             u=ca.vertcat(step.u, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(
-                step.impulse(v_next, multipliers) - disturbance(model, step.at, impulses),
-                step.constraint(v_next, multipliers),
-            ),
-            x_next=ca.vertcat(q_next, v_next),
-            guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
-            velocities=v_next.numel(),
-        )
-
-    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
-        """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
-        step = SpookStep(model, settings, DryFriction(), model.state, 0)
-        reactions = Reactions(model, settings, step.at, step.q)
-        v_next = ca.SX.sym("v_next", model.configuration.tangent)
-        multipliers = ca.SX.sym("lambda", step.sigma.numel())
-        impulse = step.balance(v_next, multipliers, ca.SX(len(model.freedoms), 1))
-        impulses = random_symbol(model, random)
-        slips = step.slips(v_next)
-        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, step.at, impulses)
-        constant, weights, loads = reactions.bounds(slips, multipliers)
-        return ExactStep(
-            x=step.x,
-            u=ca.vertcat(step.u, impulses),
-            unknowns=ca.vertcat(v_next, multipliers),
-            reactions=reactions.symbol,
-            equations=ca.vertcat(impulse, -step.constraint(v_next, multipliers)),
-            rates=reactions.rates(v_next, reactions.regularized(step.v, v_next)),
-            constant=constant,
-            weights=weights,
-            loads=loads,
-            unilateral=reactions.unilateral,
-            discs=reactions.discs,
+            equations=ca.vertcat(needed - others, -step.constraint(v_next, multipliers)),
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
             guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
             velocities=v_next.numel(),
-            # Loads that users write may act along one coordinate as another one moves.
-            symmetric=not (model.loads or any(joint.loads for joint in model.joints)),
+            laws=laws,
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:

@@ -31,11 +31,10 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
-from spookid.stepping.base import Scheme
+from spookid.stepping.base import Scheme, of_states
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.spook_step import SpookStep, doubled
-from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 

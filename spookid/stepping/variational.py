@@ -35,7 +35,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
-from spookid.stepping.base import Scheme, Stepper, rigid_notices
+from spookid.stepping.base import Scheme, Stepper, first_of_positions, of_positions, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -50,8 +50,7 @@ from spookid.stepping.impulses import (
 )
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.stepping.windows import first_of_positions, of_positions
+from spookid.stepping.reactions import Reactions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -165,40 +164,12 @@ class Variational(Stepper):
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
-    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
+    def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
         Behind the signals stands the share of the interval: 1, and ½ in the first step; then their means over the step
-        if constraints take any, 1 for each contact that holds and 0 for others, and random impulses, if any.
-        """
-        impulses = random_symbol(model, random)
-        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
-        mean = ca.SX.sym("mean", len(model.signals) * model.holding.takes_inputs)
-        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
-        v_next = ca.SX.sym("v_next", model.configuration.tangent)
-        multipliers = ca.SX.sym("lambda", model.rows)
-        q_next = model.configuration.retract(q, settings.step * v_next)
-        held = ca.SX.sym("held", len(model.holding.contacts))
-        rolling = model.holding.over_step(q, q_next, settings.step, mean, held, multipliers)
-        share = replace(settings, step=u[-1] * settings.step)
-        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
-        friction = DryFriction().impulses(model, share, _slips(at, sides), multipliers, ca.SX(0, 1))
-        impulse = _impulse(model, share, at, sides, multipliers, friction, u[:-1])
-        impulse -= disturbance(model, at, impulses)
-        return ForwardStep(
-            x=x,
-            u=ca.vertcat(u, mean, held, impulses),
-            unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(impulse, model.holding.reached(q, q_next) / settings.step, rolling),
-            x_next=ca.vertcat(q_next, v_next),
-            guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
-            velocities=v_next.numel(),
-        )
-
-    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
-        """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
-
-        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
+        if constraints take any, 1 for each contact that holds and 0 for others, and random impulses, if any. What
+        pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction that sticks acts at v₊, not at the
         midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
         """
         impulses = random_symbol(model, random)
@@ -212,28 +183,25 @@ class Variational(Stepper):
         rolling = model.holding.over_step(q, q_next, settings.step, mean, held, multipliers)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
-        reactions = Reactions(model, share, at, q)
-        impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.freedoms), 1), u[:-1])
-        slips = _slips(at, sides)
-        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, at, impulses)
-        constant, weights, loads = reactions.bounds(slips, multipliers)
-        return ExactStep(
+        slips, others, laws = _slips(at, sides), disturbance(model, at, impulses), None
+        friction = ca.SX(len(model.freedoms), 1)
+        if exact:
+            # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity: not symmetric.
+            reactions = Reactions(model, share, at, q)
+            others = reactions.impulse(slips, multipliers) + others
+            laws = reactions.laws(slips, multipliers, reactions.rates(v_next, reactions.rigid(q_next, v)))
+        else:
+            friction = DryFriction().impulses(model, share, slips, multipliers, ca.SX(0, 1))
+        impulse = _impulse(model, share, at, sides, multipliers, friction, u[:-1]) - others
+        return ForwardStep(
             x=x,
             u=ca.vertcat(u, mean, held, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
-            reactions=reactions.symbol,
             equations=ca.vertcat(impulse, model.holding.reached(q, q_next) / settings.step, rolling),
-            rates=reactions.rates(v_next, reactions.rigid(q_next, v)),
-            constant=constant,
-            weights=weights,
-            loads=loads,
-            unilateral=reactions.unilateral,
-            discs=reactions.discs,
             x_next=ca.vertcat(q_next, v_next),
             guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
             velocities=v_next.numel(),
-            # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity.
-            symmetric=False,
+            laws=laws,
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
@@ -315,13 +283,7 @@ def _slips(at: Mechanics, sides: _Sides) -> Slips:
 
 
 def _impulse(
-    model: Model,
-    settings: Settings,
-    at: Mechanics,
-    sides: _Sides,
-    multipliers: ca.SX,
-    friction: ca.SX,
-    u: ca.SX,
+    model: Model, settings: Settings, at: Mechanics, sides: _Sides, multipliers: ca.SX, friction: ca.SX, u: ca.SX
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
     along = along_coordinates(model, settings, _slips(at, sides), friction, u)

@@ -9,41 +9,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    "audit": "auditing",
-    "crossvalidate": "crossvalidation",
-    "excite": "excitation",
-    "expected_errors": "expected",
-    "inverse_dynamics": "motor_efforts",
-    "payload": "payloads",
-    "profile": "profiling",
-    "regress": "regression",
-    "simulate": "simulating",
+_NAMES = {
+    "auditing": "audit",
+    "crossvalidation": "crossvalidate",
+    "excitation": "excite",
+    "expected": "expected_errors",
+    "motor_efforts": "inverse_dynamics",
+    "payloads": "payload",
+    "profiling": "profile",
+    "regression": "regress",
+    "simulating": "simulate",
 }
-"""Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
-
-__all__ = [
-    "audit",
-    "crossvalidate",
-    "excite",
-    "expected_errors",
-    "inverse_dynamics",
-    "payload",
-    "profile",
-    "regress",
-    "simulate",
-]
+"""Public names by the modules they live in, imported on first use as those of ``spookid`` are."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
-    from spookid.studies.auditing import audit
-    from spookid.studies.crossvalidation import crossvalidate
-    from spookid.studies.excitation import excite
-    from spookid.studies.expected import expected_errors
-    from spookid.studies.motor_efforts import inverse_dynamics
-    from spookid.studies.payloads import payload
-    from spookid.studies.profiling import profile
-    from spookid.studies.regression import regress
-    from spookid.studies.simulating import simulate
+    from spookid.studies.auditing import audit as audit
+    from spookid.studies.crossvalidation import crossvalidate as crossvalidate
+    from spookid.studies.excitation import excite as excite
+    from spookid.studies.expected import expected_errors as expected_errors
+    from spookid.studies.motor_efforts import inverse_dynamics as inverse_dynamics
+    from spookid.studies.payloads import payload as payload
+    from spookid.studies.profiling import profile as profile
+    from spookid.studies.regression import regress as regress
+    from spookid.studies.simulating import simulate as simulate
 
 
 def __getattr__(name: str) -> Any:

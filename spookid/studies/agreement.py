@@ -147,11 +147,7 @@ def agreement(solutions: Sequence[Result]) -> Agreement:
 
 
 def _compared(
-    solutions: Sequence[Result],
-    covariances: Sequence[Array],
-    ratio: float,
-    freedom: float,
-    standard: Agreement | None,
+    solutions: Sequence[Result], covariances: Sequence[Array], ratio: float, freedom: float, standard: Agreement | None
 ) -> Agreement:
     """By these errors, whose order of parameters is that of the sensitivities.
 

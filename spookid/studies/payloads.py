@@ -125,13 +125,7 @@ class Payload(Tabular):
             for (name, (left, told)), unit in zip(self.residuals.items(), self.units, strict=True)
         ]
         first = 0 if self.fits else 1
-        return [
-            self._title,
-            *self.notices[:first],
-            *found,
-            Table(heads, rows, left=(0, 3)),
-            *self.notices[first:],
-        ]
+        return [self._title, *self.notices[:first], *found, Table(heads, rows, left=(0, 3)), *self.notices[first:]]
 
     @property
     def _title(self) -> str:

@@ -23,8 +23,7 @@ from spookid.mechanics.regressor import Balance
 from spookid.results.result import Result
 from spookid.results.values import Value
 from spookid.studies.regression_rows import Balances, FilterName, Rows
-from spookid.studies.regression_squares import errors
-from spookid.studies.regression_unknowns import in_base, in_declared
+from spookid.studies.regression_unknowns import errors, in_base, in_declared
 from spookid.tables.numbers import counted, superscripts, uncertain
 from spookid.tables.numbers import number as written
 from spookid.tables.table import Table

@@ -66,30 +66,13 @@ def simulate(
     substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Step the mechanism of ``problem`` forward.
+    """Step the mechanism of ``problem`` forward: arguments, what is returned and errors are those of
+    ``Problem.simulate``.
 
-    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
-    together stand still to 1e-6 m and rad (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells
-    where that is not enough. ``Spook()``, whose step is part of the model, and
-    friction that sticks, whose law holds step by step, take the steps as they are declared.
-
-    Args:
-        parameters, initial, noise: see ``Parameters``, ``Initial`` and ``Noises``.
-        duration: [s]; by default that of the recording.
-        recording: which of the problem's recordings gives the inputs and the default start and duration.
-        inputs: a recording of the motors' signals to use instead; without any they are zero.
-        seed: of the random numbers.
-        substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
-            steps in poses: fits without a correction for the step estimate its parameters with
-            ``Model(coordinates="maximal")``.
-        progress: wraps the iteration over the steps, as a progress bar does.
-
-    Returns:
-        a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
-
-    Raises:
-        ProblemError: for unknown names, a shape that does not fit, or no duration.
-        StepFailedError: if a step has no solution.
+    With ``Variational()`` and smooth friction each step is divided until all together stand still to 1e-6 m and rad
+    (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells where that is not enough. ``substeps=1``
+    gives the motion of the problem's own steps in poses: fits without a correction for the step estimate its parameters
+    with ``Model(coordinates="maximal")``.
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
@@ -272,7 +255,7 @@ def forward_stepper(
         ProblemError: for constraints that only push with smooth friction.
     """
     if problem.friction != "smooth":
-        return ExactStepper(problem.stepper.exact(problem.model, settings, random), constants)
+        return ExactStepper(problem.stepper.forward(problem.model, settings, random, exact=True), constants)
     if problem.model.is_unilateral:
         raise ProblemError(
             f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'

@@ -1,4 +1,4 @@
-"""When which contact of a solution touches, and with which impulse."""
+"""When which contact of a solution touches, and with which impulse; the impacts that it has found."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.encounters import Strike, strikes_of
 from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
+from spookid.estimation.fitting import warm
 from spookid.results.result import Result
 
 _NOTHING = 1e-6
@@ -48,3 +51,12 @@ def touches(problem: Declaration, solution: Result, recording: int) -> tuple[Tou
             begin = float(trajectory.t[first])
             found.append(TouchSpan(contact.name, begin, begin + (last - first) * step, (x, y, z)))
     return tuple(sorted(found, key=lambda span: (span.begin, span.contact)))
+
+
+def strikes(problem: Declaration, solution: Result, recording: int) -> tuple[Strike, ...]:
+    """As of ``Problem.impacts``."""
+    multipliers = solution.trajectories[recording].multipliers
+    if multipliers.shape[1] != problem.model.holding.count:
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r}: impacts takes a solution of another problem")
+    assembly = assemble(problem)
+    return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)

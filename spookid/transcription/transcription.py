@@ -18,9 +18,8 @@ from spookid.kernels.kernel import Array, Call, Evaluate, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.transcription.chart import Chart
-from spookid.transcription.derivatives import is_linear
 from spookid.transcription.factor import Constant, Factor, Group
-from spookid.transcription.factor_kernels import FactorKernels
+from spookid.transcription.factor_kernels import FactorKernels, is_linear
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
 

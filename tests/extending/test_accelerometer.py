@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -107,7 +106,7 @@ def test_derivatives_are_those_of_differences() -> None:
     [{}, {"state_weight": math.inf}, {"stepper": Spook(), "state_weight": 1e4}],
     ids=["all", "hard", "spook"],
 )
-def test_it_is_used_with_every_stepper(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_it_is_used_with_every_stepper(settings: dict[str, Any]) -> None:
     solution = problem(**settings).solve() if settings else fitted()
     assert solution.status is Status.CONVERGED
     assert np.isfinite([solution[name].std_err for name in TRUTH]).all()
@@ -118,10 +117,7 @@ def test_it_is_used_with_every_stepper(settings: dict[str, Any], tmp_path: Path)
     trajectory = solution.trajectories[0]
     assert trajectory.signals == ("theta", *NAMES)
     assert trajectory.units == ("rad", "m/s^2", "m/s^2", "m/s^2")
-    solution.save(tmp_path / "out")
-    text = (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8")
-    assert "ax" in text
-    assert "az" in text
+    assert {"ax", "az"} <= set(solution.summary().split())
 
 
 def test_estimates_and_noise_are_those_of_the_twin() -> None:

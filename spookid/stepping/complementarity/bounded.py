@@ -14,7 +14,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.stepping.complementarity import linear, pieces
-from spookid.stepping.complementarity.law import Bounded, BoundedSolution, own_response
+from spookid.stepping.complementarity.pieces import Bounded, BoundedSolution, own_response
 
 _MOST_NEWTON = 30
 _SMALLEST_SHARE = 1e-4
@@ -173,13 +173,7 @@ def _lemke(p: Bounded) -> Array | None:
     limit = (p.K @ expand + p.W @ (2 * part - load))[rubs]
     M = np.vstack([slope[pushes], slope[rubs] + sigma, -slope[rubs] + sigma, limit - both, part - load])
     q = np.concatenate(
-        [
-            p.rates[pushes],
-            p.rates[rubs],
-            -p.rates[rubs],
-            (p.constant - p.W @ p.loads_before)[rubs],
-            -p.loads_before,
-        ]
+        [p.rates[pushes], p.rates[rubs], -p.rates[rubs], (p.constant - p.W @ p.loads_before)[rubs], -p.loads_before]
     )
     found = linear.solve(M, q)
     return None if found is None else expand @ found
