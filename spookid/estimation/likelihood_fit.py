@@ -336,7 +336,7 @@ def _joined(first: Outcome, second: Outcome) -> Outcome:
         second.timing,
         **{
             name: getattr(first.timing, name) + getattr(second.timing, name)
-            for name in ("solve", "evaluate", "factorize")
+            for name in ("solve", "evaluate", "factorize", "bend")
         },
     )
     return replace(second, history=(*first.history, *later), timing=timing)

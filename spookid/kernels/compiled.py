@@ -16,6 +16,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels import compiler
 from spookid.kernels.compiler import CompilationError, Compiler
+from spookid.kernels.generated import source
 from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel
 from spookid.kernels.libraries import library, refusal
 from spookid.kernels.turns import let_others
@@ -24,45 +25,8 @@ FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-_LAYOUT = "3"
-"""Of the generated code below; part of the key."""
-
-_LOOP = """
-__attribute__((visibility("default")))
-int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stride,
-                 casadi_real* out, casadi_int size) {{
-  const casadi_real* arg[{sz_arg}];
-  casadi_real* res[{sz_res}];
-  casadi_int iw[{sz_iw}];
-  casadi_real w[{sz_w}];
-  casadi_int k, i;
-  for (k = 0; k < n; ++k) {{
-    for (i = 0; i < {n_in}; ++i) arg[i] = first[i] + k * stride[i];
-    res[0] = out + k * size;
-    if ({name}(arg, res, iw, w, 0)) return 1;
-  }}
-  return 0;
-}}
-"""
-
-_SPREAD = """
-__attribute__((visibility("default")))
-int spread_along(int (*along)(casadi_int, const casadi_real**, const casadi_int*, casadi_real*, casadi_int),
-                 casadi_int n, casadi_int arguments, const casadi_real** first, const casadi_int* stride,
-                 casadi_int count, const casadi_int* place, casadi_real* out, casadi_int size) {
-  const casadi_real* here[arguments];
-  casadi_real numbers[count];
-  casadi_int k, i;
-  for (i = 0; i < n * size; ++i) out[i] = 0;
-  for (k = 0; k < n; ++k) {
-    for (i = 0; i < arguments; ++i) here[i] = first[i] + k * stride[i];
-    if (along(1, here, stride, numbers, count)) return 1;
-    for (i = 0; i < count; ++i) out[k * size + place[i]] = numbers[i];
-  }
-  return 0;
-}
-"""
-"""Evaluates a function whose numbers are those of a sparse matrix, into a dense one."""
+_LAYOUT = "4"
+"""Of the generated code; part of the key."""
 
 Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
 """How many a compiled function has, where each is at the first step, and how much further on at the next."""
@@ -102,15 +66,7 @@ class CompiledKernel:
     def __init__(self, loaded: ctypes.CDLL, signature: Signature) -> None:
         self._signature = signature
         self.places = signature.places
-        self._spread = loaded.spread_along if self.places is not None else None
-        self._along = getattr(loaded, f"{signature.name}_along")
-        self._along.argtypes = [
-            ctypes.c_longlong,
-            ctypes.POINTER(ctypes.c_void_p),
-            ctypes.POINTER(ctypes.c_longlong),
-            ctypes.c_void_p,
-            ctypes.c_longlong,
-        ]
+        self._evaluate, self._own = loaded.evaluate_along, getattr(loaded, signature.name)
         sizes, repeated = signature.sizes, signature.repeated
         strides = [size if i < repeated else 0 for i, size in enumerate(sizes)]
         self._strides = (ctypes.c_longlong * len(sizes))(*strides)
@@ -118,8 +74,8 @@ class CompiledKernel:
 
     @property
     def function(self) -> ctypes.c_void_p:
-        """Its address, for other compiled code."""
-        return ctypes.cast(self._along, ctypes.c_void_p)
+        """Its address, for other compiled code (``kernels.h``)."""
+        return ctypes.cast(self._own, ctypes.c_void_p)
 
     @property
     def count(self) -> int:
@@ -155,15 +111,11 @@ class CompiledKernel:
 
     def _run(self, n: int, pointers: ctypes.Array[ctypes.c_void_p], out: Array) -> int:
         """0 if some steps have been evaluated."""
-        if self._spread is None or self.places is None:
-            return int(self._along(n, pointers, self._strides, out.ctypes.data, out[0].size))
-        sizes = [ctypes.c_longlong(size) for size in (n, len(pointers), len(self.places), out[0].size)]
-        return int(
-            self._spread(
-                *(self.function, *sizes[:2], pointers, self._strides, sizes[2]),
-                *(ctypes.c_void_p(self.places.ctypes.data), ctypes.c_void_p(out.ctypes.data), sizes[3]),
-            )
-        )
+        apart = out[0].size
+        count, places = (apart, None) if self.places is None else (self.count, self.places.ctypes.data)
+        sizes = [ctypes.c_longlong(size) for size in (n, len(pointers), count, apart)]
+        given = *sizes[:2], pointers, self._strides, sizes[2], ctypes.c_void_p(places), ctypes.c_void_p(out.ctypes.data)
+        return int(self._evaluate(self._own, *given, sizes[3]))
 
     def _check(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> None:
         """Compiled code believes everything it is told. A result may stand behind the stepwise arguments."""
@@ -252,14 +204,3 @@ def _key(seed: bytes, tool: Compiler) -> str:
     for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0), compiler.processor()):
         digest.update(b"\0" + word.encode())
     return digest.hexdigest()[:32]
-
-
-def source(functions: Sequence[ca.Function]) -> str:
-    """C code of functions, each with its loop over steps."""
-    generator = ca.CodeGenerator("kernels", {"with_header": False})
-    loops = []
-    for f in functions:
-        generator.add(f)
-        buffer = {name: max(1, getattr(f, name)()) for name in ("sz_arg", "sz_res", "sz_iw", "sz_w")}
-        loops.append(_LOOP.format(name=f.name(), n_in=f.n_in(), **buffer))
-    return "".join([generator.dump(), *loops, _SPREAD])

@@ -1,9 +1,6 @@
 /* Sparse matrices of one pattern at every step: their factors, and products with them, eight steps at once; see
    reflections.py and condensing.py. Behind native.c. */
 
-typedef long long masks __attribute__((vector_size(8 * LANES)));
-
-#define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
 #define INLINE static inline __attribute__((always_inline))
 #define TILE 4
 
@@ -30,19 +27,8 @@ static plan plan_of(const size *sizes, const int *const *lists) {
                 lists[11], lists[12], lists[13], lists[14], lists[15], lists[16]};
 }
 
-/* Some numbers of up to eight steps, `stride` apart; the last step fills what is left. */
-static void take(lanes *to, const double *a, size stride, size here, size count) {
-  const double *from[LANES];
-  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
-  for (size i = 0; i < count; ++i)
-    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][i];
-}
-
-static void take_some(lanes *to, const double *a, size stride, size here, size count, const int *which) {
-  const double *from[LANES];
-  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
-  for (size i = 0; i < count; ++i)
-    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][which[i]];
+static void choose(lanes *to, const lanes *J, size count, const int *which) {
+  for (size i = 0; i < count; ++i) to[i] = J[which[i]];
 }
 
 static void put(const lanes *x, double *out, size stride, size here, size count, size step) {
@@ -51,12 +37,9 @@ static void put(const lanes *x, double *out, size stride, size here, size count,
 }
 
 /* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. */
-static void factorize(const plan *p, const double *J, size stride, size here, lanes *T, lanes *tau) {
-  const double *from[LANES];
-  for (size l = 0; l < LANES; ++l) from[l] = J + (l < here ? l : here - 1) * stride;
+static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
   for (size i = 0; i < p->entries; ++i) T[i] = ZERO;
-  for (size i = 0; i < p->numbers; ++i)
-    for (size l = 0; l < LANES; ++l) T[p->place[i]][l] = from[l][p->number[i]];
+  for (size i = 0; i < p->numbers; ++i) T[p->place[i]] = J[p->number[i]];
   for (size j = 0; j < p->k; ++j) {
     const int *e = p->entry + p->begin[j], *o = p->other + p->at[j];
     size count = p->begin[j + 1] - p->begin[j];
@@ -143,25 +126,25 @@ static double largest(const lanes *a, size here, size count) {
    of the transposed Jacobian T (wide, k), the slopes to parameters, in whole columns of which some number is
    `slope`, and of the residual; `move` takes states and steps (tangent) in the seen columns. Left there: null
    (n, wide, wide - k) and drag (n, wide, parameters). */
-EXPORT int settle_along(size n, along rows, size arguments, const double **first, const size *stride, along move,
+EXPORT int settle_along(size n, eight rows, size arguments, const double **first, const size *stride, eight move,
                         double *states, size ambient, size tangent, const size *seen, const size *sizes,
                         const int *const *lists, size count, size parameters, const int *slope, size passes,
                         const double *limits, double *null, double *drag) {
   plan p = plan_of(sizes, lists);
-  lanes *T = room(p.entries + 2 * p.k + p.m * (p.left + 1)), *tau = T + p.entries, *b = tau + p.k, *x = b + p.k;
-  lanes *N = x + p.m;
-  double *J = calloc(LANES * (count + tangent + ambient) + 1, sizeof(double)), *steps = J + LANES * count;
+  lanes *T = room(p.entries + 2 * p.k + p.m * (p.left + 1) + count + ambient), *tau = T + p.entries, *b = tau + p.k;
+  lanes *x = b + p.k, *N = x + p.m, *J = N + p.m * p.left, *to = J + count;
+  double *steps = calloc(LANES * tangent + 1, sizeof(double));
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
   const size moved_stride[] = {ambient, tangent};
-  int failed = !T || !J || !here_first;
+  int failed = !T || !steps || !here_first;
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    double *at = states + s * ambient, *to = steps + LANES * tangent;
+    double *at = states + s * ambient;
     for (size pass = 0, last = 0;; ++pass) {
       failed |= evaluate(&f, s, here, J);
-      factorize(&p, J, count, here, T, tau);
-      take_some(b, J, count, here, p.k, p.residual);
+      factorize(&p, J, T, tau);
+      choose(b, J, p.k, p.residual);
       double error = largest(b, here, p.k);
       if (last || pass == passes || error <= limits[0] || !isfinite(error)) break;
       for (size i = 0; i < p.k; ++i) b[i] = -b[i];
@@ -169,23 +152,22 @@ EXPORT int settle_along(size n, along rows, size arguments, const double **first
       for (size i = 0; i < p.m; ++i)
         for (size l = 0; l < here; ++l) steps[l * tangent + seen[i]] = x[i][l];
       const double *given[] = {at, steps};
-      failed |= move(here, given, moved_stride, to, ambient);
-      for (size i = 0; i < here * ambient; ++i) at[i] = to[i];
+      failed |= move(here, given, moved_stride, (double *)to);
+      put(to, at, ambient, here, ambient, 1);
       last = error <= limits[1];
     }
     unreached(&p, T, tau, N, null + s * p.m * p.left, here);
     for (size c = 0; c < parameters; ++c) {
       for (size i = 0; i < p.k; ++i) {
         int number = slope[c * p.k + i];
-        b[i] = ZERO;
-        for (size l = 0; number >= 0 && l < here; ++l) b[i][l] = -J[l * count + number];
+        b[i] = number < 0 ? ZERO : -J[number];
       }
       shortest(&p, T, tau, b, x);
       put(x, drag + s * p.m * parameters + c, p.m * parameters, here, p.m, parameters);
     }
   }
   free(here_first);
-  free(J);
+  free(steps);
   release(T);
   return failed;
 }
@@ -194,17 +176,16 @@ EXPORT int settle_along(size n, along rows, size arguments, const double **first
    of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More than one
    pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the residual
    (n, m). */
-EXPORT int fit_along(size n, along rows, size arguments, const double **first, const size *stride, double *states,
+EXPORT int fit_along(size n, eight rows, size arguments, const double **first, const size *stride, double *states,
                      size ambient, const size *entries, const size *sizes, const int *const *lists, size count,
                      const double *shift, size passes, const double *still, double *null, double *residual) {
   plan p = plan_of(sizes, lists);
   size m = p.m, k = p.k;
-  lanes *T = room(p.entries + 2 * k + m * (p.left + 2)), *tau = T + p.entries, *y = tau + k, *x = y + k, *r = x + m;
-  lanes *N = r + m;
-  double *J = malloc(LANES * count * sizeof(double) + 1);
+  lanes *T = room(p.entries + 2 * k + m * (p.left + 2) + count), *tau = T + p.entries, *y = tau + k, *x = y + k;
+  lanes *r = x + m, *N = r + m, *J = N + m * p.left;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
-  int failed = !T || !J || !here_first;
+  int failed = !T || !here_first;
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
     double *at = states + s * ambient;
@@ -212,8 +193,8 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
     for (size pass = 0;; ++pass) {
       double size_of_all = *still, size_of_move = 0.0;
       failed |= evaluate(&f, s, here, J);
-      factorize(&p, J, count, here, T, tau);
-      take_some(r, J, count, here, m, p.residual);
+      factorize(&p, J, T, tau);
+      choose(r, J, m, p.residual);
       moved = pass < passes;
       if (!moved) break;
       for (size i = 0; i < m; ++i)
@@ -232,14 +213,13 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
     if (moved) {  /* the rows are linear, and the kernel was not asked again */
       for (size i = 0; i < p.numbers; ++i) {
         int row = p.origin[2 * i], column = p.origin[2 * i + 1];
-        for (size l = 0; l < here; ++l) r[row][l] += J[l * count + p.number[i]] * y[column][l];
+        r[row] += J[p.number[i]] * y[column];
       }
     }
     put(r, residual + s * m, m, here, m, 1);
     unreached(&p, T, tau, N, null + s * m * p.left, here);
   }
   free(here_first);
-  free(J);
   release(T);
   return failed;
 }
@@ -320,7 +300,7 @@ static void plain_columns(const sparse *p, const lanes *J, const lanes *C, size 
 /* Transposes of C' J Z for each offset of a factor, C' (J D + the parameters' columns) and C' r, (n, columns, kept). J
    are numbers of a kernel; basis Z (wide, tangent) and drag D (wide, dragged) are those of all steps of a chain, and
    complement C (rows, kept) that of the factor's; null if there is none, then `kept` are all rows. */
-EXPORT int condense_along(size n, along rows, size arguments, const double **first, const size *stride,
+EXPORT int condense_along(size n, eight rows, size arguments, const double **first, const size *stride,
                           const size *sizes, const int *const *lists, const double *basis, const double *drag,
                           const double *complement, size kept, double *out) {
   sparse p = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
@@ -329,14 +309,12 @@ EXPORT int condense_along(size n, along rows, size arguments, const double **fir
   lanes *J = room(p.numbers + (p.wide + p.rows) * width + (p.rows + p.columns + p.dragged) * kept);
   lanes *Z = J + p.numbers, *W = Z + p.wide * width, *C = W + p.rows * width, *sums = C + p.rows * kept;
   lanes *pulled = sums + p.columns * kept;
-  double *numbers = malloc(LANES * p.numbers * sizeof(double) + 1);
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, p.numbers, first, here_first, stride};
-  int failed = !J || !numbers || !here_first;
+  int failed = !J || !here_first;
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    failed |= evaluate(&f, s, here, numbers);
-    take(J, numbers, p.numbers, here, p.numbers);
+    failed |= evaluate(&f, s, here, J);
     if (complement) take(C, complement + s * p.rows * kept, p.rows * kept, here, p.rows * kept);
     for (size i = 0; i < p.columns * kept; ++i) sums[i] = ZERO;
     plain_columns(&p, J, complement ? C : NULL, kept, sums);
@@ -366,7 +344,6 @@ EXPORT int condense_along(size n, along rows, size arguments, const double **fir
     put(sums, out + s * p.columns * kept, p.columns * kept, here, p.columns * kept, 1);
   }
   free(here_first);
-  free(numbers);
   release(J);
   return failed;
 }

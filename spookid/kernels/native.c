@@ -1,29 +1,50 @@
 /* Small linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
 
-#include <math.h>
-#include <stdlib.h>
-
 #define LANES 8
 typedef double lanes __attribute__((vector_size(8 * LANES)));
-typedef long long size;
+
+typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
+typedef long long masks __attribute__((vector_size(8 * LANES)));
+
+#define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
+#ifdef __clang__
+#define MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIX(a, b, ...) __builtin_shuffle(a, b, (masks){__VA_ARGS__})
+#endif
 
 static const lanes ZERO = {0};
+static const masks COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static lanes *room(size count) { return allocate((count + 1) * sizeof(lanes)); }
 
-/* A compiled kernel, and its arguments at the first step; at the next they stand stride numbers further on. */
-typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
+static int any(masks bits) {
+  long long found = 0;
+  for (int l = 0; l < LANES; ++l) found |= bits[l];
+  return found != 0;
+}
+
+/* Some numbers of up to eight steps, `stride` apart; the last step fills what is left. */
+static void take(lanes *to, const double *a, size stride, size here, size count) {
+  const double *from[LANES];
+  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
+  for (size i = 0; i < count; ++i)
+    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][i];
+}
+
+/* A compiled kernel of count numbers, and its arguments at the first step; at the next they stand stride numbers
+   further on. */
 typedef struct {
-  along function;
+  eight function;
   size arguments, count;
   const double **first, **here;
   const size *stride;
 } kernel;
 
-/* The kernel at `here` steps from step s on, count numbers each. */
-static int evaluate(const kernel *f, size s, size here, double *out) {
+/* The kernel at `here` steps from step s on. */
+static int evaluate(const kernel *f, size s, size here, lanes *out) {
   for (size i = 0; i < f->arguments; ++i) f->here[i] = f->first[i] + s * f->stride[i];
-  return f->function(here, f->here, f->stride, out, f->count);
+  return f->function(here, f->here, f->stride, (double *)out);
 }
 
 /* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from
@@ -89,58 +110,88 @@ EXPORT int forward_along(size n, size width, const double *L, size columns, cons
   return 0;
 }
 
-/* True if an entry of J (n, count) that was zero so far is not; it is then set in `seen`. Zeros of both signs are alike. */
-static int grown(const double *J, size n, size count, unsigned long long *seen) {
-  const unsigned long long *bits = (const unsigned long long *)J;
-  unsigned long long found = 0;
-  for (size s = 0; s < n; ++s)
-    for (size i = 0; i < count; ++i) found |= (bits[s * count + i] << 1) & ~seen[i];
-  if (!found) return 0;
-  for (size s = 0; s < n; ++s)
-    for (size i = 0; i < count; ++i)
-      if (bits[s * count + i] << 1) seen[i] = ~0ULL;
+/* True if an entry of J (count) that was zero so far is not; it is then set in `seen`. Zeros of both signs are alike. */
+static int grown(const lanes *J, size count, unsigned long long *seen) {
+  masks found = {0};
+  for (size i = 0; i < count; ++i) found |= ((masks)J[i] << 1) & ~((masks){0} + (long long)seen[i]);
+  if (!any(found)) return 0;
+  for (size i = 0; i < count; ++i)
+    if (any((masks)J[i] << 1)) seen[i] = ~0ULL;
   return 1;
+}
+
+/* Eight steps of eight numbers: those of each step together. */
+static void transpose(const lanes *from, lanes *to) {
+  lanes a[LANES], b[LANES];
+  for (int i = 0; i < LANES; i += 2) {
+    a[i] = MIX(from[i], from[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    a[i + 1] = MIX(from[i], from[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < LANES; i += i % 4 ? 3 : 1) {
+    b[i] = MIX(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    b[i + 2] = MIX(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    to[i] = MIX(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    to[i + 4] = MIX(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+/* Sums of up to eight steps added where they belong, `stride` apart from step to step: tiles of numbers that follow one
+   another, each with its place and how many they are. */
+static void add_tiles(const lanes *sums, size tiles, const size *tile, double *to, size stride, size here) {
+  for (size t = 0; t < tiles; ++t, sums += LANES) {
+    double *at = to + tile[2 * t];
+    size wide = tile[2 * t + 1];
+    if (wide == LANES) {
+      lanes rows[LANES];
+      transpose(sums, rows);
+      for (size l = 0; l < here; ++l) *(loose *)(at + l * stride) += rows[l];
+    } else {
+      for (size l = 0; l < here; ++l)
+        for (size i = 0; i < wide; ++i) at[l * stride + i] += sums[i][l];
+    }
+  }
 }
 
 /* Sums of products of entries of transposed Jacobians (n, count), added to bands and borders step by step, and to
    corners over all. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
-   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. The bands of
-   the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
-EXPORT int products_along(size n, along rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size count, unsigned long long *seen, size entries, const int *entry,
-                          const int *begin, const int *left, const int *right, size bands, const size *band_at,
+   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. A sum goes to
+   its place among the tiles of the band, then of the border, then to the corners. The bands of the steps that are `fresh`
+   steps ahead are cleared first, if it is not negative. */
+EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
+                          const double *matrix, size count, unsigned long long *seen, size targets, const int *begin,
+                          const int *left, const int *right, const int *place, size bands, const size *band_at,
                           double *band, size band_stride, size borders, const size *border_at, double *border,
                           size border_stride, size corners, double *corner, size *done, size fresh) {
-  lanes *values = room(entries + corners + (rows ? count : 0)), *sums = values + entries;
+  size tiled = (bands + borders) * LANES, s = 0;
+  lanes *J = room(count + tiled + corners), *sums = J + count, *last = sums + tiled;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
-  size targets = bands + borders + corners, s = 0;
-  int failed = !values || !here_first;
-  for (size t = 0; t < corners && !failed; ++t) sums[t] = ZERO;
+  int failed = !J || !here_first;
+  for (size t = 0; t < tiled + corners && !failed; ++t) sums[t] = ZERO;
   for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    const double *J = rows ? (double *)(sums + corners) : matrix + s * count;
-    if (rows && (failed = evaluate(&f, s, here, (double *)J))) break;
-    if (grown(J, here, count, seen)) break;
+    if (!rows) take(J, matrix + s * count, count, here, count);
+    if (rows && (failed = evaluate(&f, s, here, J))) break;
+    for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
+    if (grown(J, count, seen)) break;
     for (size i = 0; fresh >= 0 && i < here * band_stride; ++i) band[(s + fresh) * band_stride + i] = 0.0;
-    for (size l = 0; l < LANES; ++l)
-      for (size e = 0; e < entries; ++e) values[e][l] = l < here ? J[l * count + entry[e]] : 0.0;
     for (size t = 0; t < targets; ++t) {
       lanes sum = ZERO;
-      for (int p = begin[t]; p < begin[t + 1]; ++p) sum += values[left[p]] * values[right[p]];
-      if (t < bands) {
-        for (size l = 0; l < here; ++l) band[band_at[t] + (s + l) * band_stride] += sum[l];
-      } else if (t < bands + borders) {
-        for (size l = 0; l < here; ++l) border[border_at[t - bands] + (s + l) * border_stride] += sum[l];
-      } else {
-        sums[t - bands - borders] += sum;
-      }
+      for (int p = begin[t]; p < begin[t + 1]; ++p) sum += J[left[p]] * J[right[p]];
+      if (place[t] < tiled)
+        sums[place[t]] = sum;
+      else
+        sums[place[t]] += sum;
     }
+    add_tiles(sums, bands, band_at, band + s * band_stride, band_stride, here);
+    add_tiles(sums + bands * LANES, borders, border_at, border + s * border_stride, border_stride, here);
   }
   *done = s < n ? s : n;
   for (size t = 0; t < corners && !failed; ++t)
-    for (int l = 0; l < LANES; ++l) corner[t] += sums[t][l];
+    for (int l = 0; l < LANES; ++l) corner[t] += last[t][l];
   free(here_first);
-  release(values);
+  release(J);
   return failed;
 }

@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 
 SOURCES = {
-    "native": ("platform.h", "native.c", "condense.c"),
+    "native": ("platform.h", "kernels.h", "native.c", "condense.c"),
     "blocks": ("platform.h", "vectors.h", "panels.h", "blocks.c"),
     "saddle": ("platform.h", "vectors.h", "saddle.c"),
     "riccati": ("platform.h", "vectors.h", "panels.h", "riccati.c"),
     "newton": ("platform.h", "newton.c"),
-    "window": ("platform.h", "vectors.h", "window.c", "window_steps.c"),
+    "window": ("platform.h", "kernels.h", "vectors.h", "window.c", "window_steps.c"),
     "processor": ("platform.h", "processor.c"),
 }
 """Files of each library, one after another."""

@@ -7,14 +7,12 @@
 #define HARD_RANK 1e-9
 #define ROUNDING 1e-12
 
-typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
-
 /* A factor in the window; `jacobian` and `residual` are null where something else evaluates it. */
 typedef struct {
   size count, rows, offsets, hard;
   const size *offset;
   double *matrix, *residual;
-  along jacobian, value;
+  eight jacobian, value;
   size numbers;
   const size *place;
   double *room;

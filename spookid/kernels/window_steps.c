@@ -127,9 +127,8 @@ EXPORT size window_jacobians(window *w, size count) {
     size columns = (f->offsets * w->tangent + w->parameters + 1) * f->rows;
     if (!f->jacobian || n <= 0) continue;
     arguments(w, f, w->points, w->theta_point, first, stride);
-    if (f->jacobian(n, first, stride, f->room, f->numbers)) return 1;
-    for (size s = 0; s < n; ++s)
-      for (size c = 0; c < f->numbers; ++c) f->matrix[s * columns + f->place[c]] = f->room[s * f->numbers + c];
+    if (evaluate_steps(f->jacobian, n, f->offsets + 3, first, stride, f->numbers, f->place, f->room, f->matrix, columns))
+      return 1;
   }
   return 0;
 }
@@ -144,7 +143,8 @@ EXPORT size window_residuals(window *w, size count, double *out) {
     if (n <= 0) continue;
     if (f->value) {
       arguments(w, f, w->best, w->theta, first, stride);
-      if (f->value(n, first, stride, f->residual, f->rows)) return 1;
+      if (evaluate_steps(f->value, n, f->offsets + 3, first, stride, f->rows, NULL, f->room, f->residual, f->rows))
+        return 1;
     }
     for (size k = 0; k < n * f->rows; ++k) {
       if (f->absent[k]) continue;

@@ -321,7 +321,8 @@ def _friction(solution: Result) -> list[str]:
 def work(solution: Result) -> list[tuple[str, str]]:
     """Sizes, times, settings and versions, each with a label."""
     size, times = solution.size, solution.timing
-    rest = max(times.solve - times.evaluate - times.factorize, 0.0)
+    rest = max(times.solve - times.evaluate - times.factorize - times.bend, 0.0)
+    bend = f"bend {seconds(times.bend)}, " if times.bend else ""
     sizes = (
         f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
         f"{counted(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
@@ -329,7 +330,7 @@ def work(solution: Result) -> list[tuple[str, str]]:
     )
     where = (
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
-        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)}), "
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, {bend}rest {seconds(rest)}), "
         f"analysis {seconds(times.analysis)}, other {seconds(times.other)}"
     )
     settings = (

@@ -164,6 +164,8 @@ class Times(Listed):
     """What was asked beyond the estimates, up to now, and what the choice of an estimator needs of it."""
     other: float = 0.0
     """All the rest."""
+    bend: float = 0.0
+    """Of the loop: exact second derivatives."""
 
     also = ("total",)
 
@@ -175,7 +177,7 @@ class Times(Listed):
     @classmethod
     def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
-        return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
+        return cls(build, compile, timing.solve, timing.evaluate, timing.factorize, bend=timing.bend)
 
     @property
     def total(self) -> float:

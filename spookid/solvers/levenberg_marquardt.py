@@ -46,6 +46,8 @@ _STILL = 0.01
 """A merit that falls by less than this share of itself has settled."""
 _LATE = 1e-6
 """Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
+_PATIENCE = 16
+"""Plain steps fail at the most before the exact Hessian is tried; damping rises less often before it is given up."""
 _SMALLEST_DAMPING = 1e-20
 _COMPILERS = 4
 """At the most at once."""
@@ -147,11 +149,15 @@ class _Run:
     callback: Callback
     pool: ThreadPool
     history: list[Iteration] = field(default_factory=list)
-    spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
+    spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0, "bend": 0.0})
     best: Evaluation = field(init=False)
     """The last point that was accepted."""
     exact: bool = False
     """True while steps are those of the exact Hessian."""
+    failures: int = 0
+    """Of plain steps, since the exact Hessian was tried last."""
+    patience: int = 1
+    """So many lead to the next try."""
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
@@ -219,6 +225,8 @@ class _Run:
         noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
+                with self._clock("bend"):
+                    _ = self.exact and here.curvature
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
                     step, promised = solve.first()
@@ -227,7 +235,7 @@ class _Run:
             except NotPositiveDefiniteError as error:
                 failed = f": {error}"
                 damping *= 4
-                self.exact = False
+                self.exact = self.exact and self._paid(False)
                 continue
             if not np.isfinite(promised):
                 del solve
@@ -246,7 +254,7 @@ class _Run:
                 self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
                 end = self._short(here, promised, decrease, length, damping)
                 return self._next(damping, decrease / promised), end
-            if self.exact or not self._may_bend(promised, scale):
+            if self.exact or not (self._may_bend(promised, scale) and self._impatient()):
                 damping *= 4
             else:
                 self.exact = True
@@ -260,8 +268,23 @@ class _Run:
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
         if not self.exact:
-            return decrease < _POOR * promised
-        return abs(promised - decrease) < abs(promised + step.dot(here.curvature_times(step)) - decrease)
+            return decrease < _POOR * promised and self._impatient()
+        plain = promised + step.dot(here.curvature_times(step))
+        return self._paid(abs(promised - decrease) < abs(plain - decrease))
+
+    def _paid(self, better: bool) -> bool:
+        """Whether the exact Hessian was better, which is remembered."""
+        self.patience = 1 if better else min(2 * self.patience, _PATIENCE)
+        return better
+
+    def _impatient(self) -> bool:
+        """True if enough plain steps have failed: twice as many after each try of the exact Hessian that was in vain,
+        for it costs as much as dozens of them."""
+        self.failures += 1
+        if self.failures < self.patience:
+            return False
+        self.failures = 0
+        return True
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.kernels.blocks import LANES, aligned
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
@@ -66,7 +67,7 @@ class NativeMemory(Memory):
         width = placed.factor.data.numel()
         if isinstance(jacobian, CompiledKernel) and isinstance(value, CompiledKernel):
             assert jacobian.places is not None
-            room = np.zeros((most, jacobian.count))
+            room = aligned((max(jacobian.count, placed.rows), LANES))
             placed.held += [room, jacobian.places]
             placed.native = True
             functions = jacobian.function.value, value.function.value

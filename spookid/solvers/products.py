@@ -12,9 +12,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.kernels.blocks import LANES
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
-from spookid.kernels.native import Routines, address, strides
+from spookid.kernels.native import Routines, address, integers, strides
 from spookid.solvers.rows import Rows, Stream
 
 _MOST = 400_000
@@ -27,25 +28,30 @@ _LONGEST = 65536
 class _Plan:
     """What to multiply, and where each sum belongs."""
 
-    entries: NDArray[np.int32]
-    """Numbers of the entries that are not zero in a step's transposed Jacobian."""
     first: NDArray[np.int32]
     """Of each sum's products, and their number at the end; sums of the band, of the border and of the corner."""
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    """Which of the entries each product multiplies."""
+    """Which numbers of a step's transposed Jacobian each product multiplies."""
+    place: NDArray[np.int32]
+    """Of each sum among the tiles of the band, those of the border, and the sums of the corner behind them."""
     band: Integers
     border: Integers
+    """Where each tile begins, and how many numbers it has, (tiles, 2)."""
     corner: Integers
-    """Places of the sums, those of the corner in its lower triangle and above."""
+    """Places in the corner's lower triangle."""
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
     @cached_property
     def lists(self) -> tuple[object, ...]:
-        """Addresses of the entries, of what is summed, and of the places in band and border."""
-        arrays = self.entries, self.first, self.left, self.right, self.band, self.border
-        return tuple(address(array) for array in arrays)
+        """Addresses of what is summed, and where it goes."""
+        return tuple(address(array) for array in (self.first, self.left, self.right, self.place))
+
+    @cached_property
+    def tiles(self) -> tuple[object, ...]:
+        """Addresses of those of band and border."""
+        return address(self.band), address(self.border)
 
 
 def add_products(
@@ -68,10 +74,10 @@ def add_products(
             break
         part, kernel, matrix = _given(block, done)
         sums = np.zeros(len(plan.corner))
-        entries, first, left, right, band_at, border_at = plan.lists
+        band_at, border_at = plan.tiles
         by.products(
             *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
-            *(len(plan.entries), entries, first, left, right),
+            *(len(plan.place), *plan.lists),
             *(len(plan.band), band_at, address(band[part]), tangent * width),
             *(len(plan.border), border_at, address(border[part]), tangent),
             *(len(plan.corner), address(sums), address(reached), max(block.offsets) if fresh else -1),
@@ -129,7 +135,8 @@ def _plan(
     counts = alive.sum(axis=0)
     if shape[1] == 0 or np.sum(counts * (counts + 1) // 2) > _MOST:
         return None
-    number = np.cumsum(alive.ravel()).reshape(shape) - 1
+    number = np.zeros(shape, dtype=np.int64)
+    number.ravel()[places] = np.arange(len(places))
     pairs = np.concatenate([_pairs(alive[:, row], number[:, row]) for row in range(shape[1])], axis=1)
     one, two, left, right = pairs[:, np.lexsort((pairs[1], pairs[0]))]
     place = np.array([offset * tangent + local for offset in offsets for local in range(tangent)], dtype=np.int64)
@@ -139,16 +146,31 @@ def _plan(
     (a, b), (c, d), (e, f) = ((part[0][head], part[1][head]) for part, head in zip(parts, heads, strict=True))
     starts = np.cumsum([0, *(len(part[0]) for part in parts)])
     first = np.concatenate([*(head + start for head, start in zip(heads, starts[:-1], strict=True)), starts[-1:]])
+    band, in_band = _tiles(place[a] * width + place[b] - place[a], tangent * width)
+    border, in_border = _tiles(place[c] + (d - states) * unknowns, tangent)
+    own = np.concatenate([in_band, LANES * len(band) + in_border])
     return _Plan(
-        np.flatnonzero(given).astype(np.int32),
         first.astype(np.int32),
         np.concatenate([part[2] for part in parts]).astype(np.int32),
         np.concatenate([part[3] for part in parts]).astype(np.int32),
-        place[a] * width + place[b] - place[a],
-        place[c] + (d - states) * unknowns,
+        np.r_[own, LANES * (len(band) + len(border)) + np.arange(len(e))].astype(np.int32),
+        *(band, border),
         (e - states) * size + f - states,
         tuple(place[alive[:states].any(axis=1)].tolist()),
     )
+
+
+def _tiles(places: Integers, cell: int) -> tuple[Integers, Integers]:
+    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that these stand in: where
+    each begins and how many it has, (tiles, 2); and of each place its number among those of the tiles, eight each."""
+    order, found = np.argsort(places, kind="stable"), list[tuple[int, int]]()
+    where, wide = np.zeros(len(places), dtype=np.int64), min(LANES, cell)
+    for i in order.tolist():
+        at = int(places[i])
+        if not found or at >= sum(found[-1]):
+            found.append((min(at, (at // cell + 1) * cell - wide), wide))
+        where[i] = LANES * (len(found) - 1) + at - found[-1][0]
+    return integers(found).reshape(-1, 2), where
 
 
 def _pairs(alive: Mask, number: Integers) -> Integers:

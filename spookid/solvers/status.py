@@ -78,6 +78,8 @@ class Timing:
     """Residuals, and Jacobians that are kept."""
     factorize: float
     """Normal equations with the Jacobians that are formed on the way, their factorization and solution."""
+    bend: float = 0.0
+    """Exact second derivatives."""
 
 
 @dataclass(frozen=True, eq=False)
