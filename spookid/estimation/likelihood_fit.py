@@ -13,7 +13,6 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
@@ -105,7 +104,7 @@ def maximize_likelihood(
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
+    value = log_likelihood(search)
     errors = None
     try:
         errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
@@ -114,7 +113,8 @@ def maximize_likelihood(
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states, rough)
+    states = best.states if isinstance(best.states, States) else None
+    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states, rough)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -365,18 +365,9 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     return tuple(found)
 
 
-def _constant(problem: Transcription, reduced: ReducedProblem) -> float:
-    """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
-    count that hard rows leave free."""
-    rows = sum(
-        factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
-        for chain in problem.chains
-        for factor in problem.factors
-        if factor.noise
-    )
-    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduced.coupled)
-    states = sum(chain.steps for chain in problem.chains) * reduced.tangent - held
-    return (rows - states) * math.log(2 * math.pi)
+def log_likelihood(search: Search) -> float:
+    """Where a search has come to."""
+    return float(-search.best.value - search.best.states.excess * math.log(2 * math.pi) / 2)
 
 
 def _with(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:
