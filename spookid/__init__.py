@@ -77,6 +77,7 @@ _HOME = {
     "ProblemError": "errors",
     "Propeller": "mechanics.point_forces",
     "Recording": "data.recording",
+    "RecordingFiles": "data.recording_files",
     "Relation": "mechanics.relations",
     "Residual": "data.residual",
     "Screw": "mechanics.joint_kinds",
@@ -89,6 +90,7 @@ _HOME = {
     "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
+    "solve_jointly": "solution",
     "sweep": "report.sweep",
     "Sweep": "studies.sweep_points",
     "tilted_gravity": "mechanics.gravity",
@@ -162,6 +164,7 @@ __all__ = [
     "ProblemError",
     "Propeller",
     "Recording",
+    "RecordingFiles",
     "Relation",
     "Residual",
     "Screw",
@@ -183,6 +186,7 @@ __all__ = [
     "load",
     "load_problem",
     "mirrored",
+    "solve_jointly",
     "sweep",
     "tilted_gravity",
     "total_mass",
@@ -196,6 +200,7 @@ if TYPE_CHECKING:
     from spookid.data.energy import EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
     from spookid.data.recording import Recording
+    from spookid.data.recording_files import RecordingFiles
     from spookid.data.residual import Residual
     from spookid.data.sensors import HingeAngle, JointPosition, JointRate, Observation, PointDistance, PointPosition
     from spookid.data.state import State
@@ -237,7 +242,7 @@ if TYPE_CHECKING:
     from spookid.report.sweep import sweep
     from spookid.smoothing.monitor import Monitor
     from spookid.smoothing.smoother import FixedLagSmoother
-    from spookid.solution import Solution, load
+    from spookid.solution import Solution, load, solve_jointly
     from spookid.solvers.status import Status
     from spookid.stepping.base import Stepper
     from spookid.stepping.one_step import Equations, OneStep

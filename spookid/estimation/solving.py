@@ -71,10 +71,10 @@ def solve(
     result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
-    return result.changed(times=replace(result.times, other=max(other, 0.0)), **_of_bodies(problem, result, clock))
+    return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
 
 
-def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
+def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {

@@ -46,5 +46,5 @@ def sharp(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
     """
     bounds = found.rounding()
     bound = np.array([sum(bounds.get(name, 0.0) for name in size.keys) for size in sizes])
-    moving = np.array([size.kind == "disturbance" for size in sizes]) & (bound > 0)
+    moving = np.array([size.kind == "disturbance" for size in sizes], dtype=bool) & (bound > 0)
     return np.asarray(np.where(moving, logs + np.log(np.where(moving, bound, 1.0) / _DIGITS) / 2, -np.inf))

@@ -103,11 +103,11 @@ class Search:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
-    def carried_on(self) -> Outcome:
-        """The same from where it has come to, to its end."""
+    def carried_on(self, settled: float = _SETTLED, damping: float = 0.0, correction: Array | None = None) -> Outcome:
+        """The same from where it has come to, to its end; what ``turn`` was told goes on."""
         began = time.perf_counter()
         try:
-            status, detail = self._iterate(_SETTLED)
+            status, detail = self._iterate(settled, damping, correction)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
@@ -147,21 +147,29 @@ class Search:
             NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
         """
         states, found = self.fitted(start, logs, most)
-        slopes, freedom = (
-            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
-            for values in (found.slopes, found.expected)
-        )
         before = self.best.informed if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, slopes, freedom, before)
+        return Trial(self.sizes, logs, states, found, *self.by_sizes(found), before)
+
+    def by_sizes(self, found: Marginal) -> tuple[Array, Array]:
+        """Slopes of −log L in the logarithms of sizes, and squares to expect of each, (n_s,)."""
+        of_names = found.slopes, found.expected
+        slopes, freedom = (
+            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes]) for values in of_names
+        )
+        return slopes, freedom
 
     def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
         states = self.best_states(start, logs, most)
         began = time.perf_counter()
-        by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
-        found = marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
+        found = self.told(states, logs)
         self.spent["factorize"] += time.perf_counter() - began
         return states, found
+
+    def told(self, states: States, logs: Array) -> Marginal:
+        """What states tell of the parameters and of these sizes."""
+        by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
+        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
 
     def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
