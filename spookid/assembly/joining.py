@@ -6,8 +6,9 @@ from spookid.assembly.assembly import Assembly, gather, unknowns
 from spookid.assembly.chain import chain_of
 from spookid.assembly.closure import check_closure
 from spookid.assembly.evidence import Evidence
-from spookid.assembly.observations import layout
+from spookid.assembly.observations import Observed
 from spookid.data.recording import Recording
+from spookid.data.samples import Reach
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.transcription.transcription import Chain
@@ -34,18 +35,17 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
 
 def _check_room(assembly: Assembly, evidence: Evidence) -> None:
     """Refuse samples that no row was made for."""
-    problem, known = assembly.problem, {one.name: one for one in assembly.observed}
-    for own in layout(problem, [evidence.samples]):
-        room = known.get(own.name)
-        rows = {} if room is None or room.reach != own.reach else _rows(room.channels, room.slots)
-        for channel, wanted in _rows(own.channels, own.slots).items():
-            if rows.get(channel, 0) < wanted:
-                raise ProblemError(
-                    f"{problem.place}: Problem {problem.name!r}: {problem.channels[channel].signal!r} of recording "
-                    f"{evidence.recording.name!r} is sampled otherwise than in the first recordings; resample it, or "
-                    "name one that is sampled so among the first"
-                )
+    problem, between = assembly.problem, [one for one in assembly.observed if one.reach]
+    room = {c: (one.reach, n, every) for one in between for c, n, every in zip(*_rows(one), strict=True)}
+    for i, own in enumerate(evidence.samples):
+        reach, most, every = room.get(i, (Reach(1, 0, 0, 1), 0, False))
+        if reach is not None and own.slots(reach, every) > most:
+            raise ProblemError(
+                f"{problem.place}: Problem {problem.name!r}: {problem.channels[i].signal!r} of recording "
+                f"{evidence.recording.name!r} is sampled otherwise than in the first recordings; resample it, or name "
+                "one that is sampled so among the first"
+            )
 
 
-def _rows(channels: tuple[int, ...], slots: tuple[int, ...]) -> dict[int, int]:
-    return dict(zip(channels, slots or (1,) * len(channels), strict=True))
+def _rows(one: Observed) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+    return one.channels, one.slots, one.whole

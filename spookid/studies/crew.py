@@ -62,22 +62,35 @@ class Crew:
     def _round(self, work: Callable[..., R], left: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, R | Exception]]:
         """Numbers and results as they come; in the place of one what became of its worker."""
         pool = processes(self.jobs) if self.executor is None else self.executor
-        futures: dict[Future[R], int] = {pool.submit(work, *task): number for number, task in left.items()}
+        futures = dict[Future[R], int]()
         try:
+            for number, task in left.items():
+                futures[_submitted(pool, work, task)] = number
             for future in as_completed(futures):
-                number = futures[future]
-                try:
-                    result: R | Exception = future.result()
-                except (ProblemError, ArithmeticError):
-                    raise
-                except Exception as error:  # a cluster loses workers, and tells so in its own types
-                    if not isinstance(error, (BrokenExecutor, MemoryError)) and self.executor is None:
-                        raise
-                    result = error
-                yield number, result
+                yield futures[future], self._answer(future.result)
         except BaseException:
             if self.executor is None:
                 cut_off(pool)
             for future in futures if self.executor is not None else ():
                 future.cancel()
             raise
+
+    def _answer(self, result: Callable[[], R]) -> R | Exception:
+        """The result, or what became of the worker."""
+        try:
+            return result()
+        except ProblemError:
+            raise
+        except Exception as error:  # a cluster loses workers, and tells so in its own types
+            if not isinstance(error, (BrokenExecutor, MemoryError)) and self.executor is None:
+                raise
+            return error
+
+
+def _submitted(pool: Executor, work: Callable[..., R], task: tuple[Any, ...]) -> Future[R]:
+    try:
+        return pool.submit(work, *task)
+    except BrokenExecutor as error:  # a worker died meanwhile
+        failed: Future[R] = Future()
+        failed.set_exception(error)
+        return failed

@@ -80,11 +80,12 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     if not (posed.sample and posed.observations):
         raise ProblemError(f"{what} has no recordings or observations to fit")
     if path is None and not crew.alone:
-        raise ProblemError(f"{what} cannot be sent to workers; load it from its file with load_problem, or take jobs=1")
+        raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
     others = {
         f"backend {backend!r}; take 'lm'": backend != "lm",
         f"friction {posed.friction!r}; take 'smooth'": posed.friction != "smooth",
+        "state_weight inf; take estimator='hard'": posed.dynamics == "hard",
         "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
         f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
         "losses that leave outliers alone; take loss='linear'": any(c.loss in BENT for c in posed.channels),

@@ -107,6 +107,8 @@ class JointSearch(Search):
     redundant: int = field(kw_only=True, default=0)
     versions: int = field(kw_only=True, default=0)
     """Of the states, so far."""
+    _written: list[int] = field(init=False, default_factory=list)
+    """Those on disk."""
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
         """What is asked of all recordings at a point."""
@@ -118,7 +120,9 @@ class JointSearch(Search):
     def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
         self.versions += 1
-        sums = self.everyone.ask(self.pass_of("fit", start, logs, version=self.versions, most=most))
+        stale = tuple(number for number in self._written if number != cast(Place, start).version)
+        sums = self.everyone.ask(self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most))
+        self._written = [cast(Place, start).version, self.versions]
         return self._of(Place((), start.parameters, version=self.versions), logs, sums)
 
     def _of(self, point: Place, logs: Array, sums: Sums) -> tuple[JointStates, Marginal]:

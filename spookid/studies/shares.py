@@ -36,7 +36,7 @@ from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import Search
 from spookid.studies.settings import Variant, digest
 from spookid.transcription.factor import Group
-from spookid.transcription.transcription import Chain, Point, Transcription
+from spookid.transcription.transcription import Chain, Point
 
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
@@ -72,6 +72,8 @@ class Pass:
     """Number of the states to begin with."""
     version: int = 0
     """Number that the states get."""
+    stale: tuple[int, ...] = ()
+    """Numbers of states that are not needed any more."""
     gap: float = 0.0
     """As of ``Search``."""
     block: int = 1
@@ -105,11 +107,11 @@ def work_here(problem: Declaration, assembly: Assembly, asked: Pass, first: int,
     """The same in this process."""
     total: Sums = {}
     for number in range(first, last):
-        share = _Share(assembly, asked, number, _place(Path(asked.folder), first))
+        share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
         try:
-            add(total, share.prepared(problem) if asked.what == "prepare" else _ANSWERS[asked.what](share))
+            add(total, _ANSWERS[asked.what](share))
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
-            return f"recording {share.load()[0].name!r}: {error}"
+            return f"recording {share.chain().name!r}: {error}"
     return total
 
 
@@ -133,63 +135,66 @@ _alone = threading.Lock()
 class _Share:
     """One recording of a pass."""
 
+    problem: Declaration
     assembly: Assembly
     asked: Pass
     number: int
     folder: Path
 
-    def prepared(self, problem: Declaration) -> Sums:
+    def prepared(self) -> Sums:
         """Its chain and its guess written, unless they are there; and how large it is."""
         if not self._chain.exists():
-            several = problem.recordings
-            read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
-            chain, states = joined(self.assembly, read, self.number)
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._write_states(states, 0)
-            parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
-            parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
-            with replacing(self._chain) as part, part.open("wb") as file:
-                np.savez(file, name=np.array(chain.name), steps=np.array(chain.steps), **parts)
-        problem_of_one, _ = self.problem()
-        return {("steps",): problem_of_one.chains[0].steps, ("rows",): problem_of_one.rows}
+            self._begin()
+        chain = self.chain()
+        return {("steps",): chain.steps, ("rows",): self.assembly.transcription.with_chains([chain]).rows}
+
+    def _begin(self) -> None:
+        """Read it, and write its chain and its guess."""
+        several = self.problem.recordings
+        read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
+        chain, states = joined(self.assembly, read, self.number)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_states(states, self.asked.base)
+        parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
+        parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
+        with replacing(self._chain) as part, part.open("wb") as file:
+            np.savez(file, name=np.array(chain.name), steps=np.array(chain.steps), **parts)
 
     @property
     def _chain(self) -> Path:
         return self.folder / f"{self.number:07d}.npz"
 
-    def load(self) -> tuple[Chain, Array]:
-        """Its chain, and its states to begin with."""
+    def chain(self) -> Chain:
+        """Its data along the steps."""
         with np.load(self._chain) as parts:
             data, missing = (
                 {name.removeprefix(kind): parts[name] for name in parts.files if name.startswith(kind)}
                 for kind in ("data ", "missing ")
             )
-            chain = Chain(str(parts["name"]), int(parts["steps"]), data, missing)
-        return chain, np.load(_states(self.folder, self.number, self.asked.base))
+            return Chain(str(parts["name"]), int(parts["steps"]), data, missing)
+
+    @property
+    def search(self) -> tuple[Search, Point]:
+        """What fits its states, and where they are: at the guess, if they were lost."""
+        asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
+        if not (place.exists() and self._chain.exists()):
+            self._begin()
+        problem, point = (
+            self.assembly.transcription.with_chains([self.chain()]),
+            Point((np.load(place),), asked.parameters),
+        )
+        return Search(problem, asked.sizes, asked.settings, 0, lambda _: None, asked.gap), point
 
     def write(self, states: Array) -> None:
         """Its states as found, in the place of those of passes that led nowhere."""
-        asked = self.asked
-        self._write_states(states, asked.version)
-        for version in range(max(asked.version - 8, 0), asked.version):
-            if version != asked.base:
-                with suppress(OSError):
-                    _states(self.folder, self.number, version).unlink()
+        self._write_states(states, self.asked.version)
+        for version in self.asked.stale:
+            with suppress(OSError):
+                _states(self.folder, self.number, version).unlink()
 
     def _write_states(self, states: Array, version: int) -> None:
         with replacing(_states(self.folder, self.number, version)) as part, part.open("wb") as file:
             np.save(file, states)
-
-    def problem(self) -> tuple[Transcription, Point]:
-        """The problem of this recording alone, and where its states are."""
-        chain, states = self.load()
-        return self.assembly.transcription.with_chains([chain]), Point((states,), self.asked.parameters)
-
-    @property
-    def search(self) -> tuple[Search, Point]:
-        """What fits its states."""
-        asked, (problem, point) = self.asked, self.problem()
-        return Search(problem, asked.sizes, asked.settings, 0, lambda _: None, asked.gap), point
 
 
 def _fit(share: _Share) -> Sums:
@@ -232,25 +237,20 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
     )
 
 
-def _linearized(share: _Share) -> tuple[Transcription, Point]:
-    search, point = share.search
-    assert share.asked.logs is not None
-    return search.problem.with_numbers(search.numbers(share.asked.logs)), point
-
-
 def _fisher(share: _Share) -> Sums:
     """Information of the sizes."""
-    problem, point = _linearized(share)
-    states = States(ReducedProblem(problem.held_at(point.parameters), point), point)
-    search, _ = share.search
+    search, point = share.search
     assert share.asked.logs is not None
-    found = search.told(states, share.asked.logs)
+    held = search.problem.with_numbers(search.numbers(share.asked.logs)).held_at(point.parameters)
+    found = search.told(States(ReducedProblem(held, point), point), share.asked.logs)
     return {("fisher", *pair): value for pair, value in found.fisher().items()}
 
 
 def _errors(share: _Share) -> Sums:
     """What standard errors are made of: TᵀT, that of priors, the products with sizes, and the recording's own score."""
-    problem, point = _linearized(share)
+    search, point = share.search
+    assert share.asked.logs is not None
+    problem = search.problem.with_numbers(search.numbers(share.asked.logs))
     c = Condensed(linearize(problem, point), problem.free_directions(point.parameters))
     groups = [s.names for s in share.asked.sizes if s.given is None and s.kind == "disturbance"]
     n = len(problem.names)
@@ -265,7 +265,12 @@ def _errors(share: _Share) -> Sums:
     return found | {("score", block): score, ("own", block): c.information - prior}
 
 
-_ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {"fit": _fit, "fisher": _fisher, "errors": _errors}
+_ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
+    "prepare": _Share.prepared,
+    "fit": _fit,
+    "fisher": _fisher,
+    "errors": _errors,
+}
 
 
 def _place(folder: Path, first: int) -> Path:
