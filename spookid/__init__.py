@@ -17,6 +17,7 @@ _NAMES = {
     "data.effort_sensors": "JointForce JointTorque",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording",
+    "data.recording_files": "RecordingFiles",
     "data.residual": "EnergyBalance Residual",
     "data.sensors": "HingeAngle JointPosition JointRate Observation PointDistance PointPosition",
     "data.state": "State",
@@ -47,7 +48,7 @@ _NAMES = {
     "report.sweep": "sweep",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
-    "solution": "Solution load",
+    "solution": "Solution load solve_jointly",
     "solvers.status": "Status",
     "stepping.base": "Stepper",
     "stepping.one_step": "Equations OneStep",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.recording import Recording as Recording
+    from spookid.data.recording_files import RecordingFiles as RecordingFiles
     from spookid.data.residual import EnergyBalance as EnergyBalance
     from spookid.data.residual import Residual as Residual
     from spookid.data.sensors import HingeAngle as HingeAngle
@@ -139,6 +141,7 @@ if TYPE_CHECKING:
     from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
     from spookid.solution import Solution as Solution
     from spookid.solution import load as load
+    from spookid.solution import solve_jointly as solve_jointly
     from spookid.solvers.status import Status as Status
     from spookid.stepping.base import Stepper as Stepper
     from spookid.stepping.one_step import Equations as Equations

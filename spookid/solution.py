@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Self
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
 
+from spookid.errors import ProblemError
 from spookid.results.result import Result
 from spookid.tables.tabular import Block, Tabular
+
+if TYPE_CHECKING:  # for solving, which not all who hold a solution do
+    from concurrent.futures import Executor
+
+    from spookid.assembly.declaration import Declaration
+    from spookid.solvers.status import Callback
+    from spookid.studies.axes import AxisValue
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,3 +70,49 @@ def load(directory: str | PathLike[str]) -> Solution:
     from spookid.report.export import load
 
     return Solution.of(load(directory))
+
+
+def solve_jointly(
+    problem: Declaration | str | PathLike[str],
+    *,
+    folder: str | PathLike[str] | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    callback: Callback | None = None,
+    initial: Mapping[str, float] | None = None,
+    fixed: Iterable[str] = (),
+    **settings: AxisValue,
+) -> Solution:
+    """Fit more recordings together than one process holds; see ``spookid.studies.joint_fit``.
+
+    Args:
+        problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
+            Declaration is fitted in this process. Its recordings may be ``RecordingFiles``.
+        folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
+            not removed. None: a folder of its own, which is; an executor needs one that its workers see.
+        jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
+        executor: works instead of them, such as one of a cluster.
+        callback: called with every accepted iterate.
+        initial, fixed: guesses and parameters to hold, as in ``Problem``.
+        settings: of the problem and the solver, texts and numbers as in ``sweep``.
+
+    Returns:
+        the solution with the motion of the first few recordings only.
+
+    Raises:
+        ProblemError: for what a joint fit does not know, or a recording that does not fit the problem.
+    """
+    from spookid.assembly.loading import load_declaration, whole_path
+    from spookid.studies.crew import Crew
+    from spookid.studies.joint_fit import fit_jointly, planned
+    from spookid.studies.settings import Variant
+
+    path = whole_path(problem) if isinstance(problem, (str, PathLike)) else None
+    loaded = load_declaration(problem) if isinstance(problem, (str, PathLike)) else problem
+    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
+    crew = Crew(jobs, executor)
+    if folder is None and executor is not None:
+        raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
+    with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
+        plan = planned(loaded, path, variant, Path(place).absolute(), crew)
+        return Solution.of(fit_jointly(plan, crew, callback))

@@ -24,7 +24,8 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.search import Search, Trial
+from spookid.statistics.search import Search
+from spookid.statistics.trial import Trial
 from spookid.stepping.spook import Spook
 
 PRECISE = LevenbergMarquardt(

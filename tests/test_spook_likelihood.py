@@ -29,8 +29,9 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linearized import linearize
-from spookid.statistics.search import Search, Trial
+from spookid.statistics.search import Search
 from spookid.statistics.systems import HardSystem
+from spookid.statistics.trial import Trial
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.free_directions import FreeDirections

@@ -20,6 +20,7 @@ from spookid.data.channels import Channel, Sensor
 from spookid.data.effort_sensors import with_torques
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
+from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
 from spookid.data.sensors import JointPosition
@@ -119,7 +120,8 @@ class Declaration(metaclass=Door):
 
     def __post_init__(self) -> None:
         for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
-            object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
+            if not isinstance(getattr(self, name), RecordingFiles):
+                object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
         object.__setattr__(self, "initial", dict(self.initial))
         if isinstance(self.constraints, (ca.SX, Relation)):
             raise ProblemError(f"{self._what}: constraints is one relation; put it in a list, constraints=[...]")
@@ -184,17 +186,26 @@ class Declaration(metaclass=Door):
                 raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
 
     def _check_signals(self) -> None:
-        for recording in self.recordings:
-            values = self.guess_on(recording.name)
-            try:
-                steps = grid(recording, self.step)
-                for channel in self.channels:
-                    recording.signal(channel.signal)
-                acting(recording, self.model.inputs, steps, values)
-            except ProblemError as error:
-                raise ProblemError(f"{self._what}: {error}") from None
-            check_scales(self.observations, self.model.motors, values)
-            check_delays(self.observations, self.model.motors, recording, values)
+        for recording in self.sample:
+            self.check_recording(recording)
+
+    def check_recording(self, recording: Recording) -> None:
+        """Raise ProblemError for a recording that this problem cannot be fitted to."""
+        values = self.guess_on(recording.name)
+        try:
+            steps = grid(recording, self.step)
+            for channel in self.channels:
+                recording.signal(channel.signal)
+            acting(recording, self.model.inputs, steps, values)
+        except ProblemError as error:
+            raise ProblemError(f"{self._what}: {error}") from None
+        check_scales(self.observations, self.model.motors, values)
+        check_delays(self.observations, self.model.motors, recording, values)
+
+    @property
+    def sample(self) -> Sequence[Recording]:
+        """Its recordings; of files the first few, others being looked at when they are read."""
+        return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
     def _what(self) -> str:
@@ -238,7 +249,7 @@ class Declaration(metaclass=Door):
         measured = isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)
         if not measured or getattr(self.stepper, "order", None) != 2:
             return None
-        return fitting_step(self.recordings, self.observations, self.cutoff)
+        return fitting_step(self.sample, self.observations, self.cutoff)
 
     @property
     def weight(self) -> float:
@@ -264,7 +275,9 @@ class Declaration(metaclass=Door):
         related = [difference for relation in self.constraints for difference, _ in relation.rows]
         declared = parameters_in([*expressions, *related], self._what)
         self._check_related(parameters_in(expressions, self._what))
-        return ParameterSet(declared, tuple(recording.name for recording in self.recordings))
+        several = self.recordings
+        names = several.names if isinstance(several, RecordingFiles) else tuple(one.name for one in several)
+        return ParameterSet(declared, names)
 
     def _check_related(self, used: Sequence[Parameter]) -> None:
         """Refuse a constraint of which nothing stands in the model, the sensors or the residuals."""

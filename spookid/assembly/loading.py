@@ -63,6 +63,12 @@ def load_declaration(path: str | os.PathLike[str]) -> Declaration:
     return next(iter(file.problems.values()))
 
 
+def whole_path(path: str | os.PathLike[str]) -> str:
+    """``PROBLEM.py`` or ``PROBLEM.py::key`` as it is found from anywhere."""
+    name, pick, key = os.fspath(path).partition(_PICK)
+    return os.path.abspath(name) + pick + key
+
+
 def load_declarations(path: str | os.PathLike[str]) -> dict[str, Declaration]:
     """The problems of a file by key, all of ``PROBLEM.py`` or the one of ``PROBLEM.py::key``; raises as `load_file`."""
     return dict(load_file(path).problems)

@@ -7,7 +7,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
-from spookid.cli import progress, starting, terminal
+from spookid.cli import jointly, progress, starting, terminal
 from spookid.cli.exciting import foretold
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe, describe_unrecorded
@@ -91,20 +91,26 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 def solve(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem and write its result folder."""
     run = start(arguments, interruption)
-    return each(run, lambda job: partial(_solve, run, job), marker=export.MARKER, home=RESULTS)
+    with _executor(arguments) as executor:
+        return each(run, lambda job: partial(_solve, run, job, executor), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(run: Run, job: Job) -> Exit:
+def _solve(run: Run, job: Job, executor: Executor | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
-    problem, found = starting.begun(run, job, _variant(run.arguments, job.problem.parameter_set.known))
+    variant = _variant(run.arguments, job.problem.parameter_set.known)
     try:
-        with run.fitting(job.label, problem) as callback:
-            solution = estimate(problem, run.arguments.backend, run.options, callback)
-            solution = asking(solution.changed(source=run.file.source(job.key), basins=found), asked)
+        if run.arguments.starts == 1 and (run.arguments.jobs or executor):
+            solution = jointly.solved(run, job, variant, executor)
+        else:
+            problem, found = starting.begun(run, job, variant, executor)
+            with run.fitting(job.label, problem) as callback:
+                solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
+        solution = asking(solution.changed(source=run.file.source(job.key)), asked)
         export.save(solution, job.folder, animate=run.arguments.animate)
         starting.ended(job)
+        jointly.ended(job)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
         if not run.arguments.quiet:  # a summary takes a while
@@ -295,9 +301,13 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
         folders.check_continued(job.folder, sweeps.MARKER)
         return partial(_sweep, run, job, plan, executor)
 
-    with ExitStack() as stack:
-        executor = None if arguments.scheduler is None else stack.enter_context(cluster(arguments.scheduler))
+    with _executor(arguments) as executor:
         return each(run, prepare, change=lambda problem, _: problem)
+
+
+def _executor(arguments: Namespace) -> AbstractContextManager[Executor | None]:
+    """That of the scheduler, if one is named."""
+    return nullcontext() if arguments.scheduler is None else cluster(arguments.scheduler)
 
 
 def _variant(arguments: Namespace, names: Container[str]) -> Variant:

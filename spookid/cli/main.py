@@ -214,14 +214,17 @@ _COMMANDS = (
         "solve",
         "estimate states and parameters, and write a folder of results",
         _FOLDERS,
-        (*_FIT, "--threads", "--starts", "--seed", "--jobs", "--animate"),
+        (*_FIT, "--threads", "--starts", "--seed", "--jobs", "--scheduler", "--animate"),
         {
             "--starts": {
                 "help": "guesses to start from, drawn at random (default: 1, the given one)",
                 "default": 1,
             },
             "--seed": {"help": "of these guesses (default: 0)"},
-            "--jobs": {"help": "worker processes of --starts (default: one for each processor)"},
+            "--jobs": {
+                "help": "worker processes, each with one recording at a time; of --starts (default there: one for each "
+                "processor)"
+            },
             **_out("folder of results (default: results/<name of the problem>)", required=False),
         },
     ),

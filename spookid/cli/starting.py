@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import Executor
 from pathlib import Path
 
 from spookid.assembly.declaration import Declaration
@@ -14,7 +15,7 @@ from spookid.studies.starting import planned, searched
 from spookid.studies.sweep_points import SweepPoint
 
 
-def begun(run: Run, job: Job, variant: Variant) -> tuple[Declaration, tuple[Basin, ...]]:
+def begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tuple[Declaration, tuple[Basin, ...]]:
     """The problem with the guesses of its best start, and where all ended; itself if there is to be one start.
 
     Raises:
@@ -33,7 +34,7 @@ def begun(run: Run, job: Job, variant: Variant) -> tuple[Declaration, tuple[Basi
                 known.append(point)
                 done(before)
 
-            guesses, found = searched(plan, _kept(job), run.arguments.jobs, None, seen)
+            guesses, found = searched(plan, _kept(job), run.arguments.jobs, executor, seen)
     except KeyboardInterrupt:
         solved = sum(point.status is not None for point in known)
         terminal.complain(f"{solved} of {count} starts of {job.label} are solved; the same command does the rest")

@@ -146,6 +146,12 @@ class Fit:
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
         return copy
 
+    def judged(self, known: Identifiability) -> Fit:
+        """The same fit with what others have found out of its parameters."""
+        copy = replace(self)
+        copy.__dict__["identifiability"] = known
+        return copy
+
     def later(self, make: Callable[[], object]) -> Any:
         """A lazy value of a field that counts as analysis of this fit."""
         return Lazy(make, self.clock)

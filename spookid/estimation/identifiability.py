@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -96,17 +97,39 @@ def a_posteriori(
         statistics, edges = _statistics(condensed, free, assembly.noise, point)
     else:
         statistics, edges = _known(condensed, assembly.noise, covariance, free)
-    analysis = analyse(transcription.names, statistics, magnitudes, free, point.parameters)
-    result = analysis.sensitivities
     repeated = any(residual.is_repeated for residual in assembly.problem.residuals)
-    if repeated or not given:
-        steps = [chain.steps for chain in transcription.chains]
-        larger = 1.0 if repeated else ROBUST
-        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS, free.linked, larger)
+    larger = 1.0 if repeated else math.inf if given else ROBUST
+    steps = [chain.steps for chain in transcription.chains]
+    block = sum(steps) / len(steps) / block_jackknife.BLOCKS
+    known = judged(assembly, point.parameters, free, statistics, block, larger)
+    return replace(known, condensed=condensed, edges=edges)
+
+
+def judged(
+    assembly: Assembly,
+    estimates: Array,
+    free: FreeDirections,
+    statistics: ResidualStatistics,
+    block: float,
+    larger: float,
+) -> Identifiability:
+    """What the residuals of some recordings say.
+
+    Args:
+        estimates: of the parameters, (n_p,).
+        block: steps of a block of the jackknife.
+        larger: factor beyond which its errors are taken where they are larger.
+    """
+    names = assembly.transcription.names
+    magnitudes = np.maximum(np.abs(estimates), assembly.transcription.magnitudes)
+    analysis = analyse(names, statistics, magnitudes, free, estimates)
+    result = analysis.sensitivities
+    if math.isfinite(larger):
+        result = result.robust(block, free.linked, larger)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
     result = replace(result, weak=_advised(assembly, result))
     notices = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))
-    return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
+    return Identifiability(replace(analysis, sensitivities=result), None, (), notices, statistics)
 
 
 def a_priori(assembly: Assembly) -> Identifiability:

@@ -13,7 +13,6 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
@@ -34,9 +33,9 @@ _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
-_STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
+STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
 """How well states are fitted for a likelihood."""
-_TOGETHER = replace(_STATES, max_iterations=30, decrease_tolerance=1e-4)
+_TOGETHER = replace(STATES, max_iterations=30, decrease_tolerance=1e-4)
 """How well states and parameters are, for a likelihood to begin with."""
 
 
@@ -89,7 +88,7 @@ def maximize_likelihood(
         hold: True to keep the known noise as it is, and leave out what is not known of it.
         roughly: True to end where a step promises 0.1 of the log-likelihood, if nothing disturbs the motion.
     """
-    problem, inner = assembly.transcription, solver.like(_STATES)
+    problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
@@ -103,9 +102,14 @@ def maximize_likelihood(
     rough = roughly and _undisturbed(search) and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not rough:
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
-    numbered = problem.with_numbers(search.numbers(search.best.logs))
+    return found_by(assembly, search, outcome, hold, rough)
+
+
+def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, rough: bool = False) -> Found:
+    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Found``."""
+    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
+    value = float(-search.best.value - search.best.states.excess * math.log(2 * math.pi) / 2)
     errors = None
     try:
         errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
@@ -114,7 +118,8 @@ def maximize_likelihood(
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states, rough)
+    states = best.states if isinstance(best.states, States) else None
+    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states, rough)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -187,7 +192,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
     by_name = _symbols(known, assembly.problem.step, assembly.noise)
     of_each = [single for size in assembly.noise for single in _singles(size)]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
-    search = Search(assembly.transcription, sizes, _STATES, 0, lambda _: None)
+    search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
     signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
     outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
     if outcome.status is Status.DIVERGED:
@@ -261,6 +266,13 @@ def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) ->
             disturbs = one.kind == "disturbance"
             found[key] = one.density * math.sqrt(step) if disturbs else one.std * averaging.get(key, 1.0)
     return found
+
+
+def begun_at(assembly: Assembly, known: Sequence[Noise]) -> tuple[tuple[NoiseSize, ...], Array] | None:
+    """Sizes told apart as another fit has told them, and their logarithms there; None if it does not tell all."""
+    sizes = _as_known(assembly.noise, known) or assembly.noise
+    logs = _logs(sizes, known, assembly.problem.step)
+    return None if logs is None else (sizes, logs)
 
 
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
@@ -363,20 +375,6 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
             )
         )
     return tuple(found)
-
-
-def _constant(problem: Transcription, reduced: ReducedProblem) -> float:
-    """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
-    count that hard rows leave free."""
-    rows = sum(
-        factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
-        for chain in problem.chains
-        for factor in problem.factors
-        if factor.noise
-    )
-    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduced.coupled)
-    states = sum(chain.steps for chain in problem.chains) * reduced.tangent - held
-    return (rows - states) * math.log(2 * math.pi)
 
 
 def _with(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:

@@ -11,6 +11,7 @@ from typing import Any
 
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
+from spookid.data.recording_files import RecordingFiles
 from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
@@ -54,6 +55,8 @@ def solve(
         hold: True to keep the noise of ``warm_start`` as it is.
     """
     began = time.perf_counter()
+    if isinstance(problem.recordings, RecordingFiles):  # as one piece
+        problem = problem.with_(recordings=tuple(problem.recordings))
 
     def solved(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
         counted = callback if before is None else counting_from(callback, before.iterations)
@@ -68,10 +71,10 @@ def solve(
     result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
-    return result.changed(times=replace(result.times, other=max(other, 0.0)), **_of_bodies(problem, result, clock))
+    return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
 
 
-def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
+def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {

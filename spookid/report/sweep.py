@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration
+from spookid.assembly.loading import load_declaration, whole_path
 from spookid.doors import checked
 from spookid.report import pictures, study_page
 from spookid.results import folders
@@ -66,7 +66,7 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Declaration) else _absolute(problem)
+    path = None if isinstance(problem, Declaration) else whole_path(problem)
     loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     return run(sweeping.plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
@@ -150,8 +150,3 @@ def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]
 def _notices(sweep: Sweep) -> list[str]:
     """Points that are no answer."""
     return [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    name, pick, key = os.fspath(path).partition("::")
-    return os.path.abspath(name) + pick + key

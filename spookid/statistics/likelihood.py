@@ -21,7 +21,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,11 @@ class States:
         return float(sum(chain.cost for chain in self.chains))
 
     @property
+    def corner(self) -> Array:
+        """What eliminating the states leaves of the parameters' corner, (n_p + 1, n_p + 1)."""
+        return np.asarray(np.sum([chain.system.corner for chain in self.chains], axis=0))
+
+    @property
     def gap(self) -> float:
         """What a linear step of the states takes from it."""
         return float(sum(chain.cost - chain.system.corner[-1, -1] for chain in self.chains))
@@ -74,6 +79,25 @@ class States:
             for factor, rows in chain.soft:
                 totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
         return totals
+
+    @property
+    def redundant(self) -> int:
+        """Local hard rows of a step that say what others say already."""
+        return self.reduced.redundant
+
+    @property
+    def excess(self) -> int:
+        """Rows of data, those of the first states, whose prior is flat, taken off, less the states that hard rows leave
+        free: the likelihood has log 2π for each."""
+        problem, rows = self.reduced.problem, 0
+        for chain in problem.chains:
+            for factor in problem.factors:
+                if factor.noise:
+                    rows += factor.count(chain.steps) * len(factor.rows) - int(
+                        np.sum(chain.missing.get(factor.name, 0))
+                    )
+                rows += factor.count(chain.steps) * len(factor.rows) if factor in self.reduced.coupled else 0
+        return rows - sum(chain.steps for chain in problem.chains) * self.reduced.tangent
 
     @property
     def density(self) -> bool:
@@ -114,16 +138,16 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         value += chain.volume()
         gradient, pulled = chain.sweep
         volume += gradient
-        for name, squares, left, follow in chain.noise(pulled):
-            residual.add(name, squares)
-            freedom.add(name, left)
+        for name, more, left_over, follow in chain.noise(pulled):
+            residual.add(name, more)
+            freedom.add(name, left_over)
             following.add(name, follow)
-        for name, squares in chain.strength():
-            strength.add(name, squares)
+        for name, more in chain.strength():
+            strength.add(name, more)
         for name, more in chain.coloured():
             coloured.add(name, more)
         value += chain.measured(logs)
-    left = np.sum([chain.system.corner for chain in chains], axis=0)
+    left = states.corner
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
@@ -137,7 +161,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         strength,
         partial(_fisher, chains),
         partial(_rounding, chains),
-        partial(_ahead, chains),
+        cache(partial(_ahead, chains)),
     )
 
 
@@ -157,11 +181,11 @@ def _fisher(chains: Sequence[_Chain]) -> Mapping[tuple[str, str], float]:
     return sums
 
 
-def _ahead(chains: Sequence[_Chain], step: Array) -> Mapping[str, float]:
-    sums = _Totals()
+def _ahead(chains: Sequence[_Chain]) -> Mapping[str, Array]:
+    sums: dict[str, Array] = {}
     for chain in chains:
-        for name, squares in chain.ahead(step):
-            sums.add(name, squares)
+        for name, form in chain.ahead():
+            sums[name] = sums[name] + form if name in sums else form
     return sums
 
 
@@ -259,17 +283,14 @@ class _Chain:
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
 
-    def ahead(self, step: Array) -> list[tuple[str, float]]:
-        """Σ r² by name of the noise after a step of the parameters."""
+    def ahead(self) -> list[tuple[str, Array]]:
+        """Σ r² by name of the noise after a step δ of the parameters, as F of (δ, 1)ᵀ F (δ, 1), (n_p + 1, n_p + 1)."""
         found = []
-        move = self.response @ np.append(-step, -1.0)
         for factor, rows in self.kept:
             if factor.noise:
                 wide = len(rows.offsets) * self.t
-                own = np.einsum("kpr,p->kr", rows.matrix[:, wide:-1], step)
-                r = rows.matrix[:, -1] + own + self._along(rows, move[:, None])[:, 0]
-                squares = np.sum(_whole(rows, r) ** 2, axis=0)
-                found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
+                r = _whole(rows, rows.matrix[:, wide:] - self._along(rows, self.response))
+                found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
         return found
 
     def strength(self) -> list[tuple[str, float]]:

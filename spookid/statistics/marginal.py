@@ -53,8 +53,20 @@ class Marginal:
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
     rounding: Callable[[], Mapping[str, float]]
     """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
-    ahead: Callable[[Array], Mapping[str, float]]
-    """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
+    ahead: Callable[[], Mapping[str, Array]]
+    """Σ r² by name of the noise after a step δ of the parameters, to first order, states following: F of
+    (δ, 1)ᵀ F (δ, 1), (n_p + 1, n_p + 1)."""
+
+    @classmethod
+    def of_squares(cls, corner: Array) -> Marginal:
+        """That of squares alone, whose weights are given: ``value`` is the least |r|².
+
+        Args:
+            corner: what eliminating the states leaves, gradient and |r|² in the last row, (n_p + 1, n_p + 1).
+        """
+        gradient, none = corner[:-1, -1], dict[str, float]()
+        least, information = float(corner[-1, -1]), corner[:-1, :-1]
+        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 5, dict, dict, dict)
 
     @property
     def counted(self) -> Array:
@@ -109,5 +121,5 @@ def sharp(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
     """
     bounds = found.rounding()
     bound = np.array([sum(bounds.get(name, 0.0) for name in size.keys) for size in sizes])
-    moving = np.array([size.kind == "disturbance" for size in sizes]) & (bound > 0)
+    moving = np.array([size.kind == "disturbance" for size in sizes], dtype=bool) & (bound > 0)
     return np.asarray(np.where(moving, logs + np.log(np.where(moving, bound, 1.0) / _DIGITS) / 2, -np.inf))

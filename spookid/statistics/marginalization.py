@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
-from spookid.statistics.search import Search, Trial
+from spookid.statistics.search import Search
+from spookid.statistics.trial import Trial
 from spookid.transcription.free_directions import FreeDirections
 
 _WELL_KNOWN = 30.0

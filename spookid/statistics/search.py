@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.trial import FittedStates, Trial
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -36,8 +36,6 @@ _SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
-_ALIKE = 0.02
-"""Change of the logarithms of sizes within which their information counts as the same."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
 _SEEN = 1.0
@@ -46,86 +44,14 @@ _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
+_SHARE = 1e-6
+"""The same as a share of |r|² where no noise is estimated that would be its unit."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
 _INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Parameters and noise with their best states."""
-
-    sizes: tuple[NoiseSize, ...]
-    logs: Array
-    """η, (n_s,)."""
-    states: States
-    marginal: Marginal
-    slopes: Array
-    """d(−log L)/dη, (n_s,)."""
-    freedom: Array
-    """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
-    earlier: tuple[Array, Array] | None = None
-    """Logarithms and information of a trial before, if there was one."""
-
-    @property
-    def fisher(self) -> Array:
-        """Expected information in η, (n_s, n_s)."""
-        return self.informed[1]
-
-    @cached_property
-    def informed(self) -> tuple[Array, Array]:
-        """That with the logarithms it belongs to: it takes longer than all else, and next to these it is the same."""
-        if self.earlier is not None and np.max(np.abs(self.logs - self.earlier[0]), initial=0.0) <= _ALIKE:
-            return self.earlier
-        return self.logs, self._information()
-
-    def _information(self) -> Array:
-        if all(size.given is not None for size in self.sizes):
-            return np.eye(len(self.sizes))  # no step is taken in them
-        of_names = self.marginal.fisher()
-        pairs = (
-            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
-        )
-        fisher = np.array(list(pairs))
-        return np.asarray((fisher + fisher.T) / 2)
-
-    @property
-    def point(self) -> Point:
-        """Parameters and their best states, but for a linear step."""
-        return self.states.point
-
-    @property
-    def value(self) -> float:
-        """−log L."""
-        return self.marginal.value / 2
-
-    @property
-    def unknowns(self) -> Array:
-        """θ and η."""
-        return np.concatenate([self.point.parameters, self.logs])
-
-    @property
-    def score(self) -> Array:
-        """Of −log L in θ and η."""
-        return np.concatenate([self.marginal.score, self.slopes])
-
-    @property
-    def beside(self) -> Array:
-        """The score less the slope of −log L, in θ and η."""
-        coloured = self.marginal.coloured
-        sizes = [sum(coloured.get(key, 0.0) for key in size.keys) for size in self.sizes]
-        return np.append(self.marginal.counted - self.marginal.volume, sizes)
-
-    @property
-    def matrix(self) -> Array:
-        """B."""
-        n, m = len(self.marginal.score), len(self.logs)
-        whole = np.zeros((n + m, n + m))
-        whole[:n, :n], whole[n:, n:] = self.marginal.information, self.fisher
-        return whole
 
 
 @dataclass(eq=False)
@@ -138,6 +64,7 @@ class Search:
         inner: settings for the states.
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
+        gap: what a linear step of the states may take from |r|² where they are good enough.
     """
 
     problem: Transcription
@@ -145,6 +72,7 @@ class Search:
     inner: LevenbergMarquardt
     max_iterations: int
     callback: Callback
+    gap: float = field(default_factory=lambda: _GAP)
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
@@ -174,11 +102,11 @@ class Search:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
-    def carried_on(self) -> Outcome:
-        """The same from where it has come to, to its end."""
+    def carried_on(self, settled: float = _SETTLED, damping: float = 0.0, correction: Array | None = None) -> Outcome:
+        """The same from where it has come to, to its end; what ``turn`` was told goes on."""
         began = time.perf_counter()
         try:
-            status, detail = self._iterate(_SETTLED)
+            status, detail = self._iterate(settled, damping, correction)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
@@ -217,17 +145,35 @@ class Search:
         Raises:
             NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
         """
-        held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        states = self._nearby(held, start, most) or self._found(held, start)
-        began = time.perf_counter()
-        found = marginal(states, {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys})
-        self.spent["factorize"] += time.perf_counter() - began
-        slopes, freedom = (
-            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
-            for values in (found.slopes, found.expected)
-        )
+        states, found = self.fitted(start, logs, most)
         before = self.best.informed if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, slopes, freedom, before)
+        return Trial(self.sizes, logs, states, found, *self.by_sizes(found), before)
+
+    def by_sizes(self, found: Marginal) -> tuple[Array, Array]:
+        """Slopes of −log L in the logarithms of sizes, and squares to expect of each, (n_s,)."""
+        of_names = found.slopes, found.expected
+        slopes, freedom = (
+            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes]) for values in of_names
+        )
+        return slopes, freedom
+
+    def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
+        """The states of a trial, and what they tell."""
+        states = self.best_states(start, logs, most)
+        began = time.perf_counter()
+        found = self.told(states, logs)
+        self.spent["factorize"] += time.perf_counter() - began
+        return states, found
+
+    def told(self, states: States, logs: Array) -> Marginal:
+        """What states tell of the parameters and of these sizes."""
+        by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
+        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
+
+    def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
+        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
+        held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
+        return self._nearby(held, start, most) or self._found(held, start)
 
     def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""
@@ -238,11 +184,15 @@ class Search:
             states = States(reduced, reduced.project(start))
             if states.cost > most:
                 raise NotPositiveDefiniteError("the step is too long")
-            while states.gap > _GAP and states.cost < last:
+            while not self._close(states) and states.cost < last:
                 last = states.cost
                 states = States(reduced, states.moved())
         self.spent["evaluate"] += time.perf_counter() - began
-        return states if states is not None and states.gap <= _GAP else None
+        return states if states is not None and self._close(states) else None
+
+    def _close(self, states: States) -> bool:
+        """True if the states are good enough."""
+        return states.gap <= (self.gap if self.sizes else _SHARE * states.cost)
 
     def _found(self, held: Transcription, start: Point) -> States:
         """The best states by Levenberg–Marquardt."""
@@ -251,9 +201,10 @@ class Search:
             self.spent[part] += getattr(inner.timing, part)
         return States(ReducedProblem(held, inner.point), inner.point)
 
-    def _iterate(self, settled: float) -> tuple[Status, str]:
-        damping, correction = 0.0, np.zeros_like(self.best.matrix)
+    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> tuple[Status, str]:
+        correction = np.zeros_like(self.best.matrix) if correction is None else correction
         while len(self.history) <= self.max_iterations:
+            self.turn(damping, correction)
             here = self.best
             matrix = here.matrix + correction
             if not _definite(matrix):
@@ -269,6 +220,10 @@ class Search:
             near = promised < _NEAR
             correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
+
+    def turn(self, damping: float, correction: Array) -> None:
+        """Called before each step, with all that the next ones follow from beside ``best``, ``floors`` and the
+        history."""
 
     def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
@@ -309,8 +264,8 @@ class Search:
         of squares over freedom is all the way.
         """
         here = self.best
-        ahead = here.marginal.ahead(step)
-        squares = np.array([sum(ahead[name] for name in size.keys) for size in self.sizes])
+        ahead, along = here.marginal.ahead(), np.append(step, 1.0)
+        squares = np.array([sum(along @ ahead[name] @ along for name in size.keys) for size in self.sizes])
         now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
@@ -361,7 +316,7 @@ class Search:
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
         timing = Timing(time.perf_counter() - began, **self.spent)
-        redundant = self.best.states.reduced.redundant
+        redundant = self.best.states.redundant
         return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
 
     def _failed(self, start: Point, detail: str, began: float) -> Outcome:

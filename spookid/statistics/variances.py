@@ -114,11 +114,19 @@ def confounded(c: Condensed, groups: Sequence[Sequence[str]]) -> Array:
     Args:
         groups: names of the noise whose rows have one size.
     """
-    n, columns = c.linearized.parameters, [_rows_of(c, terms, groups) for terms in c.linearized.chains]
-    if not groups:
-        return np.zeros((n, n))
+    n = c.linearized.parameters
+    return lost(*size_products(c, groups)) if groups else np.zeros((n, n))
+
+
+def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+    """C and R of ``confounded``, (n_p, groups) and (groups, groups): sums over recordings."""
+    columns = [_rows_of(c, terms, groups) for terms in c.linearized.chains]
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
-    C, R = c.inner(c.T, left), c.inner(left, left)
+    return c.inner(c.T, left), c.inner(left, left)
+
+
+def lost(C: Array, R: Array) -> Array:
+    """CᵀR⁻¹C of ``confounded``, (n_p, n_p)."""
     known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
     C, R = C[:, known], R[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(R), _TINY))

@@ -12,6 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
+from spookid.data.recording_files import RecordingFiles
 from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.mechanics.joints import Joint
@@ -113,6 +114,9 @@ def digest(problem: Declaration) -> str:
     result = hashlib.sha256(formulas.serialize().encode())
     for part in _facts(problem):
         result.update(repr(part).encode())
+    if isinstance(problem.recordings, RecordingFiles):
+        result.update(repr(problem.recordings.facts).encode())
+        return result.hexdigest()
     for recording in problem.recordings:
         for name, samples in {"t": recording.t, **recording.signals}.items():
             result.update(name.encode() + np.ascontiguousarray(samples).tobytes())
@@ -146,7 +150,7 @@ def _facts(problem: Declaration) -> list[object]:
         sorted(problem.fixed),
         [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
         [problem.step_correction, problem.every],
-        [problem.estimator, *(recording.closed_loop for recording in problem.recordings)],
+        [problem.estimator, *(recording.closed_loop for recording in problem.sample)],
         [model.signals, *(joint.disturbance for joint in model.joints)],
         problem.stepper,
     ]

@@ -1,0 +1,120 @@
+"""One trial of a search for the maximum of the likelihood: parameters, sizes of noise, and what their states tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.statistics.marginal import Marginal
+from spookid.statistics.noise_sizes import NoiseSize
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Point
+
+_ALIKE = 0.02
+"""Change of the logarithms of sizes within which their information counts as the same."""
+
+
+class FittedStates(Protocol):
+    """The best states of a trial, as far as a search asks for them."""
+
+    @property
+    def point(self) -> Point:
+        """Where they are linearized."""
+
+    @property
+    def cost(self) -> float:
+        """|r|²."""
+
+    @property
+    def costs(self) -> dict[Group, float]:
+        """Σ r² of each group of factors."""
+
+    @property
+    def redundant(self) -> int:
+        """Local hard rows of a step that say what others say already."""
+
+    @property
+    def excess(self) -> int:
+        """Rows of data less the states that hard rows leave free."""
+
+    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+        """Where the states are to be looked for after a step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Parameters and noise with their best states."""
+
+    sizes: tuple[NoiseSize, ...]
+    logs: Array
+    """η, (n_s,)."""
+    states: FittedStates
+    marginal: Marginal
+    slopes: Array
+    """d(−log L)/dη, (n_s,)."""
+    freedom: Array
+    """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
+    earlier: tuple[Array, Array] | None = None
+    """Logarithms and information of a trial before, if there was one."""
+
+    @property
+    def fisher(self) -> Array:
+        """Expected information in η, (n_s, n_s)."""
+        return self.informed[1]
+
+    @cached_property
+    def informed(self) -> tuple[Array, Array]:
+        """That with the logarithms it belongs to: it takes longer than all else, and next to these it is the same."""
+        if self.earlier is not None and np.max(np.abs(self.logs - self.earlier[0]), initial=0.0) <= _ALIKE:
+            return self.earlier
+        return self.logs, self._information()
+
+    def _information(self) -> Array:
+        if all(size.given is not None for size in self.sizes):
+            return np.eye(len(self.sizes))  # no step is taken in them
+        of_names = self.marginal.fisher()
+        pairs = (
+            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
+        )
+        fisher = np.array(list(pairs))
+        return np.asarray((fisher + fisher.T) / 2)
+
+    @property
+    def point(self) -> Point:
+        """Parameters and their best states, but for a linear step."""
+        return self.states.point
+
+    @property
+    def value(self) -> float:
+        """−log L."""
+        return self.marginal.value / 2
+
+    @property
+    def unknowns(self) -> Array:
+        """θ and η."""
+        return np.concatenate([self.point.parameters, self.logs])
+
+    @property
+    def score(self) -> Array:
+        """Of −log L in θ and η."""
+        return np.concatenate([self.marginal.score, self.slopes])
+
+    @property
+    def beside(self) -> Array:
+        """The score less the slope of −log L, in θ and η."""
+        coloured = self.marginal.coloured
+        sizes = [sum(coloured.get(key, 0.0) for key in size.keys) for size in self.sizes]
+        return np.append(self.marginal.counted - self.marginal.volume, sizes)
+
+    @property
+    def matrix(self) -> Array:
+        """B."""
+        n, m = len(self.marginal.score), len(self.logs)
+        whole = np.zeros((n + m, n + m))
+        whole[:n, :n], whole[n:, n:] = self.marginal.information, self.fisher
+        return whole

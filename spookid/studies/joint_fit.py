@@ -1,0 +1,251 @@
+"""Joint fits of more recordings than one process holds: states are eliminated where recordings lie, sums travel.
+
+The first recordings are fitted as usual: their fit tells what the problem is made of (steps, rows, sizes of noise
+apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
+or with given weights the least squares are sought; both see recordings as sums only (``shares``). Sums are taken in the
+order of the recordings, so that all digits are the same for any number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.contact_start import refuse_contacts
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.standing_start import stands_free
+from spookid.data.losses import BENT
+from spookid.data.recording_files import SAMPLE
+from spookid.errors import ProblemError
+from spookid.estimation.delays import free_delays
+from spookid.estimation.fit import Fit
+from spookid.estimation.identifiability import Identifiability, judged
+from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
+from spookid.estimation.solving import of_bodies, solve
+from spookid.files import remove, replacing
+from spookid.kernels.kernel import Array
+from spookid.results.documents import versions
+from spookid.results.notices import ranked
+from spookid.results.result import Result, Size, Times
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.status import Callback, Outcome, Status
+from spookid.statistics.condensing import pseudo_inverse
+from spookid.statistics.covariance import ROBUST, ResidualStatistics
+from spookid.statistics.student import Variances
+from spookid.statistics.variances import lost
+from spookid.studies.crew import Crew
+from spookid.studies.joint_search import SETTLED, Everyone, JointSearch, Place
+from spookid.studies.settings import Variant, digest
+from spookid.studies.shares import Source, Sums, states_of, template
+from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.transcription import Point
+
+_GAP = 1e-2
+"""What linear steps of all states may take from |r|² together."""
+_BLOCKS = 1000
+"""Of the jackknife at the most; each is a recording, or several."""
+_FEWEST = 20
+"""Recordings that scatter tells errors from."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointPlan:
+    """A joint fit that can be run."""
+
+    problem: Declaration
+    path: str | None
+    """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
+    variant: Variant
+    folder: Path
+    """Where chains and states lie, for all workers, and what the fit goes on from if it is ended."""
+
+
+def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, crew: Crew) -> JointPlan:
+    """A plan that the problem accepts.
+
+    Raises:
+        ProblemError: for what a joint fit cannot do.
+    """
+    posed, backend, _ = variant.posed(problem)
+    what = f"{posed.place}: Problem {posed.name!r}"
+    if not (posed.sample and posed.observations):
+        raise ProblemError(f"{what} has no recordings or observations to fit")
+    if path is None and not crew.alone:
+        raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
+    refuse_contacts(posed, "a joint fit")
+    others = {
+        f"backend {backend!r}; take 'lm'": backend != "lm",
+        f"friction {posed.friction!r}; take 'smooth'": posed.friction != "smooth",
+        "state_weight inf; take estimator='hard'": posed.dynamics == "hard",
+        "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
+        f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
+        "losses that leave outliers alone; take loss='linear'": any(c.loss in BENT for c in posed.channels),
+        "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
+    }
+    if refused := next((words for words, is_so in others.items() if is_so), None):
+        raise ProblemError(f"{what}: a joint fit over workers does not know {refused}")
+    return JointPlan(problem, path, variant, folder)
+
+
+def _of_sample(posed: Declaration) -> Declaration:
+    """The problem of the first recordings."""
+    return posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step)
+
+
+def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -> Result:
+    """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
+
+    Raises:
+        ProblemError: as ``solve``, or for a recording that does not fit the problem.
+        KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
+    """
+    began = time.perf_counter()
+    posed, _, options = plan.variant.posed(plan.problem)
+    first = solve(_of_sample(posed), "lm", options)
+    if first.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    estimator = posed.estimator if first.choice is None else first.choice.estimator
+    source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step)
+    assembly = template(plan.problem, source)
+    everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), crew)
+    search, logs = _search(everyone, first, options, callback)
+    _keep_apart(plan.folder, [source, search.sizes, len(search.problem.names), everyone.count, versions()])
+    start = Place((), np.array([first.values[p.name] for p in assembly.problem.free]))
+    sizes = everyone.ask(search.pass_of("prepare", start, logs))
+    search.freedom = max(int(sizes["rows",]) - search.freedom * int(sizes["steps",]), 1)
+    built = time.perf_counter() - began
+    given = {} if search.sizes else {"settled": SETTLED}
+    outcome = search.gone_on(**given) or search.run(start, logs, **given)
+    if outcome.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if outcome.status is Status.DIVERGED:
+        raise ProblemError(f"{posed.place}: Problem {posed.name!r}: {outcome.detail}")
+    return _result(posed, everyone, search, outcome, sizes, built)
+
+
+def _search(
+    everyone: Everyone, first: Result, options: Mapping[str, Any], callback: Callback | None
+) -> tuple[JointSearch, Array]:
+    """The search, and logarithms of sizes to begin with."""
+    assembly, told = everyone.assembly, callback or (lambda _: None)
+    most = options.get("max_iterations", LevenbergMarquardt.max_iterations)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
+    own: dict[str, Any] = {"everyone": everyone, "freedom": reduced.tangent, "redundant": reduced.redundant}
+    if assembly.problem.dynamics != "estimated":
+        return JointSearch(assembly.transcription, (), LevenbergMarquardt(), most, told, **own), np.zeros(0)
+    begun = begun_at(assembly, first.noise)
+    if begun is None:
+        raise ProblemError(
+            f"{assembly.problem.place}: Problem {assembly.problem.name!r}: the fit of its first recordings does not "
+            f"find the noise ({first.detail}); give others first, or a state_weight"
+        )
+    sizes, logs = begun
+    return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
+
+
+def _keep_apart(folder: Path, facts: object) -> None:
+    """Forget what a folder holds of another fit."""
+    identity, place = hashlib.sha256(repr(facts).encode()).hexdigest(), folder / "identity"
+    try:
+        same = place.read_text() == identity
+    except OSError:
+        same = False
+    if not same:
+        remove(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as part:
+            part.write_text(identity)
+
+
+def _result(
+    posed: Declaration, everyone: Everyone, search: JointSearch, outcome: Outcome, sizes: Sums, built: float
+) -> Result:
+    """The answer, with the motion of the first recordings."""
+    began, there, crew = time.perf_counter(), search.best.point, everyone.crew
+    assembly, found = everyone.assembly, None
+    version = there.version if isinstance(there, Place) else 0
+    states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
+    outcome = replace(outcome, point=Point(states, there.parameters))
+    if search.sizes:
+        found = found_by(assembly, search, outcome)
+        assembly = found.assembly
+    block = -(-everyone.count // _BLOCKS)
+    sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
+    known = _known(assembly, there.parameters, sums, None if found is None else found.covariance)
+    times = replace(Times.of(outcome.timing, built, 0.0), analysis=time.perf_counter() - began)
+    fit = Fit(assembly, outcome, "lm", times, found).judged(known)
+    whole = replace(
+        fit.result.size,
+        recordings=everyone.count,
+        steps=int(sizes["steps",]),
+        states=int(sizes["steps",]) * assembly.transcription.manifold.tangent,
+        residuals=int(sizes["rows",]),
+        jacobian_nonzeros=_nonzeros(assembly, fit.result.size, int(sizes["steps",])),
+    )
+    notices = [_told(posed, everyone, crew.lost), *known.notices]
+    result = fit.result.changed(size=whole)
+    result = result.changed(notices=fit.later(lambda: ranked([*notices, *fit.result.notices])))
+    return result.changed(**of_bodies(posed, result, fit.clock))
+
+
+def _nonzeros(assembly: Assembly, of_sample: Size, steps: int) -> int:
+    """Of the Jacobian, in proportion to the steps."""
+    return round(of_sample.jacobian_nonzeros * steps / of_sample.steps)
+
+
+def _told(posed: Declaration, everyone: Everyone, lost_workers: int) -> str:
+    first = len(everyone.assembly.transcription.chains)
+    words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
+    words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
+    words += ["Estimates are those of the step; step_correction is not known to joint fits."] * posed.corrects
+    words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
+    return " ".join(words)
+
+
+def _known(assembly: Assembly, estimates: Array, sums: Sums, covariance: tuple[Array, Array] | None) -> Identifiability:
+    """Errors: by the noise that was found, or from how recordings scatter if that is more, or no noise is known."""
+    free = assembly.transcription.free_directions(estimates)
+    information, prior = sums["information",], sums["prior",]
+    places = [key[1] for key in sums if key[0] == "score"]
+    scores, own = (np.array([sums[kind, place] for place in places]) for kind in ("score", "own"))
+    best = pseudo_inverse(information, free)[0] @ scores.sum(axis=0)
+    several = len(places) >= _FEWEST
+    scattered = scores - own @ best
+    if assembly.noise:
+        information, scatter = _by_noise(assembly, information, sums, free, covariance)
+    elif several:
+        scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
+    else:
+        scatter = np.full_like(prior, np.nan)
+    certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
+    blocks = scattered, own, -scores, sums["information",] - own
+    statistics = ResidualStatistics(information, prior, (scatter - prior)[None], certain, *blocks)
+    known = judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
+    if assembly.noise or several:
+        return known
+    few = f"with given weights errors are from how recordings scatter, and there are fewer than {_FEWEST}"
+    sensitivities = replace(known.sensitivities, reasons=dict.fromkeys(assembly.transcription.names, few))
+    return replace(known, analysis=replace(known.analysis, sensitivities=sensitivities))
+
+
+def _by_noise(
+    assembly: Assembly, information: Array, sums: Sums, free: FreeDirections, covariance: tuple[Array, Array] | None
+) -> tuple[Array, Array]:
+    """Information, and what makes errors of it, as ``identifiability`` has them of recordings at hand."""
+    estimated = [size for size in assembly.noise if size.given is None and size.kind == "disturbance"]
+    kept = np.array([not size.marginalized for size in estimated], dtype=bool)
+    C, R = sums["C",], sums["R",]
+    errors, _ = pseudo_inverse(information - lost(C[:, kept], R[np.ix_(kept, kept)]), free)
+    if covariance is not None:
+        errors += covariance[1] - covariance[0]
+    left = information - lost(C, R)
+    return left, left @ errors @ left

@@ -1,0 +1,294 @@
+"""What workers do in a joint fit: each recording's states are fitted where it lies, and sums of n_p × n_p travel.
+
+A recording is prepared once: its chain and its guess of the motion go into a folder that all workers see. A pass then
+takes some recordings, one at a time, with parameters and sizes of noise: states are read, fitted and written, and what
+the likelihood sums over recordings is returned. So a worker holds one recording, whatever their number.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly, assemble
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.joining import joined
+from spookid.assembly.loading import load_declaration
+from spookid.data.recording_files import SAMPLE, RecordingFiles
+from spookid.errors import ProblemError
+from spookid.files import replacing
+from spookid.kernels.kernel import Array
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics import variances
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.likelihood import States
+from spookid.statistics.linearized import linearize, products
+from spookid.statistics.marginal import Marginal
+from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.search import Search
+from spookid.studies.settings import Variant, digest
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Chain, Point
+
+Sums = dict[tuple[str, ...], Any]
+"""Numbers and arrays of several recordings together, by what they are."""
+_LARGEST = 32
+"""Recordings of one piece of work at the most: what a worker that dies costs."""
+What = Literal["prepare", "fit", "fisher", "errors"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where workers find the problem, and what is changed about it."""
+
+    path: str | None
+    """``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
+    digest: str
+    variant: Variant
+    estimator: str
+    step: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What is asked of all recordings."""
+
+    what: What
+    folder: str
+    """Where chains and states are."""
+    parameters: Array
+    sizes: tuple[NoiseSize, ...] = ()
+    logs: Array | None = None
+    """η, (n_s,)."""
+    base: int = 0
+    """Number of the states to begin with."""
+    version: int = 0
+    """Number that the states get."""
+    stale: tuple[int, ...] = ()
+    """Numbers of states that are not needed any more."""
+    gap: float = 0.0
+    """As of ``Search``."""
+    block: int = 1
+    """Recordings whose scores are summed."""
+    most: float = np.inf
+    """As of ``Search.trial``."""
+    settings: LevenbergMarquardt = field(default_factory=LevenbergMarquardt)
+    """Of the fit of states."""
+
+
+def template(problem: Declaration, source: Source) -> Assembly:
+    """The problem of the first recordings, which all others are joined to."""
+    posed, _, _ = source.variant.posed(problem)
+    plain = {"step": source.step, "step_correction": False, "estimator": source.estimator}
+    return assemble(posed.with_(recordings=posed.sample[:SAMPLE], **plain))
+
+
+def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
+    """Add to each sum."""
+    for key, value in more.items():
+        total[key] = total[key] + value if key in total else value
+
+
+def work(source: Source, asked: Pass, first: int, last: int) -> Sums | str:
+    """Of the recordings from ``first`` to before ``last``; a text says why there is none, in a worker."""
+    with _alone:  # CasADi's symbols do not bear threads, which some executors use
+        return work_here(*_loaded(source), asked, first, last)
+
+
+def work_here(problem: Declaration, assembly: Assembly, asked: Pass, first: int, last: int) -> Sums | str:
+    """The same in this process."""
+    total: Sums = {}
+    for number in range(first, last):
+        share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
+        try:
+            add(total, _ANSWERS[asked.what](share))
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
+            return f"recording {share.chain().name!r}: {error}"
+    return total
+
+
+def _loaded(source: Source) -> tuple[Declaration, Assembly]:
+    """The problem and its template, made once in each worker."""
+    key = repr(source)
+    if key not in _ready:
+        problem = load_declaration(source.path or "")
+        if digest(problem) != source.digest:
+            raise ProblemError(f"{source.path} is not what it was when the fit began; start it again")
+        _ready.clear()
+        _ready[key] = problem, template(problem, source)
+    return _ready[key]
+
+
+_ready: dict[str, tuple[Declaration, Assembly]] = {}
+_alone = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """One recording of a pass."""
+
+    problem: Declaration
+    assembly: Assembly
+    asked: Pass
+    number: int
+    folder: Path
+
+    def prepared(self) -> Sums:
+        """Its chain and its guess written, unless they are there; and how large it is."""
+        if not self._chain.exists():
+            self._begin()
+        chain = self.chain()
+        return {("steps",): chain.steps, ("rows",): self.assembly.transcription.with_chains([chain]).rows}
+
+    def _begin(self) -> None:
+        """Read it, and write its chain and its guess."""
+        several = self.problem.recordings
+        read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
+        chain, states = joined(self.assembly, read, self.number)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_states(states, self.asked.base)
+        parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
+        parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
+        with replacing(self._chain) as part, part.open("wb") as file:
+            np.savez(file, name=np.array(chain.name), steps=np.array(chain.steps), **parts)
+
+    @property
+    def _chain(self) -> Path:
+        return self.folder / f"{self.number:07d}.npz"
+
+    def chain(self) -> Chain:
+        """Its data along the steps."""
+        with np.load(self._chain) as parts:
+            data, missing = (
+                {name.removeprefix(kind): parts[name] for name in parts.files if name.startswith(kind)}
+                for kind in ("data ", "missing ")
+            )
+            return Chain(str(parts["name"]), int(parts["steps"]), data, missing)
+
+    @property
+    def search(self) -> tuple[Search, Point]:
+        """What fits its states, and where they are: at the guess, if they were lost."""
+        asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
+        if not (place.exists() and self._chain.exists()):
+            self._begin()
+        problem, point = (
+            self.assembly.transcription.with_chains([self.chain()]),
+            Point((np.load(place),), asked.parameters),
+        )
+        return Search(problem, asked.sizes, asked.settings, 0, lambda _: None, asked.gap), point
+
+    def write(self, states: Array) -> None:
+        """Its states as found, in the place of those of passes that led nowhere."""
+        self._write_states(states, self.asked.version)
+        for version in self.asked.stale:
+            with suppress(OSError):
+                _states(self.folder, self.number, version).unlink()
+
+    def _write_states(self, states: Array, version: int) -> None:
+        with replacing(_states(self.folder, self.number, version)) as part, part.open("wb") as file:
+            np.save(file, states)
+
+
+def _fit(share: _Share) -> Sums:
+    """States fitted, and what the likelihood sums."""
+    search, point = share.search
+    assert share.asked.logs is not None
+    states, found = search.fitted(point, share.asked.logs, share.asked.most)
+    share.write(states.point.states[0])
+    sums: Sums = {("cost",): states.cost, ("excess",): states.excess}
+    sums |= {("costs", group.name): value for group, value in states.costs.items()}
+    return sums | told(found)
+
+
+def told(found: Marginal) -> Sums:
+    """The sums in what a recording tells."""
+    sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
+    parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
+    parts |= {name: getattr(found, name)() for name in _ASKED}
+    for part, values in parts.items():
+        sums |= {(part, name): value for name, value in values.items()}
+    return sums
+
+
+_NAMED = ("residual", "freedom", "coloured", "following", "strength")
+_ASKED = ("rounding", "ahead")
+
+
+def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
+    """The likelihood of all recordings from its sums."""
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED)}
+    whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
+    whole |= {name: parts[name] for name in _NAMED}
+    return Marginal(
+        value=float(sums["value",]),
+        density=density,
+        fisher=fisher,
+        rounding=lambda: parts["rounding"],
+        ahead=lambda: parts["ahead"],
+        **whole,
+    )
+
+
+def _fisher(share: _Share) -> Sums:
+    """Information of the sizes."""
+    search, point = share.search
+    assert share.asked.logs is not None
+    held = search.problem.with_numbers(search.numbers(share.asked.logs)).held_at(point.parameters)
+    found = search.told(States(ReducedProblem(held, point), point), share.asked.logs)
+    return {("fisher", *pair): value for pair, value in found.fisher().items()}
+
+
+def _errors(share: _Share) -> Sums:
+    """What standard errors are made of: TᵀT, that of priors, the products with sizes, and the recording's own score."""
+    search, point = share.search
+    assert share.asked.logs is not None
+    problem = search.problem.with_numbers(search.numbers(share.asked.logs))
+    c = Condensed(linearize(problem, point), problem.free_directions(point.parameters))
+    groups = [s.names for s in share.asked.sizes if s.given is None and s.kind == "disturbance"]
+    n = len(problem.names)
+    C, R = variances.size_products(c, groups) if groups else (np.zeros((n, 0)), np.zeros((0, 0)))
+    prior = variances.prior(c)
+    score = np.zeros(n)
+    for term, T in zip(c.linearized.chains[0], c.T[0], strict=True):
+        if term.factor.group is not Group.PRIOR:
+            score += products(T, term.residual[:, None])[:, 0]
+    block = f"{share.number // share.asked.block}"
+    found: Sums = {("information",): c.information, ("prior",): prior, ("C",): C, ("R",): R}
+    return found | {("score", block): score, ("own", block): c.information - prior}
+
+
+_ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
+    "prepare": _Share.prepared,
+    "fit": _fit,
+    "fisher": _fisher,
+    "errors": _errors,
+}
+
+
+def _place(folder: Path, first: int) -> Path:
+    """Of the recordings of one piece of work."""
+    return folder / f"{first:07d}"
+
+
+def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:
+    """States of the first recordings."""
+    places = ((_place(folder, first), n) for first, last in blocks(count) for n in range(first, min(last, some)))
+    return tuple(np.load(_states(place, number, version)) for place, number in places)
+
+
+def _states(place: Path, number: int, version: int) -> Path:
+    return place / f"{number:07d}.{version}.npy"
+
+
+def blocks(count: int) -> Sequence[tuple[int, int]]:
+    """Recordings from one number to before another, the same for any number of workers."""
+    size = max(min(_LARGEST, count // _LARGEST), 1)
+    return [(first, min(first + size, count)) for first in range(0, count, size)]

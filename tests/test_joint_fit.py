@@ -1,0 +1,157 @@
+"""Joint fits over workers: as a fit in one process, whoever works, and however often it is ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
+from spookid.studies.crew import Crew
+from tests.benchmarks.many_twins import TRUTH, write
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twins of five recordings, one in each piece of work, four of which are the first."""
+    return write(tmp_path_factory.mktemp("twins"), 5, 0.5)
+
+
+@pytest.fixture(scope="module")
+def alone(path: Path) -> Solution:
+    return solve_jointly(path)
+
+
+def digits(found: Solution) -> tuple[Any, ...]:
+    """All numbers that a fit is asked for."""
+    told = [(e.estimate, e.std_err) for e in found.parameters.values()]
+    states = [t.q.tobytes() for t in found.trajectories]
+    return told, [(n.std, n.error) for n in found.noise], found.log_likelihood, found.history, states
+
+
+def test_it_is_the_fit_in_one_process(path: Path, alone: Solution) -> None:
+    whole = load_problem(path).solve()
+    assert alone.status is whole.status
+    assert alone.size == whole.size
+    assert alone.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-3)
+    for name, one in whole.parameters.items():
+        found = alone[name]
+        # Both end where a step promises 1e-4 of the log-likelihood.
+        assert abs(found.estimate - one.estimate) < 0.02 * one.std_err
+        assert found.std_err == pytest.approx(one.std_err, rel=1e-2)
+        assert abs(found.estimate - TRUTH[name]) < 4 * found.std_err
+    pairs = zip(alone.noise, whole.noise, strict=True)
+    assert all(mine.std == pytest.approx(other.std, rel=0.02 * other.error) for mine, other in pairs)
+
+
+def test_given_weights_are_least_squares(path: Path) -> None:
+    found, whole = solve_jointly(path, state_weight=1e4), load_problem(path).solve(state_weight=1e4)
+    for name, one in whole.parameters.items():
+        assert found[name].estimate == pytest.approx(one.estimate, rel=1e-6)
+        assert "fewer than 20" in found[name].reason
+    assert found.cost.total == pytest.approx(whole.cost.total, rel=1e-8)
+
+
+class Losing(ThreadPoolExecutor):
+    """Loses its workers some times."""
+
+    left = 0
+
+    def submit(self, *given: Any, **named: Any) -> Future[Any]:
+        if self.left == 0:
+            return super().submit(*given, **named)
+        self.left -= 1
+        future: Future[Any] = Future()
+        future.set_exception(BrokenExecutor("gone"))
+        return future
+
+
+def test_workers_and_an_end_in_between_change_no_digit(path: Path, alone: Solution, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def interrupt(iteration: Any) -> None:
+        seen.append(iteration.iteration)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with Losing(2) as executor:
+        executor.left = 7
+        with pytest.raises(KeyboardInterrupt):
+            solve_jointly(path, executor=executor, folder=tmp_path / "kept", callback=interrupt)
+        found = solve_jointly(path, executor=executor, folder=tmp_path / "kept", callback=interrupt)
+    assert seen[:4] == [0, 1, 2, 2]  # what led to the last but one is kept
+    assert digits(found) == digits(alone)
+
+
+def test_workers_that_die_at_it_end_it_with_a_sentence() -> None:
+    with Losing(1) as executor:
+        executor.left = 7
+        assert list(Crew(executor=executor).map(pow, [(i, 2) for i in range(5)])) == [0, 1, 4, 9, 16]
+        executor.left = 1000
+        with pytest.raises(ProblemError, match="workers die at it, 3 times"):
+            list(Crew(executor=executor).map(pow, [(2, 2)]))
+
+
+def test_what_it_does_not_know_is_refused(path: Path, tmp_path: Path) -> None:
+    for settings, words in (
+        ({"backend": "ipopt"}, "take 'lm'"),
+        ({"friction": "exact"}, "take 'smooth'"),
+        ({"state_weight": np.inf}, "estimator='hard'"),
+    ):
+        with pytest.raises(ProblemError, match=words):
+            solve_jointly(path, **settings)
+    with pytest.raises(ProblemError, match="give the path of its file"):
+        solve_jointly(load_problem(path), jobs=2)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ProblemError, match="needs a folder"):
+        solve_jointly(path, executor=executor)
+
+
+def test_a_recording_that_is_sampled_otherwise_is_refused_by_name(path: Path, tmp_path: Path) -> None:
+    shutil.copytree(path.parent, tmp_path / "twins")
+    last = tmp_path / "twins/logs/000004.npz"
+    with np.load(last) as columns:
+        shifted = {name: columns[name] + 0.003 * (name == "t") * (np.arange(51) > 25) for name in columns.files}
+    np.savez(last, **shifted)
+    with pytest.raises(ProblemError, match="'theta' of recording '000004' is sampled otherwise"):
+        solve_jointly(tmp_path / "twins/twins.py")
+
+
+def test_files_are_recordings_that_are_read_when_asked_for(path: Path) -> None:
+    files = RecordingFiles(str(path.parent / "logs" / "*.npz"))
+    assert (len(files), files.names[-1], files[1].name) == (5, "000004", "000001")
+    assert [one.name for one in files] == list(files.names)
+    with pytest.raises(ProblemError, match="no file is"):
+        RecordingFiles("nothing/*.npz")
+    with pytest.raises(ProblemError, match="name each once"):
+        RecordingFiles([files.paths[0], files.paths[0]])
+
+
+@pytest.mark.study
+def test_commands_that_are_killed_go_on(tmp_path: Path) -> None:
+    """Of two worker processes one is killed, and later the command itself; the same command ends the fit."""
+    path = write(tmp_path, 60, 5.0)
+    command = [sys.executable, "-m", "spookid", "solve", path.name, "--quiet", "--out"]
+    subprocess.run([*command, "whole", "--jobs", "1"], cwd=tmp_path, check=True)
+    running = subprocess.Popen([*command, "out", "--jobs", "2"], cwd=tmp_path)
+    kept = tmp_path / ".out.joint" / "fit.npz"
+    while not kept.exists():
+        time.sleep(0.05)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    workers = [c for c in children if b"loky" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    os.kill(int(workers[-1]), signal.SIGKILL)
+    before = kept.stat().st_mtime_ns
+    while kept.stat().st_mtime_ns == before:
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    subprocess.run([*command, "out", "--jobs", "2"], cwd=tmp_path, check=True)
+    assert digits(load(tmp_path / "out")) == digits(load(tmp_path / "whole"))
