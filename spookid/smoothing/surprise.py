@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import chdtrc
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 
 _SAMPLES = 100
 """Of measured values in a block, or a few more."""
@@ -32,7 +32,7 @@ class Surprise:
         if self._block[1] < _SAMPLES:
             return
         squares, counted = self._block.tolist()
-        if chdtrc(counted, squares) >= _FALSE:
+        if special.chdtrc(counted, squares) >= _FALSE:
             self._lasting[:] = 0.0
         else:
             self._since = self._since if self._lasting[1] else self._begin

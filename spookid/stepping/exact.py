@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.reactions import ExactStep
@@ -29,7 +29,7 @@ _TOLERANCE = 1e-12
 _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MOST_ROUNDS = 60
-_dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
+_dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
 class ExactStepper:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import lapack
 
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOOSE = 1e-6
 """Share of a velocity in an undetermined direction that is more than rounding."""
-_dgelsy, _dgelsy_lwork = get_lapack_funcs(("gelsy", "gelsy_lwork"), dtype=np.float64)
+_dgelsy, _dgelsy_lwork = lapack.dgelsy, lapack.dgelsy_lwork
 
 
 def has_redundant_rows(matrix: Array, velocities: int) -> bool:

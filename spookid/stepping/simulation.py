@@ -8,10 +8,10 @@ from typing import Protocol
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
+from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.reactions import ExactStep
 from spookid.stepping.redundancy import has_redundant_rows, smallest
@@ -28,7 +28,7 @@ _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
 _FEW = 32
 """Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
-_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+_dgesv = lapack.dgesv
 
 
 class StepFailedError(ArithmeticError):
