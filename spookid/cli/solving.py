@@ -34,7 +34,7 @@ def _solve(run: Run, job: Job) -> Exit:
         with run.fitting(job.label, problem) as callback:
             solution = estimate(problem, run.arguments.backend, run.options, callback)
             solution = asking(solution.changed(source=run.file.source(job.key), basins=found), asked)
-        export.save(solution, job.folder, animate=run.arguments.animate)
+        export.save(solution, job.folder, animate=run.arguments.animate, aside=True)
         starting.ended(job)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
