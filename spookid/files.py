@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from pathlib import Path
 
 def beside(target: Path, kind: str) -> Path:
     """A hidden name in the same file system that nobody else has; it tells which process made it."""
-    return target.with_name(f".{target.name}.{_here()}-{os.getpid()}-{secrets.token_hex(4)}.{kind}")
+    return target.with_name(f".{target.name}.{_here()}-{os.getpid()}-{os.urandom(4).hex()}.{kind}")
 
 
 @contextmanager

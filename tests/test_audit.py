@@ -431,7 +431,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 
         return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr("spookid.cli.commands.estimate", interrupted)
+    monkeypatch.setattr("spookid.cli.studying.estimate", interrupted)
     assert main(["audit", write(FILE), "--out", "out"]) == 130
     kept = "; 1 of its fits are kept, and the same command goes on" if fit == 2 else ""
     assert capsys.readouterr() == ("", f"spookid: interrupted before swing was done{kept}\n")

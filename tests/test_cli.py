@@ -22,7 +22,7 @@ import pytest
 import spookid
 from spookid import Recording, load, load_problem
 from spookid.assembly import declaration
-from spookid.cli import commands, flags, progress, runner, terminal
+from spookid.cli import checking, flags, progress, runner, solving, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
@@ -164,10 +164,13 @@ def test_help_and_version_do_not_load_casadi():
 
 def test_commands_load_a_problem_without_what_only_fits_need():
     code = (
-        "import sys, spookid.cli.commands, spookid.studies.sweeping\n"
+        "import sys, spookid.cli.solving\n"
         "spookid.load_problem('problems/furuta_release.py')\n"
-        "slow = {'scipy.signal', 'scipy.stats', 'matplotlib'} & set(sys.modules)\n"
-        "assert not slow, slow\n"
+        "slow = {'scipy.linalg', 'scipy.special', 'scipy.optimize', 'scipy.sparse', 'matplotlib', 'tqdm', 'loky'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+        "from spookid.kernels.scipy_parts import lapack, special\n"
+        "import scipy.linalg, scipy.special\n"  # they serve whoever loads all of SciPy later
+        "assert scipy.linalg.lapack.dpbtrf is lapack.dpbtrf and scipy.special.stdtr is special.stdtr\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -259,7 +262,7 @@ def test_unexpected_exceptions_are_not_swallowed(here, monkeypatch):
     def fail(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(commands, "assemble", fail)
+    monkeypatch.setattr(checking, "assemble", fail)
     with pytest.raises(RuntimeError, match="a fault of ours"):
         main(["check", write(ONE)])
 
@@ -501,7 +504,7 @@ def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypa
     Path("out/b").mkdir(parents=True)
     Path("out/b/notes.txt").write_text("mine")
     complaints = []
-    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or runner.Exit.DONE)
+    monkeypatch.setattr(solving, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or runner.Exit.DONE)
     assert main(["solve", write(TWO), "--out", "out"]) == 2
     assert complaints == [
         "spookid: error: b: out/b is not empty and holds no earlier solution.json, so it is left alone; "
@@ -840,13 +843,13 @@ def test_interrupt_while_loading(here, capsys):
 
 def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
     """It comes while the summary is made: too late to shorten the solve, and no reason to drop it."""
-    summarize = commands.summarize
+    summarize = solving.summarize
 
     def interrupt(solution):
         signal.raise_signal(signal.SIGINT)
         return summarize(solution)
 
-    monkeypatch.setattr(commands, "summarize", interrupt)
+    monkeypatch.setattr(solving, "summarize", interrupt)
     assert main(["solve", write(TWO), "--out", "out"]) == 130
     assert "not started: b" in capsys.readouterr().err
     assert tree("out/a")["status"] == "converged"

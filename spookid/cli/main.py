@@ -1,4 +1,4 @@
-"""The arguments of the command ``spookid``. The work is in ``spookid.cli.commands``, imported when needed."""
+"""The arguments of the command ``spookid``. The work is in modules beside this one, imported when needed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with interruption:
             # CasADi and others take a while to load.
-            home = import_module(f"spookid.cli.{_HOMES.get(arguments.command, 'commands')}")
+            home = import_module(f"spookid.cli.{_HOMES[arguments.command]}")
             status = int(getattr(home, arguments.command)(arguments, interruption))
             if status != INTERRUPTED:
                 interruption.heed()
@@ -192,8 +192,23 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
             place.add_argument(flag, **{**how, **command.own.get(flag, {})})
 
 
-_HOMES = {"new": "robots", "export": "robots", "payload": "payload", "regress": "regressing", "excite": "exciting"}
-"""Modules of commands that are not in ``commands``."""
+_HOMES = {
+    "check": "checking",
+    "solve": "solving",
+    "simulate": "simulating",
+    "audit": "studying",
+    "profile": "studying",
+    "regress": "regressing",
+    "crossvalidate": "studying",
+    "sweep": "studying",
+    "excite": "exciting",
+    "new": "robots",
+    "export": "robots",
+    "payload": "payload",
+    "watch": "watching",
+    "report": "reporting",
+}
+"""The module of each command: a command loads what it needs."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
 

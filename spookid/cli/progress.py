@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
 if TYPE_CHECKING:
     from spookid.kernels.kernel import Array
     from spookid.solvers.status import Iteration
@@ -26,16 +24,19 @@ def wanted(quiet: bool) -> bool:
 
 def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:
     """A wrapper of an iteration over steps that shows a bar."""
-    return lambda steps: _bar(steps, desc=label, unit=" steps", disable=not shown)
+    return lambda steps: _bar(steps, desc=label, unit=" steps") if shown else steps
 
 
 @contextmanager
 def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], None]]:
     """A bar of ``total`` points; its function is called for each, with True if it was done before."""
-    with _bar(desc=label, total=total, unit=" points", disable=not shown) as bar:
+    if not shown:
+        yield lambda before: None
+        return
+    with _bar(desc=label, total=total, unit=" points") as bar:
 
         def count(before: bool) -> None:
-            if before and shown:  # it says nothing about how long the others take
+            if before:  # it says nothing about how long the others take
                 bar.initial += 1
             bar.update()
 
@@ -45,7 +46,10 @@ def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], N
 @contextmanager
 def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
     """One line that begins with ``label`` and becomes what its function is told."""
-    with _bar(desc=label, bar_format="{desc}", disable=not shown) as bar:
+    if not shown:
+        yield lambda text: None
+        return
+    with _bar(desc=label, bar_format="{desc}") as bar:
         yield lambda text: bar.set_description_str(text[: _columns() - 1])
 
 
@@ -60,18 +64,21 @@ class SolverLine:
 
     def __init__(self, label: str, names: Sequence[str], shown: bool) -> None:
         self._label, self._names = label, names
-        self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}", disable=not shown)
+        self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None
         self._before: Array | None = None
 
     def __enter__(self) -> SolverLine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def show(self, iteration: Iteration) -> None:
         """Iteration, cost, damping, the parameter that changes most, and the time since the start, as far as they
         fit."""
+        if self._bar is None:
+            return
         parts = [f"cost {iteration.total:.4g}"]
         if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
@@ -96,6 +103,8 @@ def _largest_change(names: Sequence[str], before: Array, after: Array) -> str:
 
 
 def _bar(steps: Iterable[int] | None = None, **how: Any) -> Any:
+    from tqdm import tqdm  # slow to load, and often nobody watches
+
     return tqdm(steps, leave=False, mininterval=0.1, file=sys.stderr, ncols=_columns(), nrows=_ROWS, **how)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -21,9 +22,11 @@ from spookid.report.kept_fits import KeptFits
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Callback, Iteration
-from spookid.studies.settings import STEPPERS
+from spookid.studies.axes import AxisValue
+from spookid.studies.settings import STEPPERS, Variant
 
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
+_SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
 
 Work: TypeAlias = Callable[[], "Exit"]
 """What is left to do for a problem once all that can be known before is checked; it may take hours."""
@@ -150,6 +153,25 @@ def changed(problem: Declaration, arguments: Namespace) -> Declaration:
     return problem.with_(**changes)
 
 
+def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
+    """The executor of the scheduler, if one is named."""
+    if arguments.scheduler is None:
+        return nullcontext()
+    from spookid.studies.workers import cluster  # with Dask
+
+    return cluster(arguments.scheduler)
+
+
+def variant(arguments: Namespace, names: Container[str]) -> Variant:
+    """What the command line changes at all points; ``names`` are those of the problem's parameters."""
+    given: dict[str, AxisValue | None] = {name: getattr(arguments, name) for name in _SWEPT}
+    return Variant(
+        settings={name: value for name, value in given.items() if value is not None},
+        initial={name: value for name, value in arguments.set if name in names},
+        fixed=tuple(name for name in arguments.fix if name in names),
+    )
+
+
 def start(arguments: Namespace, interruption: Interruption) -> Run:
     """Load the problem file; the names on the command line must be known to one of its problems at least.
 
@@ -253,6 +275,13 @@ def _failed(run: Run, key: str, error: BaseException) -> Exit:
     else:
         raise error
     return Exit.WRONG_INPUT
+
+
+def ended(*complaints: str) -> Exit:
+    """How a problem ended that has these, if any is not empty, to complain about."""
+    for complaint in filter(None, complaints):
+        terminal.complain(complaint)
+    return Exit.NOT_CONVERGED if any(complaints) else Exit.DONE
 
 
 def worst(*ends: Exit) -> Exit:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.runner import Job, Run
 from spookid.results.values import Basin
 from spookid.studies.settings import Variant
-from spookid.studies.starting import planned, searched
-from spookid.studies.sweep_points import SweepPoint
+
+if TYPE_CHECKING:
+    from spookid.studies.sweep_points import SweepPoint
 
 
 def begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tuple[Declaration, tuple[Basin, ...]]:
@@ -24,6 +26,8 @@ def begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tu
     count = run.arguments.starts
     if count == 1:
         return job.problem, ()
+    from spookid.studies.starting import planned, searched  # with workers
+
     path = f"{run.file.path.absolute()}::{job.key}"
     plan = planned(run.file.problems[job.key], path, count, run.arguments.seed, variant)
     known: list[SweepPoint] = []

@@ -15,7 +15,6 @@ from itertools import product
 
 import casadi as ca
 import numpy as np
-from scipy.optimize import least_squares
 
 from spookid.estimation.fit import Fit
 from spookid.estimation.misspecification import speeds
@@ -115,6 +114,8 @@ def _least(disturbing: _Disturbing, start: Array, lower: Array, upper: Array, mo
         values = start.copy()
         values[moving] = part
         return values
+
+    from scipy.optimize import least_squares  # slow to load, and few ask for it
 
     bounds = lower[moving], upper[moving]
     sizes = np.where(start[moving] != 0, np.abs(start[moving]), 1.0)

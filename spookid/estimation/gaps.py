@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import chdtri
 
 from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
@@ -22,6 +21,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.scipy_parts import special
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import GAP, ranked
 from spookid.results.result import Result, Trajectory
@@ -206,7 +206,7 @@ def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, s
     ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
     scale = 1.0 if problem.dynamics == "estimated" else parts.cost.total / max(parts.size.residuals, 1)
     more = (held.cost.total - parts.cost.total) / scale
-    if held.status is Status.CONVERGED and more <= chdtri(ties, _SURE):
+    if held.status is Status.CONVERGED and more <= special.chdtri(ties, _SURE):
         return answer
     places = [
         f"from {number(low)} to {number(high)} s of {problem.recordings[i].name}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -28,7 +30,11 @@ class ThreadPool:
 
     def __init__(self, threads: int = 1) -> None:
         self._inside = threading.local()
-        self._pool = ThreadPoolExecutor(threads, "spookid", self._enter) if threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            from concurrent.futures import ThreadPoolExecutor  # slow to load, and few ask for it
+
+            self._pool = ThreadPoolExecutor(threads, "spookid", self._enter)
 
     def _enter(self) -> None:
         self._inside.here = True

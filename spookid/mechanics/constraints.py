@@ -16,7 +16,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import casadi as ca
@@ -260,6 +259,8 @@ class LinearConstraint(Constraint):
             return ratios[0] if ratios else None
         if not all(map(is_constant, ratios)):
             return None
+        from fractions import Fraction  # slow to load, and few ask for it
+
         near = [Fraction(float(ratio)).limit_denominator(_MOST_TEETH) for ratio in ratios]
         if any(abs(float(n) - float(r)) > 1e-12 * abs(float(r)) for n, r in zip(near, ratios, strict=True)):
             return None

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
@@ -62,7 +61,7 @@ class Ellipsoid(metaclass=Door):
 
     def room(self, mass: ca.SX, center: ca.SX, inertia: ca.SX) -> ca.SX:
         """1 − ∫ρ(x − x_s)ᵀ Q⁻¹ (x − x_s)/m = tr(J Q)/m: not negative if some density inside has this inertia."""
-        axes = Rotation.from_rotvec(self.turn).as_matrix()
+        axes = ca.DM(rotations.matrix(rotations.exponential(ca.SX(self.turn)))).full()
         shape, away = ca.DM(axes / self.semi_axes**2 @ axes.T), center - ca.DM(self.center)
         return 1 - ca.trace(shape @ second_moment(inertia)) / mass - ca.dot(away, shape @ away)
 
@@ -270,6 +269,8 @@ class ExponentialEigenvalue(InertiaCoordinates):
     @staticmethod
     def from_physical(mass: float, center_of_mass: Array, inertia: Array) -> Array:
         """The inverse of ``physical`` with the least turn; see ``InertiaCoordinates``."""
+        from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
+
         second, axes = np.linalg.eigh(_thick(mass, inertia))
         axes[:, 2] *= np.linalg.det(axes)
         known = np.log(mass), *mass * np.ravel(center_of_mass)
@@ -279,6 +280,8 @@ class ExponentialEigenvalue(InertiaCoordinates):
     @staticmethod
     def nearest(found: Array, near: Array, turn_only: bool = False) -> Array:
         """Principal axes may be told in any order and direction, and turns by more than half a turn."""
+        from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
+
         axes, sizes = Rotation.from_rotvec(found[7:]).as_matrix(), found[4:7]
         first = 7 if turn_only else 4
         ways = []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import casadi as ca
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
+from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
@@ -38,12 +39,19 @@ def place(model: Model, displacements: Array, values: Values) -> Array:
     return evaluated(joints.configuration(joints.coordinates(given, at_origin)), given, displacements, values)
 
 
+@cache
+def _turn() -> ca.Function:
+    """From one quaternion to another, by its rotation vector."""
+    e0, e1 = ca.SX.sym("e0", 4), ca.SX.sym("e1", 4)
+    return ca.Function("turn", [e0, e1], [rotations.difference(e1, e0)])
+
+
 def velocities(poses: Array, step: float) -> Array:
     """v_{k+1} = (q_{k+1} ⊟ q_k)/h with the exact logarithm, v_0 = v_1; (N, 7 n_b) to (N, 6 n_b) (4.3)."""
     columns = []
     for pose in np.split(poses, poses.shape[1] // 7, axis=1):
-        rotation = Rotation.from_quat(pose[:, 3:], scalar_first=True)
-        turned = (rotation[:-1].inv() * rotation[1:]).as_rotvec()
+        e = (pose[:, 3:] / np.linalg.norm(pose[:, 3:], axis=1, keepdims=True)).T
+        turned = _turn()(e[:, :-1], e[:, 1:]).full().T
         columns += [np.diff(pose[:, :3], axis=0), turned]
     moved = np.hstack(columns) / step
     return np.vstack([moved[:1], moved])

@@ -6,7 +6,6 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from scipy.optimize import nnls
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
@@ -91,6 +90,8 @@ def _columns(points: Array) -> Array:
 
 def _start(columns: Array, guess: FullInertia) -> Array:
     """Masses whose π is nearest to that of the guess, each entry over its size."""
+    from scipy.optimize import nnls  # slow to load, and few ask for it
+
     wanted = at_guess(guess.pi)
     sizes = np.maximum(np.abs(columns).max(axis=1) * wanted[0], 1e-300)
     count = columns.shape[1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import numpy as np
 
 from spookid.data.npz import read_npz
 from spookid.doors import checked
-from spookid.report import pictures, starts
+from spookid.report import pictures
+from spookid.report.aside import drawn_aside
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
@@ -21,6 +24,14 @@ MARKER = "solution.json"
 """The file that makes a folder a result folder."""
 _TRAJECTORY = "trajectory.npz"
 _SENSITIVITIES = "sensitivities.npz"
+_FIGURES = {
+    "fit.png": ("plots", "fit"),
+    "convergence.png": ("plots", "convergence"),
+    "parameters.png": ("plots", "parameters"),
+    "influence.png": ("influence_plot", "figure"),
+    "starts.png": ("starts", "figure"),
+}
+"""Files, and the modules and functions that draw them."""
 _BESIDE: dict[str, Any] = {
     **{"notices": (), "measured": (), "disturbance": (), "mechanism": None},
     **{"physical": {}, "joints": {}, "base_parameters": {}},
@@ -30,7 +41,7 @@ _AGAIN = "solve the problem again"
 
 
 @checked
-def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False) -> None:
+def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False, aside: bool = False) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
@@ -38,31 +49,36 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False)
     Args:
         animate: True to add the mechanism in motion, estimated over measured, as ``animation_0.gif`` and so on, one a
             recording; none of a motion that is not finite. See ``spookid.report.animation``.
+        aside: True to draw the figures in a copy of this process meanwhile, which must have no other threads at work.
 
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
-    folders.check_target(directory, MARKER)  # before Matplotlib is loaded, which takes a while
-    from spookid.report import animation, influence_plot, plots
+    folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
+    shown = {name: home for name, home in _FIGURES.items() if name != "starts.png" or solution.basins}
+    if aside:
+        with suppress(Exception):  # what figures show is computed here; what cannot be is told elsewhere
+            _ = solution.trajectories, solution.sensitivities, solution.influence
+    with drawn_aside({name: partial(_drawn, *home, solution) for name, home in shown.items()}, aside) as drawn:
+        solution.settled()  # so that the times tell all of it
+        files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summarize(solution)}
+        files |= {name: partial(_write, drawn, name) for name in shown}
+        if solution.outliers:
+            files["outliers.csv"] = outliers(solution).csv()
+        if animate:
+            from spookid.report import animation
 
-    drawn = {
-        "fit": plots.fit,
-        "convergence": plots.convergence,
-        "parameters": plots.parameters,
-        "influence": influence_plot.figure,
-    }
-    solution.settled()  # so that the times tell all of it
-    folders.save(
-        directory,
-        {
-            **_numbers(solution),
-            "summary.txt": summarize(solution),
-            **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
-            **({"starts.png": pictures.drawn(starts.figure, solution)} if solution.basins else {}),
-            **({"outliers.csv": outliers(solution).csv()} if solution.outliers else {}),
-            **(animation.writers(solution) if animate else {}),
-        },
-    )
+            files |= animation.writers(solution)
+        folders.save(directory, files)
+
+
+def _drawn(module: str, name: str, solution: Result) -> bytes:
+    """A figure of a module that loads Matplotlib, as PNG."""
+    return pictures.png(getattr(import_module(f"spookid.report.{module}"), name)(solution))
+
+
+def _write(drawn: Callable[[], Mapping[str, bytes]], name: str, path: Path) -> None:
+    path.write_bytes(drawn()[name])
 
 
 def keep(solution: Result, directory: folders.AnyPath) -> None:

@@ -30,6 +30,8 @@ def figure(solution: Result) -> Figure:
     """
     from matplotlib.figure import Figure
 
+    from spookid.report.layout import GridLayout
+
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
@@ -38,7 +40,7 @@ def figure(solution: Result) -> Figure:
     moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
     picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
-    picture.set_layout_engine("constrained", w_pad=0.08, h_pad=0.05)
+    picture.set_layout_engine(GridLayout(0.08, 0.05))
     title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
     if len(shown) < len(known):
         title += f" (the {len(shown)} of {len(known)} that change most)"

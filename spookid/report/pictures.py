@@ -31,16 +31,29 @@ MOST_ROWS = 30
 """Of a figure that has one a parameter: more are never read, and every one takes as long as a figure."""
 
 
+def png(figure: Figure) -> bytes:
+    """``figure`` as PNG, drawn once, its layout included (``Figure.savefig`` draws it twice), and without the opacity
+    that all of its pixels have: a third of the time of encoding, and a smaller file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    figure.set_dpi(DPI)
+    canvas: Any = FigureCanvasAgg(figure)
+    file = io.BytesIO()
+    canvas.draw()
+    picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    picture = picture.convert("RGB")
+    picture.save(file, "png", compress_level=2, dpi=(DPI, DPI))
+    return file.getvalue()
+
+
 def save(figure: Figure, path: Path) -> None:
-    """Draw ``figure`` once, its layout included (``Figure.savefig`` draws it twice), and write it as PNG.
+    """Write ``figure`` as PNG.
 
     Raises:
         OSError: if ``path`` cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure.set_dpi(DPI)
-    FigureCanvasAgg(figure).print_png(path)  # type: ignore[no-untyped-call]
+    path.write_bytes(png(figure))
 
 
 def encoded(figure: Figure, kind: str, dpi: float) -> bytes:

@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
+from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Result
@@ -378,7 +379,7 @@ def _words(axes: Axes, estimate: Estimate) -> None:
 
 def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     figure = Figure(figsize=(width, height), dpi=pictures.DPI)
-    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=gap, wspace=0.0, hspace=0.0)
+    figure.set_layout_engine(GridLayout(0.08, gap))
     return figure
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy.special import chdtrc
 
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.scipy_parts import special
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND
@@ -189,7 +189,7 @@ class Surprise:
         if self._block[1] < _SAMPLES:
             return
         squares, counted = self._block.tolist()
-        if chdtrc(counted, squares) >= _FALSE:
+        if special.chdtrc(counted, squares) >= _FALSE:
             self._lasting[:] = 0.0
         else:
             self._since = self._since if self._lasting[1] else self._begin

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.blocks import Blocks, blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
+from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
-_dpbtrf, _dpbtrs, _dtbtrs = get_lapack_funcs(("pbtrf", "pbtrs", "tbtrs"), dtype=np.float64)
+_dpbtrf, _dpbtrs, _dtbtrs = lapack.dpbtrf, lapack.dpbtrs, lapack.dtbtrs
 
 _FEWEST_UNKNOWNS = 4
 """Of a step, for blocks to be faster than a band."""

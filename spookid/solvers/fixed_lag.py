@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.linalg import lapack
 
 from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.linearization import Linearization
@@ -70,6 +68,9 @@ def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Ar
 
 def _constrained(problem: Transcription, point: Point) -> Array:
     """The Schur complement from the sparse optimality system of hard rows A and soft rows J, [JᵀJ Aᵀ; A 0]."""
+    from scipy import sparse  # slow to load, and few ask for it
+    from scipy.sparse.linalg import splu
+
     program = Program(problem, point, exact=False)
     z, rows = program.origin, len(program.bounds[0])
     upper = ca.DM(program.hessian_sparsity, program.hessian(z, 0.5, np.zeros(rows)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import lapack
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.fronts import Pivots
 
 _CANCELLED = 1e-9

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
-from scipy.optimize import lsq_linear
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.least_distance import least_distance, null_space
 from spookid.transcription.parameter_constraints import LinearConstraints
 
-_dpotrf, _dtrtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)  # SciPy's wrappers take longer than the work
+_dpotrf, _dpotrs, _dtrtrs = lapack.dpotrf, lapack.dpotrs, lapack.dtrtrs  # SciPy's wrappers take longer than the work
 
 _ROUNDING = 1e-12
 _GUESSES = 20
@@ -45,6 +44,8 @@ def bounded_step(
         return free
     if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:
         return step
+    from scipy.optimize import lsq_linear  # slow to load, and few ask for it
+
     low = lower * scale
     high = np.maximum(upper * scale, np.nextafter(low, np.inf))  # some may have no room at all
     solution = lsq_linear(factor, target, (low, high), method="bvls", tol=1e-14)
@@ -67,9 +68,18 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         rest = gradient[free] + matrix[np.ix_(free, ~free)] @ step[~free]
         scale = np.sqrt(np.diag(matrix)[free])
         scaled = matrix[np.ix_(free, free)] / np.outer(scale, scale)
-        step[free] = cho_solve(cho_factor(scaled, check_finite=False), -rest / scale, check_finite=False) / scale
+        step[free] = _definite_solution(scaled, -rest / scale) / scale
         slope = gradient + matrix @ step
     return None
+
+
+def _definite_solution(matrix: Array, right: Array) -> Array:
+    if not len(right):
+        return right
+    factor, failed = _dpotrf(matrix, lower=0, clean=0)
+    if failed:
+        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
+    return np.asarray(_dpotrs(factor, right, lower=0)[0])
 
 
 def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints) -> Array:

@@ -17,17 +17,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.blocks import SaddleBlocks, saddle_blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import integers
+from spookid.kernels.scipy_parts import lapack
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.elimination import ForwardSubstitution
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
-_dgbtrf, _dgbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), dtype=np.float64)
+_dgbtrf, _dgbtrs = lapack.dgbtrf, lapack.dgbtrs
 _REDUNDANT = 1e-30
 """ε: what it leaves of a row, ε ν, must be far below rounding however large the multipliers."""
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
+from spookid.kernels.scipy_parts import blas
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.products import add_products
 from spookid.solvers.rows import Rows, Stream
 
-_dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
+_dsbmv = blas.dsbmv
 
 ColumnRange = tuple[int, int]
 """Columns [start, stop)."""

@@ -46,10 +46,10 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 from spookid.statistics.score_history import Block, History
 from spookid.statistics.splits import LOST, Knowledge, Split, normalized
 from spookid.tables.numbers import quantity, uncertain
@@ -209,7 +209,7 @@ class ChangeDetector:
         tests = np.count_nonzero(z)
         if not tests:
             return None
-        threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
+        threshold = -float(special.ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
         k = int(np.argmax(np.max(z, axis=1)))
         if np.max(z[k]) < threshold:
             return None

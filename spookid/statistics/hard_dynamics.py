@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import fdtrc
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.statistics.tails import FALSE_ALARMS
@@ -98,7 +98,7 @@ def _own_way(u: Array, past: Array) -> float:
     """Probability of one input."""
     more, freedom = past.shape[1], len(u) - past.shape[1]
     alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
-    return float(fdtrc(more, freedom, max(alone - left, 0.0) / more / max(left / freedom, _TINY)))
+    return float(special.fdtrc(more, freedom, max(alone - left, 0.0) / more / max(left / freedom, _TINY)))
 
 
 def _left(target: Array, columns: Array) -> Array:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtr
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 
 SHARPER = 1.5
 """Times that the errors of hard dynamics must be smaller, in the median."""
@@ -66,8 +66,8 @@ def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(away > 0, away / spread, 0 * spread)
         ratios = first.errors / second.errors
-    sigmas = -ndtri(np.maximum(stdtr(max(count - 1, 1), -t), _TINY))
+    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _TINY))
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")
-    return HausmanTest(sigmas, sigmas > -ndtri(LEVEL / 2 / max(known, 1)), gain)
+    return HausmanTest(sigmas, sigmas > -special.ndtri(LEVEL / 2 / max(known, 1)), gain)

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 
 _FINEST = 96
 """Blocks that products are summed over; fewer are sums of these."""
@@ -222,7 +222,7 @@ class _Fit:
         inverse, unseen = _inverse(information + prior)
         blocks = len(merged)
         changes = np.array([_inverse(information + prior - own)[0] @ g for g, own in zip(right, parts, strict=True)])
-        wide = (stdtrit(blocks - 1, 0.975) / ndtri(0.975)) ** 2 if blocks > 1 else np.nan
+        wide = (special.stdtrit(blocks - 1, 0.975) / special.ndtri(0.975)) ** 2 if blocks > 1 else np.nan
         of_rows = wide * (blocks - 1) / blocks * changes.T @ changes
         of_belief = inverse @ prior @ inverse
         basis, count, p = self._belief.root, self._count, len(self._phi)

@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri, stdtrit
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 
 _UPPER = 0.975
 """Probability below the upper end of an interval of 95 %."""
@@ -48,7 +48,7 @@ class Variances:
         errors = np.sqrt(np.diag(self.doubt))
         certain = errors <= self.estimates / _SURE
         a = np.where(certain, _SURE, self.estimates / np.maximum(errors, _TINY))
-        hazard = np.exp(-(a**2) / 2 - log_ndtr(a)) / np.sqrt(2 * np.pi)
+        hazard = np.exp(-(a**2) / 2 - special.log_ndtr(a)) / np.sqrt(2 * np.pi)
         most = np.maximum(self.estimates, self.common)
         means = np.where(certain, self.estimates, np.minimum(self.estimates + errors * hazard, most))
         shares = np.minimum(np.sqrt(1 - a * hazard - hazard**2), most / np.maximum(errors, _TINY))
@@ -71,5 +71,5 @@ def widened(known: Array, parts: Array, variances: Variances) -> Array:
     A = whitening.T @ parts @ whitening
     relative, directions = np.linalg.eigh(np.einsum("gh,gij,hjk->ik", D, A, A, optimize=True))
     freedom = np.clip(2 / np.maximum(relative, _TINY), *_FREEDOM)
-    half = root @ directions * (stdtrit(freedom, _UPPER) / ndtri(_UPPER))
+    half = root @ directions * (special.stdtrit(freedom, _UPPER) / special.ndtri(_UPPER))
     return np.asarray(half @ half.T)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 from spookid.statistics.condensing import Condensed
 from spookid.tables.numbers import counted
 from spookid.transcription.factor import Group, measured_noise
@@ -63,7 +63,7 @@ class Tails:
 
 def limit(tests: int) -> float:
     """Standard errors that one of so many tests of a family must exceed, on either side."""
-    return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
+    return float(-special.ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
 def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]]) -> Tails:

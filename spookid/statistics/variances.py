@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -178,6 +177,8 @@ def _round(
     Args:
         traces: tr (I − H)_gg of each group, if they are known.
     """
+    from scipy.optimize import nnls  # slow to load, and few ask for it
+
     rng = np.random.default_rng(0)
     probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linearized.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))

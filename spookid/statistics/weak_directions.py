@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import lapack
 from spookid.tables.tabular import Listed
 
 WEAK = 1.0
@@ -78,7 +78,7 @@ def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[st
 
 def pivots(directions: Array) -> list[int]:
     """Of k directions (k, n) the k components that, once known, leave none of them open, the largest first."""
-    _, order = linalg.qr(directions, mode="r", pivoting=True)
+    order = lapack.dgeqp3(directions)[1] - 1  # counted from 1
     found: list[int] = order[: len(directions)].tolist()
     return found
 

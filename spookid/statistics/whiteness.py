@@ -15,9 +15,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtr
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.transcription.factor import Group
@@ -115,4 +115,4 @@ def _score(null: Array, seen: float, squares: Array, measured: Array) -> float:
     freedom = len(null) - int(rank)
     width = np.sqrt(np.sum((null - basis @ slopes) ** 2) / freedom * (1 + 1 / len(null)))
     off = (seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:]) / width
-    return float(np.sign(off) * -ndtri(stdtr(freedom, -abs(off))))
+    return float(np.sign(off) * -special.ndtri(special.stdtr(freedom, -abs(off))))

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
@@ -23,7 +23,7 @@ from spookid.stepping.simulation import ROUNDING, bound, first_guess, has_redund
 from spookid.transcription.factor import Constant
 
 _MOST_ROUNDS = 60
-_dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
+_dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
 class ExactStepper:

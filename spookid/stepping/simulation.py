@@ -9,10 +9,10 @@ from typing import Protocol
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
+from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.impulses import ForwardStep
 from spookid.transcription.factor import Constant
 
@@ -27,7 +27,7 @@ _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
 _FEW = 32
 """Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
-_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+_dgesv = lapack.dgesv
 
 
 class StepFailedError(ArithmeticError):
@@ -208,7 +208,7 @@ _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOOSE = 1e-6
 """Share of a velocity in an undetermined direction that is more than rounding."""
-_dgelsy, _dgelsy_lwork = get_lapack_funcs(("gelsy", "gelsy_lwork"), dtype=np.float64)
+_dgelsy, _dgelsy_lwork = lapack.dgelsy, lapack.dgelsy_lwork
 
 
 def has_redundant_rows(matrix: Array, velocities: int) -> bool:

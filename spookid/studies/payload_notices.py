@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.special import ndtri
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI
 from spookid.parameter import Parameter, parameters_in
 from spookid.results.result import Noise, Result
@@ -113,7 +113,7 @@ def _none(fit: Regression) -> Iterator[str]:
         yield "The motion does not determine a payload: mass and centre are not in its efforts."
         return
     errors = np.sqrt(np.diag(fit.covariance))[first]
-    if np.all(np.abs(fit.estimates[first]) < ndtri(1 - _LIKELY / (2 * len(first))) * errors):
+    if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - _LIKELY / (2 * len(first))) * errors):
         mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
         yield f"There is no payload within the errors{mass}."
 

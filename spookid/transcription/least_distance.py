@@ -7,7 +7,6 @@ chapter 23), which says of itself whether any point satisfies them; it ends afte
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
 
@@ -47,6 +46,8 @@ def least_distance(rows: Array, values: Array) -> Array | None:
     farthest = np.max(d, initial=0.0)
     if farthest <= 0:
         return np.zeros(rows.shape[1])
+    from scipy.optimize import nnls  # slow to load, and few ask for it
+
     weights, distance = nnls(np.vstack([C.T, d / farthest]), np.append(np.zeros(C.shape[1]), 1.0))
     if distance <= _CONTRADICTED:
         return None

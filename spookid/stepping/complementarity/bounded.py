@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import linear, pieces
 from spookid.stepping.complementarity.pieces import Bounded, BoundedSolution, own_response
 
@@ -25,7 +25,7 @@ _SAME = 1e-6
 """Share of a distance in which two solutions do not differ."""
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
-_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+_dgesv = lapack.dgesv
 
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
