@@ -19,7 +19,7 @@ from spookid.parameter import substitute
 from spookid.report.excitation import draw
 from spookid.report.pictures import save
 from spookid.solvers.status import Status
-from spookid.studies.excitation import Excitation
+from spookid.studies.excitation_result import Excitation
 from spookid.studies.motion_limits import MotionLimits
 from spookid.tables.numbers import number
 

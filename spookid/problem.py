@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.stepping.simulation import Progress
     from spookid.studies.arm_knowledge import ArmKnowledge
     from spookid.studies.crossvalidation import CrossValidation
-    from spookid.studies.excitation import Excitation
+    from spookid.studies.excitation_result import Excitation
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
     from spookid.studies.motor_efforts import MotorEfforts, Moving

@@ -23,11 +23,11 @@ from spookid import (
     load_problem,
 )
 from spookid.cli.main import main
-from spookid.studies.excitation import Excitation
-from spookid.studies.excitation_basis import Basis
-from spookid.studies.excitation_design import Design, DesignProgram
+from spookid.studies.excitation_design import Basis, Design, DesignProgram
+from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.motion_limits import MotionLimits
+from spookid.studies.planned_coordinates import PlannedCoordinates
 from spookid.studies.planned_motion import planned_recording
 
 ROTOR = """
@@ -83,7 +83,8 @@ def found(arm: Problem) -> Excitation:
 
 def design(arm: Problem, determinant: bool, largest: bool, judged: list[bool]) -> Design:
     basis, bounds = Basis("fourier", 4.0, 4), LIMITS.bounds(arm)
-    efforts = PlannedEfforts(arm, np.array([0.1, 0.2]), np.full(2, 0.1), LIMITS.frames(arm))
+    coordinates = PlannedCoordinates(arm, np.zeros(2))
+    efforts = PlannedEfforts(coordinates, np.array([0.1, 0.2]), np.full(2, 0.1), LIMITS.frames(arm))
     shown = np.eye(4)[:, :3]  # the fourth is not seen
     known, sizes, t = np.diag([0.0, 4.0, 0.0, 0.0]), np.array([1.0, 0.2, 0.3, 1.0]), np.linspace(0, 4, 33)
     return Design(efforts, basis, bounds, t, known, sizes, np.array(judged), determinant, largest, shown)
@@ -128,8 +129,9 @@ def test_efforts_are_those_of_inverse_dynamics_and_places_those_of_the_arm(arm: 
     motion = plan.motion(z)
     asked = plan.efforts.asked(motion)
     other = arm.with_(friction_width=0.1).inverse_dynamics(motion=tuple(motion))
-    assert np.allclose(asked[:, :2], other.efforts)
-    q_1, height = motion[0][:, 0], asked[:, 4]
+    assert np.allclose(asked[:, :4], np.hstack([*motion[:2]]))
+    assert np.allclose(asked[:, 4:6], other.efforts)
+    q_1, height = motion[0][:, 0], asked[:, 8]
     up = np.sign(height[0] / np.sin(q_1[0]))  # which way the first joint turns
     assert np.allclose(height, up * 0.4 * np.sin(q_1))
 

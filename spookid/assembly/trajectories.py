@@ -185,14 +185,22 @@ def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> 
     return found
 
 
-def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:
-    """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
+def predict(
+    problem: Declaration, states: Array, constants: tuple[Constant, ...], accelerations: Array | None = None
+) -> Array:
+    """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π].
+
+    Args:
+        accelerations: of all bodies, (N, 6 n_b); None: by differences.
+    """
     model = problem.model
     x, a = ca.SX.sym("x", model.state.ambient), ca.SX.sym("a", model.configuration.tangent)
     n = model.configuration.ambient
     state = State(model, x[:n], x[n:], a)
     rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
-    accelerations = np.gradient(states[:, n:], problem.step, axis=0) if state.order(rows) == 2 else 0 * states[:, n:]
+    if accelerations is None:
+        moving = state.order(rows) == 2
+        accelerations = np.gradient(states[:, n:], problem.step, axis=0) if moving else 0 * states[:, n:]
     return along([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 

@@ -6,19 +6,19 @@ import casadi as ca
 
 
 def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form."""
+    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form; right (n, k)."""
     matrix = ca.sparsify(matrix)
     count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
-    found = [ca.SX(0)] * matrix.shape[0]
+    found, none = [ca.SX(0)] * matrix.shape[0], ca.SX(0, right.shape[1])
     for block in range(count):
         at = rows[row_cuts[block] : row_cuts[block + 1]]
         own = columns[column_cuts[block] : column_cuts[block + 1]]
         before = columns[: column_cuts[block]]
-        known = ca.vertcat(ca.SX(0, 1), *(found[i] for i in before))
-        part = ca.solve(matrix[at, own], right[at] - matrix[at, before] @ known)
+        known = ca.vertcat(none, *(found[i] for i in before))
+        part = ca.solve(matrix[at, own], right[at, :] - matrix[at, before] @ known)
         for i, value in zip(own, ca.vertsplit(part), strict=True):
             found[i] = value
-    return ca.vertcat(*found)
+    return ca.vertcat(none, *found)
 
 
 def halved(matrix: ca.SX, right: ca.SX) -> ca.SX:

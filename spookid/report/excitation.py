@@ -10,7 +10,7 @@ import numpy as np
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, COLOURS, DARK, LIGHT
 from spookid.results import folders
-from spookid.studies.excitation import Excitation
+from spookid.studies.excitation_result import Excitation
 from spookid.studies.expected import ExpectedErrors
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -23,18 +23,17 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result
 from spookid.solvers.callbacks import Watch
-from spookid.studies.excitation_basis import Basis, BasisName
-from spookid.studies.excitation_design import SHOWN, Bounds, Criterion, Design
+from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
+from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.excitation_search import Search
-from spookid.studies.expected import ExpectedErrors, at_estimates, effort_densities, expected_errors, knowledge
+from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
-from spookid.studies.planned_motion import check_driven, planned_recording
+from spookid.studies.planned_coordinates import PlannedCoordinates
+from spookid.studies.planned_motion import recorded
 from spookid.studies.random_motion import Noises
 from spookid.studies.regression_unknowns import beliefs_of
-from spookid.tables.numbers import counted, number
-from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular
+from spookid.studies.simulating import Initial
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""
@@ -52,78 +51,6 @@ Progress = Callable[[int, int, float], None]
 """Told the number of the start from 1 on, its iterations and the criterion."""
 
 
-@dataclass(frozen=True, eq=False)
-class Excitation(Tabular):
-    """A motion that was designed."""
-
-    problem: str
-    criterion: Criterion
-    basis: Basis
-    labels: tuple[str, ...]
-    """Of the n coordinates."""
-    motion: Array
-    """Positions, rates and accelerations, (3, N, n)."""
-    efforts: Array
-    """Along the coordinates, (N, n) [N m or N]."""
-    bounds: Bounds
-    trajectory: Recording
-    """Signals of the problem along it, with ``<label>_rate``: positions without noise, and what motors are to do."""
-    expected: ExpectedErrors
-    random: Array
-    """Criterion of the starts, random motions within the same limits."""
-    found: float
-    """Criterion of this one."""
-    ends: tuple[str, ...]
-    """How each search ended, in the words of IPOPT."""
-    directions: int
-    """That motions or what is known beforehand show, which is what −log det counts."""
-    interrupted: bool = False
-    notices: tuple[str, ...] = field(default=())
-
-    def blocks(self) -> Sequence[Block]:
-        """What was designed, its extremes beside their limits, the errors to expect, and notices."""
-        kind = "Fourier series" if self.basis.name == "fourier" else "B-splines"
-        how = f"{counted(len(self.labels), 'joint')}, {kind} up to {self.basis.harmonics / self.basis.duration:g} Hz"
-        title = f"Excitation of {self.problem}: {self.basis.duration:g} s at {self._rate:g} Hz, {how}"
-        rows = []
-        for i, label in enumerate(self.labels):
-            (low, high), most = self.bounds.position[:, i], (self.bounds.rate[i], self.bounds.effort[i])
-            at, rate, effort = (part[:, i] for part in (self.motion[0], self.motion[1], self.efforts))
-            where = f"{number(at.min(), 3)} … {number(at.max(), 3)}"
-            within = f"{number(low, 3)} … {number(high, 3)}" if math.isfinite(low) or math.isfinite(high) else ""
-            largest = (number(float(np.max(np.abs(part))), 3) for part in (rate, effort))
-            limits = (number(one, 3) if math.isfinite(one) else "" for one in most)
-            pairs = zip(largest, limits, strict=True)
-            rows.append((label, where, within, *(text for pair in pairs for text in pair)))
-        heads = ("joint", "position", "limits", "rate", "limit", "effort", "limit")
-        return [title, Table(heads, rows), self._gain, *self.expected.blocks(), *self.notices]
-
-    @property
-    def _rate(self) -> float:
-        return 1 / float(np.median(np.diff(self.trajectory.t)))
-
-    @property
-    def _gain(self) -> str:
-        """What the design has gained over its random starts."""
-        best = float(np.min(self.random))
-        if self.criterion == "determinant":
-            share = math.exp((self.found - best) / 2 / max(self.directions, 1))
-            what = "Errors are, in the geometric mean over all directions that motions show,"
-        else:
-            what = "The largest relative error is" if self.criterion == "largest" else "The errors named are"
-            over = 2.0 if self.criterion == "largest" else 2.0 * max(len(self.criterion), 1)
-            share = math.exp((self.found - best) / over)
-        those = "that" if self.criterion == "largest" else "those"
-        return f"{what} {share:.2g} times {those} of the best of {counted(len(self.random), 'random motion')}."
-
-    def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each parameter: see ``ExpectedErrors``."""
-        return self.expected.records()
-
-    def __repr__(self) -> str:
-        return f"<Excitation of {self.problem!r}: {self.basis.duration:g} s>"
-
-
 @checked
 def excite(
     problem: Declaration,
@@ -139,9 +66,12 @@ def excite(
     starts: int = STARTS,
     max_iterations: int = ITERATIONS,
     seed: int = 0,
+    initial: Initial = None,
     progress: Progress | None = None,
 ) -> Excitation:
-    """Design a motion of hinges and sliders, each driven by one motor, from rest to rest.
+    """Design a motion from rest to rest, of a mechanism that its motors move in every way in which it can.
+
+    Joints are hinges and sliders; they may close loops, and free bodies may stand on contacts that hold throughout.
 
     Args:
         problem: with or without recordings, whose place the motion takes.
@@ -157,20 +87,23 @@ def excite(
         starts: random motions within the limits that a search begins from; the best is taken.
         max_iterations: of each search; 0 for the best of the random motions themselves.
         seed: of the random motions.
+        initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
+            the middle of their limits, in mechanisms with loops or free bodies where springs are at rest.
         progress: told how far it is.
 
     Returns:
         the best motion. If Ctrl-C comes after the first search, the best until then, marked as interrupted.
 
     Raises:
-        ProblemError: for a mechanism that is no tree of driven hinges and sliders, noise of unknown size, limits that
-            name what there is not or leave no room, and wrong arguments.
+        ProblemError: for a mechanism that motors do not move in every way, or that rolls, hits or only touches, noise
+            of unknown size, limits that name what there is not or leave no room, and wrong arguments.
     """
-    check_driven(problem)
     _check(problem, duration, criterion, basis, harmonics, starts, max_iterations, seed, rate)
     problem = at_estimates(problem, known)
     rate = _rate(problem) if rate is None else float(rate)
-    plan = _Plan(problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known)
+    plan = _Plan(
+        problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known, initial
+    )
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)
     return plan.result(criterion, search, _searched(search, rng, starts, max_iterations, progress), left_out)
@@ -229,6 +162,7 @@ class _Plan:
     limits: MotionLimits
     noise: Noises
     known: Result | None
+    initial: Initial
 
     @property
     def t(self) -> Array:
@@ -239,15 +173,20 @@ class _Plan:
         """The best motion, and the errors to expect of it."""
         problem, design, candidates = self.problem, search.design, [*found.begun, *found.found]
         values = [design.value(z) for z in candidates]
-        motion = design.motion(candidates[int(np.argmin(values))], design.basis.at(self.t))
-        trajectory = planned_recording(problem, self.t, motion)
+        planned = design.motion(candidates[int(np.argmin(values))], design.basis.at(self.t))
+        told, n = design.efforts.told(planned), len(problem.model.freedoms)
+        trajectory = recorded(design.efforts, self.t, planned)
+        contacts = zip(problem.model.holding.contacts, told.forces, strict=True)
         return Excitation(
             problem.name,
             criterion,
             self.basis,
             tuple(freedom.label for freedom in problem.model.freedoms),
-            motion,
-            design.efforts.asked(motion)[:, : motion.shape[2]],
+            planned,
+            told.joints,
+            design.efforts.asked(planned)[:, 2 * n : 3 * n],
+            {contact.name: force for contact, force in contacts},
+            self.limits,
             design.bounds,
             trajectory,
             expected_errors(problem, trajectory, noise=self.noise, known=self.known),
@@ -255,36 +194,45 @@ class _Plan:
             min(values),
             tuple(found.ends),
             design.shown.shape[1],
+            problem,
+            self.initial,
             found.interrupted,
             notices,
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
         """With notices of what no motion shows."""
-        problem, n = self.problem, len(self.problem.model.freedoms)
-        bounds, frames = self.limits.bounds(problem), self.limits.frames(problem)
+        problem, bounds = self.problem, self.limits.bounds(self.problem)
+        finite = np.isfinite(bounds.position).all(axis=0)
+        middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
+        coordinates = PlannedCoordinates(problem, middle, self.initial)
+        t = self.t
+        idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *_seen_by(problem))})
+        densities = effort_densities(problem, idle, self.noise, self.known)
         width = problem.friction_width
-        widths = np.maximum(_WIDTH * bounds.rate, WIDTH_AT_REST) if width is None else np.full(n, width)
+        widths = (
+            np.full(len(bounds.rate), width)
+            if width is not None
+            else _WIDTH * np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
+        )
+        frames, cones = self.limits.frames(problem), self.limits.cones(problem)
+        efforts = PlannedEfforts(coordinates, densities, widths, frames, cones)
         instants = np.linspace(0.0, self.basis.duration, _INSTANTS * self.basis.harmonics + 1)
-
-        def design(densities: Array, known: Array, judged: Mask, shown: Array) -> Design:
-            efforts = PlannedEfforts(problem, densities, widths, frames)
-            sizes = np.array([magnitude(p, problem.guess[p.name]) for p in efforts.free])
-            how = criterion == "determinant", criterion == "largest"
-            return Design(efforts, self.basis, bounds, instants, known, sizes, judged, *how, shown)
-
-        none = len(problem.free)
-        blind = design(np.ones(n), np.zeros((none, none)), np.ones(none, dtype=bool), np.eye(none))
-        first = Search(blind, self.t)
-        z = [first.drawn(rng) for _ in range(_RANDOM)]
-        recording = planned_recording(problem, self.t, blind.motion(z[0], self.basis.at(self.t)))
-        free, names = blind.efforts.free, [p.name for p in blind.efforts.free]
-        slopes = beliefs_of(problem, free).at(np.array([problem.guess[name] for name in names]))[1]
+        free = efforts.free
+        names, values = [p.name for p in free], np.array([problem.guess[p.name] for p in free])
+        scales = np.array([magnitude(p, problem.guess[p.name]) for p in free])
+        slopes = beliefs_of(problem, free).at(values)[1]
         known = knowledge(names, slopes.T @ slopes, self.known)
-        densities = effort_densities(problem, recording, self.noise, self.known)
-        seeing = design(densities, known, np.ones(none, dtype=bool), np.eye(none))
-        data = sum((seeing.information(seeing.motion(one)) for one in z), np.zeros((none, none)))
-        shown, judged = _seen(data, known * np.outer(seeing.sizes, seeing.sizes))
+
+        def design(judged: Mask, shown: Array) -> Design:
+            how = criterion == "determinant", criterion == "largest"
+            return Design(efforts, self.basis, bounds, instants, known, scales, judged, *how, shown)
+
+        blind = design(np.ones(len(free), dtype=bool), np.eye(len(free)))
+        first = Search(blind, t)
+        drawn = [first.drawn(rng) if not coordinates.dependent else first.random(rng, 1) for _ in range(_RANDOM)]
+        data = sum((blind.information(blind.motion(z)) for z in drawn), np.zeros((len(free), len(free))))
+        shown, judged = _seen(data, known * np.outer(scales, scales))
         left_out = [name for name, counts in zip(names, judged, strict=True) if not counts]
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
@@ -294,7 +242,7 @@ class _Plan:
             if left_out and criterion == "largest"
             else ""
         )
-        return Search(design(densities, known, judged, shown), self.t), tuple(filter(None, [told]))
+        return Search(design(judged, shown), t), tuple(filter(None, [told]))
 
 
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
@@ -331,6 +279,11 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
                 "nothing; leave it out, or fix what it cannot be told from"
             )
     return np.array([name in wanted for name in names])
+
+
+def _seen_by(problem: Declaration) -> list[str]:
+    """Signals of sensors."""
+    return [channel.signal for channel in problem.channels]
 
 
 def _rate(problem: Declaration) -> float:

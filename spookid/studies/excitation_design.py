@@ -1,4 +1,5 @@
-"""How good a planned motion is, and how far it is within its limits, with gradients in its coefficients.
+"""Motions as sums of functions of time that begin and end at rest, Fourier series or B-splines: how good one is, and
+how far it is within its limits, with gradients in its coefficients.
 
 Of the information M = P + Σ Jᵀ J Δt (``excitation_rows``) a criterion is −log det M, the largest relative standard
 error (as a norm of high order, which is smooth), or the logarithms of the errors of some parameters. Directions that no
@@ -10,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
-from spookid.studies.excitation_basis import Basis
 from spookid.studies.excitation_rows import PlannedEfforts
 
 Criterion: TypeAlias = str | Sequence[str]
 """``"determinant"``, ``"largest"``, or names of parameters."""
+BasisName: TypeAlias = Literal["fourier", "bspline"]
+_DEGREE = 5
+"""Of splines: their accelerations have continuous slopes."""
+_NULL = 1e-10
 _ORDER = 8
 """Of the norm that stands for the largest of some squares."""
 SHOWN = 1e-12
@@ -31,8 +35,67 @@ _MARGIN = 0.01
 
 
 @dataclass(frozen=True, eq=False)
+class Basis:
+    """m functions on [0, T] whose first and second derivatives vanish at both ends, the first of them constant.
+
+    A Fourier series has the frequencies 1/T ... L/T (Swevers et al., Mechanical Systems and Signal Processing 10,
+    1996); splines have evenly spaced knots and as many coefficients.
+    """
+
+    name: BasisName
+    duration: float
+    """T [s]."""
+    harmonics: int
+    """L."""
+
+    @property
+    def size(self) -> int:
+        """m."""
+        return int(self._resting.shape[1])
+
+    def at(self, t: Array) -> Array:
+        """Values, first and second derivatives at N times, (3, N, m)."""
+        return np.asarray(self._whole(t) @ self._resting)
+
+    @property
+    def _resting(self) -> Array:
+        """Combinations of all functions that rest at both ends, the constant first, (M, m)."""
+        ends = self._whole(np.array([0.0, self.duration]))[1:].reshape(4, -1)
+        lengths = np.linalg.norm(ends, axis=1, keepdims=True)
+        _, sizes, directions = np.linalg.svd(ends / np.where(lengths > 0, lengths, 1.0))
+        found = directions[int(np.sum(sizes > _NULL)) :]
+        constant = np.zeros(found.shape[1])
+        constant[: 1 if self.name == "fourier" else None] = 1.0
+        others = found - np.outer(found @ constant, constant) / (constant @ constant)
+        _, _, moving = np.linalg.svd(others)
+        return np.column_stack([constant, moving[: len(found) - 1].T])
+
+    def _whole(self, t: Array) -> Array:
+        """All functions without regard to the ends, (3, N, M)."""
+        return self._series(t) if self.name == "fourier" else self._splines(t)
+
+    def _series(self, t: Array) -> Array:
+        omega = 2 * np.pi / self.duration * np.arange(1, self.harmonics + 1)
+        phase = np.outer(t, omega)
+        sines, cosines, size = np.sin(phase), np.cos(phase), omega / omega[0]  # rates of one size
+        values = np.hstack([np.ones((len(t), 1)), sines / size, cosines / size])
+        rates = np.hstack([np.zeros((len(t), 1)), cosines * omega / size, -sines * omega / size])
+        accelerations = np.hstack([np.zeros((len(t), 1)), -sines * omega**2 / size, -cosines * omega**2 / size])
+        return np.stack([values, rates, accelerations])
+
+    def _splines(self, t: Array) -> Array:
+        from scipy.interpolate import BSpline  # half a second to load
+
+        count = 2 * self.harmonics + 1 + 2  # as many as a series once four ends are at rest
+        inner = np.linspace(0.0, self.duration, count - _DEGREE + 1)
+        knots = np.concatenate([np.zeros(_DEGREE), inner, np.full(_DEGREE, self.duration)])
+        spline = BSpline(knots, np.eye(count), _DEGREE)
+        return np.stack([np.asarray(spline(t, nu)) for nu in range(3)])
+
+
+@dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of n coordinates and f frames, infinite where there is none."""
+    """Of n coordinates of joints, f frames and c cones, infinite where there is none."""
 
     position: Array
     """(2, n) [rad or m]."""
@@ -42,20 +105,35 @@ class Bounds:
     """(n,) [N m or N]."""
     place: Array
     """(2, 3 f) [m]."""
+    cone: Array
+    """Least force along the normal of each cone, (c,) [N]."""
 
     @cached_property
     def rows(self) -> tuple[Array, Array]:
-        """Lower and upper of positions, rates, efforts and places, (3 n + 3 f,)."""
+        """Lower and upper of what ``PlannedEfforts.asked`` tells, (3 n + 3 f + 2 c,)."""
         symmetric = np.concatenate([self.rate, self.effort])
-        lower = [self.position[0], -symmetric, self.place[0]]
-        return np.concatenate(lower), np.concatenate([self.position[1], symmetric, self.place[1]])
+        forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
+        lower = [self.position[0], -symmetric, self.place[0], forces]
+        return np.concatenate(lower), np.concatenate([self.position[1], symmetric, self.place[1], forces + np.inf])
 
     @cached_property
     def scales(self) -> Array:
-        """By which rows are divided, (3 n + 3 f,)."""
+        """By which rows are divided, (3 n + 3 f + 2 c,)."""
         lower, upper = self.rows
         half = (upper - lower) / 2
-        return np.where(np.isfinite(half) & (half > 0), half, 1.0)
+        found = np.where(np.isfinite(half) & (half > 0), half, 1.0)
+        found[len(found) - 2 * len(self.cone) :] = np.repeat(np.maximum(self.cone, 1.0), 2)
+        return found
+
+    @cached_property
+    def inner(self) -> tuple[Array, Array]:
+        """Lower and upper with room for the motion between the instants of a design."""
+        lower, upper = self.rows
+        room = np.where(np.isfinite(upper - lower), _MARGIN * self.scales, 0.0)
+        below = room.copy()
+        cones = slice(len(room) - 2 * len(self.cone), None)
+        below[cones] = _MARGIN * self.scales[cones]
+        return lower + below, upper - room
 
     @cached_property
     def present(self) -> Mask:
@@ -64,15 +142,17 @@ class Bounds:
         return np.isfinite(lower) | np.isfinite(upper)
 
     def beyond(self, rows: Array) -> float:
-        """How far rows (N, 3 n + 3 f) lie beyond, in shares of half the range; negative inside."""
+        """How far rows (N, 3 n + 3 f + 2 c) lie beyond, in shares of half the range; negative inside, infinite where
+        there is no such pose."""
         lower, upper = self.rows
         off = np.maximum(lower - rows, rows - upper) / self.scales
-        return float(np.max(off[:, self.present], initial=-np.inf))
+        most = float(np.max(off[:, self.present], initial=-np.inf))
+        return np.inf if np.isnan(most) else most
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A motion of coefficients z (n m,), of one coordinate after the other."""
+    """A motion of coefficients z (n m,), of one planned coordinate after the other."""
 
     efforts: PlannedEfforts
     basis: Basis
@@ -113,6 +193,8 @@ class Design:
         """The criterion, and minus its gradient in the information, (n_p, n_p)."""
         whole = data + self.known * np.outer(self.sizes, self.sizes)
         inner = self.shown.T @ whole @ self.shown
+        if not np.all(np.isfinite(inner)):
+            return np.inf, np.zeros_like(whole)
         try:
             factor = np.linalg.cholesky(inner)
         except np.linalg.LinAlgError:
@@ -149,9 +231,8 @@ class Design:
     # --- what it takes ---
 
     def rows(self, z: Array, functions: Array | None = None) -> Array:
-        """Positions, rates, efforts and places, (N, 3 n + 3 f)."""
-        motion = self.motion(z, functions)
-        return np.hstack([motion[0], motion[1], self.efforts.asked(motion)])
+        """What ``PlannedEfforts.asked`` tells."""
+        return self.efforts.asked(self.motion(z, functions))
 
     def fitted(self, z: Array, t: Array, least: float = 0.0) -> tuple[Array, float]:
         """A motion about its middle within the limits at times (N,), and the share of it that this is: 1 at the most,
@@ -195,9 +276,7 @@ class DesignProgram:
     def bounds(self) -> tuple[Array, Array]:
         """Of the rows, each over its scale."""
         limits = self.design.bounds
-        kept, (lower, upper) = limits.present, limits.rows
-        room = np.where(np.isfinite(upper - lower), _MARGIN * limits.scales, 0.0)
-        pair = [((side) / limits.scales)[kept] for side in (lower + room, upper - room)]
+        pair = [(side / limits.scales)[limits.present] for side in limits.inner]
         return np.tile(pair[0], len(self.design.t)), np.tile(pair[1], len(self.design.t))
 
     def objective(self, z: Array) -> float:
@@ -220,26 +299,20 @@ class DesignProgram:
 
     @cached_property
     def jacobian_sparsity(self) -> ca.Sparsity:
-        """Which unknowns stand in which rows: of positions and rates those of their coordinate."""
+        """Which unknowns stand in which rows."""
         columns, rows = np.nonzero(self._pattern.T)
         return ca.Sparsity.triplet(self._pattern.shape[0], self.size, rows.tolist(), columns.tolist())
 
     @cached_property
     def _pattern(self) -> Mask:
         """(rows, unknowns)."""
-        design, m = self.design, self.design.basis.size
-        n, count = self.size // m, len(design.bounds.scales)
-        own = np.ones((count, n), dtype=bool)
-        own[: 2 * n] = np.tile(np.eye(n, dtype=bool), (2, 1))
-        return np.tile(np.repeat(own[design.bounds.present], m, axis=1), (len(design.t), 1))
+        design = self.design
+        kept = design.efforts.asked_pattern[design.bounds.present]
+        return np.tile(np.repeat(kept, design.basis.size, axis=1), (len(design.t), 1))
 
     def _dense(self, z: Array) -> Array:
         """(N, rows, unknowns)."""
-        design, functions = self.design, self.design.functions
-        motion, m = design.motion(z), design.basis.size
-        slopes = design.efforts.asked_slopes(motion)
-        asked = np.einsum("dkrn,dkm->krnm", slopes, functions)
-        n = motion.shape[2]
-        own = np.einsum("dkm,in->kdinm", functions[:2], np.eye(n)).reshape(len(design.t), 2 * n, n, m)
-        whole = np.concatenate([own, asked], axis=1) / design.bounds.scales[:, None, None]
-        return np.asarray(whole[:, design.bounds.present].reshape(len(design.t), -1, n * m))
+        design, limits = self.design, self.design.bounds
+        slopes = design.efforts.asked_slopes(design.motion(z))[:, :, limits.present]
+        whole = np.einsum("dkrn,dkm->krnm", slopes / limits.scales[limits.present][:, None], design.functions)
+        return np.asarray(whole.reshape(len(design.t), -1, self.size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -22,6 +23,8 @@ _INNER = 0.5
 """Share of the range of a position in which the middle of a random motion lies."""
 _STEEP = 2.0
 """Slope that the criterion has at the start at least, as IPOPT sees it."""
+_MOVES = 1e-9
+"""Slope of a joint's position with a coordinate below which this does not move it."""
 _SETTINGS = {
     "ipopt.print_level": 0,
     "ipopt.sb": "yes",
@@ -47,32 +50,63 @@ class Search:
     design: Design
     t: Array
 
+    @cached_property
+    def _home(self) -> tuple[Array, Array, Array]:
+        """z at home, and of each planned coordinate how far from there and how fast limits let it move, to first order,
+        (m,) each; infinite without any.
+
+        Raises:
+            ProblemError: for a home outside of the limits, or a coordinate whose rate nothing limits.
+        """
+        efforts, limits = self.design.efforts, self.design.bounds
+        home, n, problem = efforts.coordinates.home[0], len(limits.rate), efforts.problem
+        still = np.stack([home, 0 * home, 0 * home])[:, None]
+        at, slopes = efforts.asked(still)[0, :n], np.abs(efforts.asked_slopes(still)[0, 0, :n])
+        room = np.minimum(limits.position[1] - at, at - limits.position[0])
+        if np.any(room < 0):
+            name = problem.model.freedoms[int(np.argmin(room))].label
+            raise ProblemError(
+                f"{problem.place}: {name!r} is at {at[int(np.argmin(room))]:.4g} in the home pose, outside of its "
+                "limits; give initial, a pose within them"
+            )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(slopes > _MOVES, 1 / slopes, np.inf)
+            reach, rates = (np.min(one[:, None] * shares, axis=0, initial=np.inf) for one in (room, limits.rate))
+        if endless := [i for i, rate in zip(efforts.coordinates.planned, rates, strict=True) if np.isinf(rate)]:
+            name = efforts.coordinates.joints.names[endless[0]]
+            raise ProblemError(f"{problem.place}: nothing limits how fast {name!r} moves; limit rates of joints")
+        return home, reach, rates
+
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Coefficients of a random motion, each coordinate as large as the limits of its position and rate let it."""
-        design, limits = self.design, self.design.bounds
-        m, n = design.basis.size, len(limits.rate)
-        endless = ~np.isfinite(limits.position).all(axis=0)
-        lower, upper = np.where(endless, [[-_ANGLES], [_ANGLES]], limits.position)
+        """Coefficients of a random motion, each coordinate as large as the limits of positions and rates let it."""
+        design, (home, reach, fastest) = self.design, self._home
+        m, n = design.basis.size, len(home)
         functions, z = design.functions, rng.standard_normal((n, m))
-        middle = (lower + upper) / 2 + _INNER * (upper - lower) / 2 * rng.uniform(-1, 1, n)
+        endless = _ANGLES if not design.efforts.coordinates.dependent else 0.0
+        away = _INNER * np.where(np.isfinite(reach), reach, endless) * rng.uniform(-1, 1, n)
         moved, rates = (np.max(np.abs(functions[i, :, 1:] @ z[:, 1:].T), axis=0) for i in (0, 1))
-        room = np.where(endless, np.inf, np.minimum(upper - middle, middle - lower))
-        z[:, 1:] *= np.minimum(room / moved, limits.rate / rates)[:, None]
-        z[:, 0] = middle
+        z[:, 1:] *= np.minimum((reach - np.abs(away)) / moved, fastest / rates)[:, None]
+        z[:, 0] = home + away
         return z.ravel()
 
-    def random(self, rng: np.random.Generator) -> Array:
+    def random(self, rng: np.random.Generator, few: int = _FEW) -> Array:
         """A random motion, lessened until all limits hold: of a few draws the one that had to be lessened least.
+
+        Args:
+            few: draws.
 
         Raises:
             ProblemError: if none is found.
         """
         best, share = np.zeros(0), 0.0
         for draw in range(_DRAWS):
-            fitted, of_it = self.design.fitted(self.drawn(rng), self.t, share)
+            fitted, of_it = self.design.fitted(self.drawn(rng), self.design.t, share)
             best, share = (fitted, of_it) if of_it > share else (best, share)
-            if share == 1 or (share > 0 and draw + 1 >= _FEW):
-                return best
+            if share == 1 or (share > 0 and draw + 1 >= few):
+                found, of_it = self.design.fitted(best, self.t)
+                if of_it > 0:
+                    return found
+                share = 0.0
         raise ProblemError(
             f"{self.design.efforts.problem.place}: in {_DRAWS} poses at random the mechanism could not even stand "
             "within its limits; narrow those of positions around a pose that it can hold, or widen the others"

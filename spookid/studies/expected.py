@@ -24,6 +24,7 @@ from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
 from spookid.estimation.likelihood_fit import at_noise
 from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
 from spookid.results.result import Noise, Result
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -285,30 +286,23 @@ def known_noise(problem: Declaration, random: Sequence[NoiseSize], noise: Noises
 
 
 def effort_densities(problem: Declaration, planned: Recording, noise: Noises, known: Result | None) -> Array:
-    """Spectral densities of what is random in the effort along each coordinate, (n,) [N m/√Hz or N/√Hz]: the noise of
-    its measurement, or the disturbance of its motion.
+    """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
+    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
 
     Raises:
-        ProblemError: if one is unknown, or zero.
+        ProblemError: if one is unknown.
     """
     problem = problem.with_(recordings=[planned])
     settings = settings_of(problem)
     constants = numbers(problem, settings, np.ones(len(problem.model.freedoms)))
-    random = sizes(problem, settings, constants)
-    of_each = {(n.kind, n.names[0]): n for n in known_noise(problem, random, noise, known)}
-    interval, found = float(np.median(np.diff(planned.t))), []
-    measured = {motor.label: motor.signal for motor in problem.model.motors if motor.measured}
-    for freedom in problem.model.freedoms:
-        if freedom.label in measured:
-            found.append(of_each["sensor", measured[freedom.label]].std * math.sqrt(interval))
-        else:
-            found.append(of_each["disturbance", freedom.label].density)
-        if not found[-1] > 0:
-            raise ProblemError(
-                f"{problem.place}: nothing is random in the effort along {freedom.label!r}, so that efforts would tell "
-                "everything; declare its motor as measured, or give its disturbance a size"
-            )
-    return np.array(found)
+    found = known_noise(problem, sizes(problem, settings, constants), noise, known)
+    of_each = {(one.kind, one.names[0]): one for one in found}
+    interval, measured = float(np.median(np.diff(planned.t))), dict[str, list[float]]()
+    for motor in (motor for motor in problem.model.motors if motor.measured):
+        measured.setdefault(motor.label, []).append(of_each["sensor", motor.signal].std * math.sqrt(interval))
+    names = disturbance_names(problem.model)
+    disturbed = {name: one.density for (kind, _), one in of_each.items() if kind == "disturbance" for name in one.names}
+    return np.array([math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names])
 
 
 def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:

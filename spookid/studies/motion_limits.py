@@ -15,6 +15,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Frame
 from spookid.studies.excitation_design import Bounds
+from spookid.studies.excitation_rows import Cone
 
 Box = Sequence[tuple[float, float]]
 """(lower, upper) along x, y and z [m], infinite where there is no wall."""
@@ -30,6 +31,8 @@ class MotionLimits(metaclass=Door):
         effort: largest size of what a motor does along its coordinate [N m or N].
         place: walls of the world around the origins of frames, by their names in ``Model.frames`` (links of a robot's
             file) or by names of bodies: ``{"tool0": [(-inf, inf), (-inf, inf), (0.1, inf)]}``.
+        cone: (μ, least normal force [N]) of contacts that stand, by their names: the force on the body stays within
+            Coulomb's cone about the z axis of the contact's ``on``, and above that. Moments of a ``Weld`` are free.
 
     Raises:
         ProblemError: for limits that are no numbers, or that leave nothing.
@@ -39,6 +42,7 @@ class MotionLimits(metaclass=Door):
     rate: Mapping[str, float] = field(default_factory=dict)
     effort: Mapping[str, float] = field(default_factory=dict)
     place: Mapping[str, Box] = field(default_factory=dict)
+    cone: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     where: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,10 +59,20 @@ class MotionLimits(metaclass=Door):
                 raise ProblemError(f"{self.where}: limits of the place of {name!r}: give three pairs, of x, y and z")
             for axis, pair in zip("xyz", box, strict=True):
                 _check_pair(self.where, f"{axis} of {name!r}", pair)
+        for name, one in self.cone.items():
+            try:
+                friction, least = (float(part) for part in one)
+            except (TypeError, ValueError):
+                friction = least = math.nan
+            if not (0 < friction < math.inf and 0 <= least < math.inf):
+                raise ProblemError(
+                    f"{self.where}: cone {shown(one)} of {name!r}: give its friction, above 0, and the least normal "
+                    "force in N"
+                )
 
     def over(self, others: MotionLimits) -> MotionLimits:
         """These, and of what they do not say the others."""
-        parts = {n: {**getattr(others, n), **getattr(self, n)} for n in ("position", "rate", "effort", "place")}
+        parts = {n: {**getattr(others, n), **getattr(self, n)} for n in ("position", "rate", "effort", "place", "cone")}
         return MotionLimits(**parts, where=self.where)
 
     def frames(self, problem: Declaration) -> list[Frame]:
@@ -77,11 +91,26 @@ class MotionLimits(metaclass=Door):
             found.append(frame)
         return found
 
+    def cones(self, problem: Declaration) -> list[Cone]:
+        """Of contacts.
+
+        Raises:
+            ProblemError: for a name that is no contact, or one that does not hold along its normal.
+        """
+        contacts = {contact.name: contact for contact in problem.model.holding.contacts}
+        for name in self.cone:
+            if name not in contacts:
+                known = ", ".join(contacts) or "none"
+                raise ProblemError(f"{self.where}: limits name the contact {name!r}; there are {known}")
+            if "z" not in contacts[name].rows_along:
+                raise ProblemError(f"{self.where}: contact {name!r} has no normal, the z axis of on; give no cone")
+        return [Cone(contacts[name], *map(float, one)) for name, one in self.cone.items()]
+
     def bounds(self, problem: Declaration) -> Bounds:
         """In the order of the model's coordinates.
 
         Raises:
-            ProblemError: for a name that is no coordinate, or a coordinate whose rate nothing limits.
+            ProblemError: for a name that is no coordinate, or one with a motor whose rate nothing limits.
         """
         labels = [freedom.label for freedom in problem.model.freedoms]
         for name in (*self.position, *self.rate, *self.effort):
@@ -90,14 +119,16 @@ class MotionLimits(metaclass=Door):
         rate, effort = (
             np.array([float(of.get(label, math.inf)) for label in labels]) for of in (self.rate, self.effort)
         )
-        if endless := [label for label, most in zip(labels, rate, strict=True) if math.isinf(most)]:
+        driven = {motor.label for motor in problem.model.motors}
+        if endless := [n for n, most in zip(labels, rate, strict=True) if math.isinf(most) and n in driven]:
             raise ProblemError(
                 f"{problem.place}: Problem {problem.name!r}: nothing limits the rate of {endless[0]!r}, and faster "
                 f"motions tell ever more; give it, as of a command --rate-limit {endless[0]}=1.5"
             )
         pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]
         walls = [pair for box in self.place.values() for pair in box]
-        return Bounds(_columns(pairs), rate, effort, _columns(walls))
+        least = np.array([float(least) for _, least in self.cone.values()])
+        return Bounds(_columns(pairs), rate, effort, _columns(walls), least)
 
 
 def _columns(pairs: Sequence[tuple[float, float]]) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import casadi as ca
+from collections.abc import Sequence
+
 import numpy as np
 
 from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, numbers, settings_of
@@ -12,13 +13,15 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
-from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
-from spookid.parameter import number, parameters_in
-from spookid.studies.motor_efforts import inverse_dynamics
-from spookid.studies.regression_rows import check_balanced
+from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.touching import Touch
+from spookid.parameter import number
+from spookid.studies.excitation_rows import PlannedEfforts
+from spookid.studies.planned_coordinates import PlannedCoordinates
+from spookid.studies.simulating import Initial
 
 _AROUND = 2, 3, 4
 """Samples from a jump at which others are looked for."""
@@ -28,81 +31,86 @@ PLANNED = "planned"
 """Name of such a recording."""
 
 
-def check_driven(problem: Declaration) -> None:
-    """Refuse a mechanism whose joints cannot be made to move as planned.
-
-    Raises:
-        ProblemError: unless it is a tree of hinges and sliders on the ground, each driven by one motor.
-    """
-    check_balanced(problem, "a planned motion")
-    driven = [motor.label for motor in problem.model.motors]
-    for freedom in problem.model.freedoms:
-        if driven.count(freedom.label) != 1:
-            how = "by several motors" if freedom.label in driven else "by no motor"
-            raise ProblemError(
-                f"{problem.place}: Problem {problem.name!r}: {freedom.label!r} is driven {how}, and motions are "
-                "planned where each coordinate has one motor; else simulate commands that you have in mind, and ask "
-                "`spookid check --trajectory` what they tell"
-            )
-    signals = [motor.signal for motor in problem.model.motors]
-    if twice := next((signal for signal in signals if signals.count(signal) > 1), None):
-        raise ProblemError(f"{problem.place}: the signal {twice!r} drives two coordinates; give each motor its own")
-
-
-def planned_recording(problem: Declaration, t: Array, motion: Array) -> Recording:
+def planned_recording(problem: Declaration, t: Array, motion: Array, initial: Initial = None) -> Recording:
     """What all sensors would show along a motion, at the problem's guesses and without noise, and what motors do.
 
     Args:
         t: times, evenly spaced, (N,) [s].
-        motion: positions, rates and accelerations (3, N, n), in the order of the model's coordinates.
+        motion: of the planned coordinates, of trees on the ground those of all joints in the model's order: positions,
+            rates and accelerations, (3, N, m).
+        initial: the home pose of mechanisms with loops, contacts or free bodies, as of ``simulate``.
 
     Returns:
-        a recording of all signals, and ``<label>_rate`` of each coordinate, unless a sensor's is called so.
+        a recording of all signals, and ``<label>_rate`` of each joint's coordinate, unless a sensor's is called so.
 
     Raises:
-        ProblemError: as ``check_driven``.
+        ProblemError: as ``PlannedCoordinates`` and ``PlannedEfforts``, and where nothing moves so.
     """
-    check_driven(problem)
     # No recording of the problem's has a part in it.
     alone = problem.with_(recordings=[], step=float(t[1] - t[0]))
+    n = len(problem.model.freedoms)
+    coordinates = PlannedCoordinates(alone, np.zeros(n), initial)
+    efforts = PlannedEfforts(coordinates, np.ones(len(disturbance_names(problem.model))), np.full(n, WIDTH_AT_REST))
+    return recorded(efforts, t, motion)
+
+
+def recorded(efforts: PlannedEfforts, t: Array, motion: Array) -> Recording:
+    """As ``planned_recording``.
+
+    Raises:
+        ProblemError: where no pose holds together.
+    """
+    alone = efforts.problem.with_(recordings=[], step=float(t[1] - t[0]))
     values, model = alone.guess_on(), alone.model
-    efforts = inverse_dynamics(alone, values, motion=(motion[0], motion[1], motion[2]))
-    states = _states(alone, motion)
-    share = WIDTH_SHARE * np.sqrt(np.mean(motion[1] ** 2, axis=0))
+    rates = efforts.told(motion).joints[1]
+    if not np.all(np.isfinite(rates)):
+        raise ProblemError(f"{alone.place}: Problem {alone.name!r} cannot take the poses of this motion")
+    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     widths = np.where(share > 0, share, WIDTH_AT_REST)
+    if alone.friction_width is not None:
+        widths = np.full(len(widths), float(alone.friction_width))
+    told = efforts.told(motion, widths)
     fixed = alone.with_(fixed=[p.name for p in alone.parameter_set.declared])
     constants = (*numbers(fixed, settings_of(fixed), widths), *chosen_numbers(fixed, fixed.guess, 0))
-    shown = stamped(alone, predict(fixed, states, constants), values)
+    shown = stamped(alone, predict(fixed, contiguous(told.states), constants, told.accelerations), values)
     signals = {channel.signal: shown[:, i] for i, channel in enumerate(alone.channels)}
-    for i, (freedom, rate) in enumerate(zip(model.freedoms, motion[1].T, strict=True)):
+    for i, (freedom, position, rate) in enumerate(zip(model.freedoms, told.joints[0].T, rates.T, strict=True)):
         for j, channel in enumerate(alone.channels):
             of = channel.sensor
             if isinstance(of, JointPosition) and model.freedoms_of(of.joint).start + of.coordinate == i:
-                turns = shown[0, j] - number(channel.scale, values) * motion[0][0, i] - number(channel.offset, values)
+                turns = shown[0, j] - number(channel.scale, values) * position[0] - number(channel.offset, values)
                 signals[channel.signal] = shown[:, j] - turns  # beyond a turn, as the motion is planned
         signals.setdefault(f"{freedom.label}_rate", rate)
-    signals |= {signal: efforts.predicted[:, i] for i, signal in enumerate(efforts.signals)}
-    return Recording(t=t, signals=signals, name=PLANNED)
+    signals |= {motor.signal: told.signals[:, i] for i, motor in enumerate(model.motors)}
+    return Recording(t=t, signals=_standing(efforts.coordinates.held, t) | signals, name=PLANNED)
 
 
-def _states(problem: Declaration, motion: Array) -> Array:
-    """(q, v) of all bodies, (N, 13 n_b)."""
-    joints, n = JointCoordinates(problem.model), motion.shape[2]
-    order = [problem.model.freedoms_of(joint).start for joint in joints.tree]
-    parts = [ca.SX.sym(name, n) for name in "xsa"]
-    bodies = Recursion(joints, *parts)
-    found = ca.vertcat(bodies.q, bodies.v)
-    others, values = parameters_in([found], "the bodies", ignore=parts), problem.guess_on()
-    found = ca.substitute(found, ca.vertcat(ca.SX(0, 1), *others), ca.DM([values[p.name] for p in others]))
-    function = ca.Function("states", parts, [ca.densify(found)])
-    return np.ascontiguousarray(np.asarray(function(*(part[:, order].T for part in motion)).full()).T)
+def _standing(contacts: Sequence[Touch], t: Array) -> dict[str, Array]:
+    """Signals by which contacts hold.
+
+    Raises:
+        ProblemError: for a contact that lets go meanwhile.
+    """
+    found: dict[str, Array] = {}
+    for contact in contacts:
+        assert isinstance(contact, HeldContact)
+        told = contact.schedule(PLANNED)
+        if isinstance(told, str):
+            found[told] = np.maximum(found.get(told, 0.0), np.full(len(t), contact.threshold))
+        elif told is not True and not any(first <= t[0] and t[-1] <= last for first, last in told):  # type: ignore[union-attr]
+            raise ProblemError(
+                f"{contact.what} lets go at times of the motion that is planned; say that it holds in the recording "
+                f"{PLANNED!r}, holds={{{PLANNED!r}: True}}"
+            )
+    return found
 
 
 def completed(problem: Declaration, given: Recording) -> Recording:
     """A planned motion with all signals of the problem: where some are missing, what the joints' positions ask for.
 
     Args:
-        given: a recording with all signals, or at least those of the positions of all joints.
+        given: a recording with all signals, or at least those of the positions of all joints, of a loop those of the
+            joints that are planned.
 
     Raises:
         ProblemError: if neither is there, or positions jump.
@@ -113,7 +121,9 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     if not missing:
         return given
     try:
-        check_driven(problem)
+        coordinates = PlannedCoordinates(problem, np.zeros(len(problem.model.freedoms)))
+        if any(place >= len(problem.model.freedoms) for place in coordinates.places):
+            raise ProblemError(f"{problem.place}: it has free bodies, of which no joint tells where they are")
     except ProblemError as error:
         raise ProblemError(
             f"the trajectory has no {missing[0]!r}, which does not follow from the others: {error}"
@@ -121,7 +131,7 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     from scipy.interpolate import make_interp_spline  # half a second to load
 
     columns, t = [], given.t
-    for freedom in problem.model.freedoms:
+    for freedom in (problem.model.freedoms[place] for place in coordinates.places):
         signal = next((s for s in _positions(problem, freedom.label) if s in given.signals), None)
         if signal is None:
             raise ProblemError(

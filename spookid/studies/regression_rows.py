@@ -241,9 +241,19 @@ def check_balanced(problem: Declaration, study: str) -> None:
             f"{what} closes loops, or has free bodies, constraints, limits or contacts, whose forces are not measured; "
             f"{study} is for trees of joints on the ground"
         )
-    if any(joint.manifold.ambient != len(joint.coordinates) for joint in model.joints):
+    check_shown(problem, study)
+
+
+def check_shown(problem: Declaration, study: str) -> None:
+    """Refuse a problem with forces that no motion of its joints shows.
+
+    Raises:
+        ProblemError: for joints that turn in space, friction that hangs on loads, and parameters of single recordings.
+    """
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if any(joint.manifold.ambient != len(joint.coordinates) for joint in problem.model.joints):
         raise ProblemError(f"{what} has joints whose positions are no numbers; {study} is for hinges and sliders")
-    if loaded := [joint.name for joint in model.joints if is_load_dependent(joint)]:
+    if loaded := [joint.name for joint in problem.model.joints if is_load_dependent(joint)]:
         raise ProblemError(
             f"{what}: friction of {loaded[0]!r} hangs on its load, which no motion shows; make it coulomb"
         )

@@ -84,7 +84,7 @@ def simulate(
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
     u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, evidence)
-    start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
+    start = measured.guess.states[0] if measured and initial is None else starting_state(problem, initial, recording)
     sizes, rng = noise_sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else random_impulses(problem, sizes, steps.count - 1, rng)
     march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
@@ -294,11 +294,11 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
+def starting_state(problem: Declaration, initial: Initial, recording: int) -> Array:
+    """The state (13 n_b,) that is asked for, with loops closed; raises ProblemError as ``simulate``."""
     bodies = len(problem.model.bodies)
     if isinstance(initial, Result):
-        motion = initial.trajectories[recording]
-        initial = (motion.q[0], motion.v[0])
+        initial = initial.trajectories[recording].q[0], initial.trajectories[recording].v[0]
     if isinstance(initial, (tuple, list)):
         q, v = (floats(part, f"initial {name}") for name, part in zip("qv", initial, strict=True))
         if q.shape != (bodies, 7) or v.shape != (bodies, 6):

@@ -1,0 +1,357 @@
+"""Coordinates in which motions are planned: as many as a mechanism can move in, the others follow.
+
+Loops, constraints and contacts that hold leave rows g(δ) = 0 of the coordinates δ of joints and free bodies about a
+home pose. δ is split into planned ones z and others y that the rows determine: g(z, y) = 0, ẏ = −J_y⁺ J_z ż, and ÿ
+likewise. Free bodies are planned rather than joints, and joints with a motor rather than those without, as far as rows
+allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
+from spookid.estimation.grouping import unknown
+from spookid.kernels.kernel import Array
+from spookid.mechanics.impacts import Impact
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import displacements
+from spookid.mechanics.linear import solved
+from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.regressor import Regressor
+from spookid.mechanics.touching import Touch
+from spookid.parameter import parameters_in, substitute
+from spookid.studies.regression_rows import check_shown
+from spookid.studies.simulating import Initial, starting_state
+
+_SINGULAR = 1e-3
+"""Of what is left of a column of the rows, as a share of the largest, below which it determines no coordinate."""
+_BORNE = 1e-9
+"""Share of the largest eigenvalue of what bears forces below which nothing bears them."""
+_CLOSED = 1e-10
+"""Largest violation [m, rad, cosines]."""
+_CORRECTIONS, _AHEAD, _LEAST = 8, 0.3, 5e-3
+"""Of Newton's method; how far coordinates go at a time [m or rad], and the least such share of the way from home."""
+
+
+class Moving(NamedTuple):
+    """A planned motion in symbols."""
+
+    motion: ca.SX
+    """z, ż and z̈ one below the other, (3 m,)."""
+    y: ca.SX
+    """(r,)."""
+    bodies: Recursion
+    """All bodies."""
+    rows: ca.SX
+    """J of what holds, in the rates of ``bodies``, (rows, n)."""
+    spread: ca.SX
+    """How these rates follow ż, (n, m)."""
+    follow: ca.SX
+    """How y follows z, (r, m)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCoordinates:
+    """z and y of a problem at its guesses.
+
+    Args:
+        problem: whose contacts, loops and constraints hold as they do in its home pose.
+        middle: of positions of joints, (n_s,), where trees on the ground have their home.
+        initial: a home pose, as of ``simulate``; None: as of it, but of trees on the ground.
+
+    Raises:
+        ProblemError: for what cannot be planned, also where nothing bears the force along some coordinate, and as
+            ``simulate`` for a home pose.
+    """
+
+    problem: Declaration
+    middle: Array
+    initial: Initial = None
+
+    def __post_init__(self) -> None:
+        _check(self.problem)
+        self._check_borne()
+
+    @cached_property
+    def regressor(self) -> Regressor:
+        """Of the forces along all coordinates."""
+        return Regressor(self.problem.model, unknown(self.problem))
+
+    @property
+    def joints(self) -> JointCoordinates:
+        """All coordinates."""
+        return self.regressor.joints
+
+    @property
+    def held(self) -> tuple[Touch, ...]:
+        """Contacts, all of which hold."""
+        return self.problem.model.holding.contacts
+
+    @cached_property
+    def start(self) -> Array:
+        """x at home, (ambient,)."""
+        problem, joints, model = self.problem, self.joints, self.problem.model
+        moved, roots = self.middle, np.zeros(0)
+        if self.initial is not None or joints.closing or joints.roots:
+            q = starting_state(problem, self.initial, 0)[None, : model.configuration.ambient]
+            moved = displacements(model, q, problem.guess_on())[0]
+            for i, freedom in enumerate(model.freedoms):
+                period = freedom.coordinate.period
+                moved[i] += 0.0 if period is None else period * np.round((self.middle[i] - moved[i]) / period)
+            roots = np.concatenate(
+                [np.zeros(0), *(q[0, 7 * i : 7 * i + 7] for i in map(model.bodies.index, joints.roots))]
+            )
+        return np.asarray(ca.DM(ca.evalf(joints.coordinates(ca.SX(ca.DM(moved)), ca.SX(ca.DM(roots))))))[:, 0]
+
+    @cached_property
+    def home(self) -> tuple[Array, Array]:
+        """z and y at home, (m,) and (r,)."""
+        delta = self._of_parts(self.start, None)
+        return delta[self.planned], delta[self.dependent]
+
+    @property
+    def planned(self) -> list[int]:
+        """Coordinates z among all of them, those of joints in the model's order, then those of free bodies."""
+        return self._split[0]
+
+    @property
+    def dependent(self) -> list[int]:
+        """Coordinates y."""
+        return self._split[1]
+
+    @property
+    def places(self) -> list[int]:
+        """Of each z among the coordinates of all joints and, behind them, of free bodies."""
+        return [self.joints.places[i] for i in self.planned]
+
+    def closed(self, z: Array) -> Array:
+        """y at N instants, (N, r), on the branch that leads there from home in a line; NaN if rows cannot hold.
+
+        Args:
+            z: (N, m).
+        """
+        home, y = self.home
+        y, share, step = np.tile(y, (len(z), 1)), 0.0, 1.0
+        if not y.size:
+            return y
+        while share < 1:
+            slopes = self._rows(home + share * (z - home), y)[2]
+            ahead = np.einsum("krm,km->kr", slopes, z - home)
+            most = float(np.max(np.abs(ahead)))
+            step = min(step, 1 - share, _AHEAD / max(most, 1e-12))
+            found = self._corrected(home + (share + step) * (z - home), y + step * ahead)
+            if found is not None:
+                y, share, step = found, share + step, 2 * step
+            elif (step := step / 2) < _LEAST:
+                return np.full(y.shape, np.nan)
+        return y
+
+    @cached_property
+    def moving(self) -> Moving:
+        """The motion in symbols."""
+        m, space = len(self.planned), self.joints.manifold
+        motion, y = ca.SX.sym("motion", 3 * m), ca.SX.sym("y", len(self.dependent))
+        z, rate, change = (motion[i * m : (i + 1) * m, 0] for i in range(3))
+        delta = self._whole(z, y)
+        x, T = ca.densify(space.chart(self._origin, delta)), space.chart_tangent(delta)
+        J = self._held(x, ca.SX(space.tangent, 1))[0]
+        own, others = ((J @ T)[:, some] for some in (self.dependent, self.planned))
+        follow = -_least(own, others)
+        moved = self._whole(rate, follow @ rate)
+        s, turned = T @ moved, self._turned(delta, moved)
+        bend = self._held(x, ca.densify(s))[1] + J @ turned
+        a = T @ self._whole(change, follow @ change - _least(own, bend)) + turned
+        spread = T[:, self.planned] + T[:, self.dependent] @ follow
+        return Moving(motion, y, Recursion(self.joints, x, s, a), J, spread, follow)
+
+    @cached_property
+    def along(self) -> ca.SX:
+        """How rates of the coordinates of all joints follow those of ``moving.bodies``, (n_s, n)."""
+        bodies = self.moving.bodies
+        if not bodies.joints.cut:
+            order = np.argsort(bodies.joints.places)[: len(self.problem.model.freedoms)]
+            return ca.SX(ca.DM(np.eye(bodies.s.numel())[order]))
+        s = ca.SX.sym("s", bodies.s.numel())
+        rates = Recursion(bodies.joints, bodies.x, s, bodies.a).rates
+        return ca.sparsify(ca.jacobian(rates, s))
+
+    @cached_property
+    def motors(self) -> tuple[list[int], list[float]]:
+        """Coordinate that each motor drives, and what a unit of its signal does there."""
+        model, values = self.problem.model, self.problem.guess_on()
+        places = [model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors]
+        return places, [substitute(motor.unit_effort, values).item() for motor in model.motors]
+
+    @cached_property
+    def bearing(self) -> tuple[ca.SX, ca.SX]:
+        """S and J: what efforts of motors, and forces of what holds, do along the coordinates."""
+        return self.along[self.motors[0], :], self.moving.rows
+
+    # --- the chart ---
+
+    def _whole(self, z: ca.SX, y: ca.SX) -> ca.SX:
+        """δ, or its derivatives, (n,)."""
+        back = np.argsort([*self.planned, *self.dependent]).tolist()
+        return ca.vertcat(z, y)[back, 0]
+
+    def _of_parts(self, flat: Array, turned: Array | None) -> Array:
+        """Of points (ambient,): flat coordinates of the one and rotations of the other, as steps of zero if none."""
+        found, at = [], 0
+        for kind, size in self.joints.manifold.parts:
+            own = slice(at, at + size)
+            found.append(flat[own] if kind == "flat" else np.zeros(3) if turned is None else turned[own])
+            at += size
+        return np.concatenate([np.zeros(0), *found])
+
+    @property
+    def _origin(self) -> ca.SX:
+        """x where δ is zero: joints at zero, free bodies turned as at home."""
+        return ca.SX(ca.DM(self._of_parts(0 * self.start, self.start)))
+
+    def _turned(self, delta: ca.SX, moved: ca.SX) -> ca.SX:
+        """What of the derivative of the rates T δ̇ hangs on δ̇ alone."""
+        d, rate, space = ca.SX.sym("d", delta.numel()), ca.SX.sym("rate", delta.numel()), self.joints.manifold
+        found = ca.densify(ca.jtimes(space.chart_tangent(d) @ rate, d, rate))
+        return ca.substitute(found, ca.vertcat(d, rate), ca.vertcat(delta, moved))
+
+    # --- what holds ---
+
+    def _check_borne(self) -> None:
+        """Refuse a mechanism with a coordinate along which nothing acts."""
+        S, J = self.bearing
+        (z, y), given = self.home, [self.moving.motion, self.moving.y]
+        (matrix,) = at_guesses(self.problem, [ca.densify(S.T @ S + J.T @ J)], given)
+        numbers = np.concatenate([z, 0 * z, 0 * z]), y
+        matrix = ca.Function("borne", given, [matrix])(*numbers).full()
+        sizes, directions = np.linalg.eigh(matrix)
+        if len(sizes) and not sizes[0] > _BORNE * sizes[-1]:
+            name = self.joints.names[int(np.argmax(np.abs(directions[:, 0])))]
+            raise ProblemError(
+                f"{self.problem.place}: Problem {self.problem.name!r}: {name!r} is driven by no motor, and no loop or "
+                "contact bears what it takes; plan motions that motors can make, or simulate commands that you have in "
+                "mind, and ask `spookid check --trajectory` what they tell"
+            )
+
+    def _held(self, x: ca.SX, s: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """J of loops, constraints and contacts, (rows, n), and J̇ s."""
+        none, values = ca.SX(len(self.problem.model.freedoms), 1), self.problem.guess_on()
+        _, _, flat, drift = self.regressor.ties()(x, s, 0 * s, none, self.regressor.numbers(values))
+        return ca.sparsify(ca.reshape(flat, s.numel(), drift.numel()).T), drift
+
+    @cached_property
+    def _split(self) -> tuple[list[int], list[int]]:
+        """Coordinates that are planned, and that depend."""
+        model, joints, x = self.problem.model, self.joints, ca.SX(ca.DM(self.start))
+        J = np.asarray(ca.DM(ca.evalf(self._held(x, ca.SX(joints.manifold.tangent, 1))[0])))
+        driven = {model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors}
+        count, places = len(model.freedoms), joints.places
+        tiers = [
+            [i for i, p in enumerate(places) if p < count and (p in driven) == motored] for motored in (False, True)
+        ]
+        chosen = _pivots(J, [*tiers, [i for i, p in enumerate(places) if p >= count]])
+        planned = [i for i in range(len(places)) if i not in chosen]
+        return sorted(planned, key=lambda i: places[i]), sorted(chosen)
+
+    @cached_property
+    def _gap(self) -> ca.Function:
+        """(z, y) to g, its slopes with y column by column, and those of y with z."""
+        z, y = ca.SX.sym("z", len(self.planned)), ca.SX.sym("y", len(self.dependent))
+        model, space = self.problem.model, self.joints.manifold
+        values = self.regressor.numbers(self.problem.guess_on())
+        still = ca.SX(space.tangent, 1), ca.SX(space.tangent, 1), ca.SX(len(model.freedoms), 1)
+
+        def held(x: ca.SX) -> tuple[ca.SX, list[ca.SX]]:
+            q = self.joints.configuration(x)
+            return self.regressor.ties()(x, *still, values)[0], [one.place_of(model, q) for one in self.held]
+
+        (_, before), (closed, after) = (
+            held(ca.SX(ca.DM(self.start))),
+            held(space.chart(self._origin, self._whole(z, y))),
+        )
+        moved = (one.moved(*places) for one, *places in zip(self.held, after, before, strict=True))
+        g = ca.vertcat(closed, *moved)
+        slopes = [ca.jacobian(g, part) for part in (y, z)]
+        found = at_guesses(self.problem, [g, ca.vec(slopes[0]), ca.vec(-_least(*slopes))], [z, y])
+        return ca.Function("gap", [z, y], [ca.densify(part) for part in found])
+
+    def _rows(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
+        """g (N, rows), its slopes with y (N, rows, r), and those of y with z (N, r, m)."""
+        g, own, follow = (np.asarray(part.full()).T for part in self._gap(z.T, y.T))
+        r = y.shape[1]
+        return g, own.reshape(len(g), r, -1).transpose(0, 2, 1), follow.reshape(len(g), -1, r).transpose(0, 2, 1)
+
+    def _corrected(self, z: Array, y: Array) -> Array | None:
+        """y where rows hold, by Newton's method from near; None if that fails."""
+        for _ in range(_CORRECTIONS):
+            g, slopes, _ = self._rows(z, y)
+            if np.max(np.abs(g)) < _CLOSED:
+                return y
+            turned = slopes.transpose(0, 2, 1)
+            try:
+                step = -np.linalg.solve(turned @ slopes, turned @ g[:, :, None])[:, :, 0]
+            except np.linalg.LinAlgError:
+                return None
+            if not np.max(np.abs(step)) < _AHEAD:
+                return None
+            y = y + step
+        return None
+
+
+def at_guesses(problem: Declaration, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
+    """Expressions of ``given`` with Parameters at their guesses."""
+    others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
+    numbers = ca.DM([values[p.name] for p in others])
+    return list(ca.substitute(list(found), [ca.vertcat(ca.SX(0, 1), *others)], [ca.SX(numbers)]))
+
+
+def _least(J: ca.SX, right: ca.SX) -> ca.SX:
+    """J⁺ right."""
+    J = ca.sparsify(J)
+    return solved(J, right) if J.is_square() else solved(J.T @ J, J.T @ right)
+
+
+def _pivots(J: Array, tiers: Sequence[Sequence[int]]) -> list[int]:
+    """Columns that span those of J, of the first tiers as far as they do: Gram–Schmidt with pivots."""
+    left, chosen = J.copy(), list[int]()
+    largest = float(np.max(np.linalg.norm(J, axis=0), initial=0.0))
+    for tier in tiers:
+        rest = list(tier)
+        while rest:
+            sizes = np.linalg.norm(left[:, rest], axis=0)
+            i = int(np.argmax(sizes))
+            if not sizes[i] > _SINGULAR * largest:
+                break
+            column = left[:, rest[i]] / sizes[i]
+            left -= np.outer(column, column @ left)
+            chosen.append(rest.pop(i))
+    return chosen
+
+
+def _check(problem: Declaration) -> None:
+    """Refuse a mechanism of which no motion can be planned.
+
+    Raises:
+        ProblemError: for contacts that push alone, constraints on velocities, impacts, two motors of one signal, and as
+            ``check_shown``.
+    """
+    model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
+    if model.is_unilateral:
+        raise ProblemError(
+            f"{what} has limits or contacts that only push; a planned motion takes a PointContact or a Weld where it "
+            "stands, and limits of positions"
+        )
+    for tie in model.ties:
+        if isinstance(tie, Impact) or (tie.on_velocities and not isinstance(tie, Touch)):
+            raise ProblemError(f"{tie.what} rolls or hits, and motions are planned where all rows hold positions")
+    signals = [motor.signal for motor in model.motors]
+    if twice := next((signal for signal in signals if signals.count(signal) > 1), None):
+        raise ProblemError(f"{problem.place}: the signal {twice!r} drives two coordinates; give each motor its own")
+    check_shown(problem, "a planned motion")
