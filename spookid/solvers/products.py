@@ -161,7 +161,7 @@ def _plan(
 
 
 def _tiles(places: Integers, cell: int) -> tuple[Integers, Integers]:
-    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that these stand in: where
+    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that hold these: where
     each begins and how many it has, (tiles, 2); and of each place its number among those of the tiles, eight each."""
     order, found = np.argsort(places, kind="stable"), list[tuple[int, int]]()
     where, wide = np.zeros(len(places), dtype=np.int64), min(LANES, cell)
