@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
+from scipy.linalg import get_lapack_funcs
 from scipy.optimize import lsq_linear
 
 from spookid.kernels.kernel import Array
@@ -11,7 +11,8 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.least_distance import least_distance, null_space
 from spookid.transcription.parameter_constraints import LinearConstraints
 
-_dpotrf, _dtrtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)  # SciPy's wrappers take longer than the work
+# SciPy's wrappers take longer than the work.
+_dpotrf, _dtrtrs, _dposv = get_lapack_funcs(("potrf", "trtrs", "posv"), dtype=np.float64)
 
 _ROUNDING = 1e-12
 _GUESSES = 20
@@ -36,17 +37,18 @@ def bounded_step(
     if not np.all(np.diag(matrix) > 0):
         raise NotPositiveDefiniteError("a parameter has no curvature left")
     scale = np.sqrt(np.diag(matrix))
-    factor, failed = _dpotrf(matrix / np.outer(scale, scale), lower=0, clean=1)
+    scaled = matrix / np.outer(scale, scale)
+    factor, failed = _dpotrf(scaled, lower=0, clean=1)
     if failed:
         raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
     target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
     free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
     if np.all((free >= lower) & (free <= upper)):
         return free
-    if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:
-        return step
-    low = lower * scale
-    high = np.maximum(upper * scale, np.nextafter(low, np.inf))  # some may have no room at all
+    low, high = lower * scale, upper * scale
+    if (step := _active_set(scaled, gradient / scale, low, high, free * scale)) is not None:
+        return np.where(step <= low, lower, np.where(step >= high, upper, step / scale))
+    high = np.maximum(high, np.nextafter(low, np.inf))  # some may have no room at all
     solution = lsq_linear(factor, target, (low, high), method="bvls", tol=1e-14)
     return np.asarray(np.clip(solution.x / scale, lower, upper))
 
@@ -62,12 +64,11 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         high = (step > upper) | (high & (slope < 0))
         if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
             return step
-        free = ~(low | high)
+        free = np.flatnonzero(~(low | high))
         step = np.where(low, lower, np.where(high, upper, 0.0))
-        rest = gradient[free] + matrix[np.ix_(free, ~free)] @ step[~free]
-        scale = np.sqrt(np.diag(matrix)[free])
-        scaled = matrix[np.ix_(free, free)] / np.outer(scale, scale)
-        step[free] = cho_solve(cho_factor(scaled, check_finite=False), -rest / scale, check_finite=False) / scale
+        rows = matrix[free]
+        if len(free):
+            step[free] = _dposv(rows[:, free], -(gradient[free] + rows @ step))[1]
         slope = gradient + matrix @ step
     return None
 

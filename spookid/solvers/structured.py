@@ -84,7 +84,8 @@ def normal_equations(
 ) -> NormalEquations:
     """Normal equations of one chain from its linearized factors; ``workspace`` hold them until the next ones."""
     reach = max(max(block.offsets) for block in blocks)
-    sums = _Sums.of(steps, tangent, reach, parameters, workspace or Workspace())
+    workspace = workspace or Workspace()
+    sums = _Sums.of(steps, tangent, reach, parameters, workspace)
     by, linked = routines(steps), set[int]()
     # One that goes all the way clears the band as it goes, while it has it at hand.
     spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
@@ -92,7 +93,9 @@ def normal_equations(
     for block in (*spanning, *(b for b in blocks if b not in spanning)):
         fresh, done = block in spanning, 0
         if by is not None:
-            done, places = add_products(by, block, sums.band, sums.border, sums.corner, fresh)
+            _, columns, rows = block.shape
+            seen = workspace.zeros(f"seen in {blocks.index(block)}", (columns * rows,)).view(np.uint64)
+            done, places = add_products(by, block, sums.band, sums.border, sums.corner, seen, fresh)
             linked.update(places)
         if fresh:
             sums.band[reach + done :] = 0.0
