@@ -62,7 +62,7 @@ def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
 ) -> tuple[int, tuple[int, ...]]:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
-    all its steps, or at those before there are too many products to gain by it. Entries that differ from zero are marked
+    all its steps, or at those before there are too many products to gain by it. Entries that are not zero are marked
     in ``seen``, which has room for all, for the next time, too. A ``fresh`` band is zero before the step at the largest
     offset, and from there on holds what may be forgotten.
 
