@@ -139,11 +139,12 @@ class _Sums:
 
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace) -> _Sums:
-        """Zeros, but for a band that the workspace has held before."""
+        """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
         band = workspace.zeros("band", (steps, tangent, (reach + 1) * tangent))
-        border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
+        border = workspace.zeros("border", (parameters + 1, steps, tangent))  # LAPACK wants whole columns
+        border[:] = 0.0
         corner = np.zeros((parameters + 1, parameters + 1))
-        return cls(band, border, corner)
+        return cls(band, border.transpose(1, 2, 0), corner)
 
     def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
         """The sums so far."""
