@@ -1,8 +1,7 @@
 """C code of one-step functions that evaluates eight steps at once, in as many lanes as the processor's vectors have.
 
 CasADi writes a function of scalars as one assignment a line; each line becomes the same of vectors. The compilers'
-vector extensions (gcc, clang) know no processor: where vectors are shorter, a function is called for
-parts of the eight.
+vector extensions (gcc, clang) know no processor: where vectors are shorter, a function runs for parts of the eight.
 """
 
 from __future__ import annotations

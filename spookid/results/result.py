@@ -161,7 +161,7 @@ class Times(Listed):
     factorize: float
     """Of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, up to now, and what the choice of an estimator needs of it."""
+    """What was asked beyond the estimates, and what the choice of an estimator needs of it."""
     other: float = 0.0
     """All the rest."""
     bend: float = 0.0
@@ -171,12 +171,10 @@ class Times(Listed):
 
     @property
     def title(self) -> str:
-        """With the unit."""
         return "Times [s]"
 
     @classmethod
     def of(cls, timing: Timing, build: float, compile: float) -> Times:
-        """From a solver's timing."""
         return cls(build, compile, timing.solve, timing.evaluate, timing.factorize, bend=timing.bend)
 
     @property

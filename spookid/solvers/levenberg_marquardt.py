@@ -42,6 +42,8 @@ _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """Once the promised decrease is below this share of the merit the exact Hessian is an alternative (before, damped steps
 of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
+_FORESEEN = 0.01
+"""Share of the tolerance that a step not taken may be worth: a forecast is no measurement."""
 _STILL = 0.01
 """A merit that falls by less than this share of itself has settled."""
 _LATE = 1e-6
@@ -70,7 +72,8 @@ class LevenbergMarquardt(metaclass=Door):
     norm of the residual."""
     decrease_tolerance: float = 1e-10
     """Converged if both the promised and the true decrease are below this times the cost. For a cost of n residuals of
-    unit variance the remaining error is then about the square root of 1e-10 n standard errors."""
+    unit variance the remaining error is then about the square root of 1e-10 n standard errors. Also converged if what
+    all further steps could lower it by is below a hundredth of this, by how fast their decreases fall."""
     negligible_cost: float = 0.0
     """Converged at a cost up to this. A problem with a solution that costs nothing ends there, where its residuals are
     no more than rounding, which a residual does not tell of itself."""
@@ -154,6 +157,8 @@ class _Run:
     """The last point that was accepted."""
     exact: bool = False
     """True while steps are those of the exact Hessian."""
+    gain: float = np.inf
+    """Of the last step."""
     failures: int = 0
     """Of plain steps, since the exact Hessian was tried last."""
     patience: int = 1
@@ -317,13 +322,24 @@ class _Run:
     ) -> End | None:
         """The step and decrease tests."""
         settings, scale, said = self.settings, here.corner[-1, -1], ""
+        left, nothing = self._foreseen(promised, decrease), _FORESEEN * settings.decrease_tolerance
         if max(promised, decrease) <= settings.decrease_tolerance * scale:
             said = f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
         elif length <= settings.step_tolerance * np.sqrt(scale):
             said = f"the scaled step is below {settings.step_tolerance:g}"
+        elif left <= nothing * scale:
+            said = f"steps get smaller so fast that all to come would lower the cost by less than {nothing:g} of itself"
         if not said or damping > settings.newton_damping or not self._feasible(here):
             return None
         return Status.CONVERGED, said
+
+    def _foreseen(self, promised: float, decrease: float) -> float:
+        """What is left to gain if the gains of steps go on to fall at their present rate; infinite if nothing tells."""
+        before, self.gain = self.gain, decrease
+        kept = abs(decrease - promised) <= (1 - _PROMISE_KEPT) * promised
+        if self.reduced.coupled or not (kept and 0 < decrease < before < np.inf):
+            return np.inf
+        return decrease * decrease / (before - decrease)
 
     def _linearize(self) -> Linearization:
         """At the best point."""

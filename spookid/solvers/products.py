@@ -24,6 +24,10 @@ _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
 
 
+Seen = NDArray[np.uint64]
+"""All bits are set of what differs from zero."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Plan:
     """What to multiply, and where each sum belongs."""
@@ -55,18 +59,19 @@ class _Plan:
 
 
 def add_products(
-    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, fresh: bool = False
+    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
 ) -> tuple[int, tuple[int, ...]]:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
-    all its steps, or at those before there are too many products to gain by it. A ``fresh`` band is zero before the
-    step at the largest offset, and from there on holds what may be forgotten.
+    all its steps, or at those before there are too many products to gain by it. Entries that are not zero are marked
+    in ``seen``, which has room for all, for the next time, too. A ``fresh`` band is zero before the step at the largest
+    offset, and from there on holds what may be forgotten.
 
     How many steps, and the places of its columns there, from the first unknown of their step on.
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
     places: tuple[int, ...] = ()
     held = _places(block)
-    seen = np.zeros(columns * rows if held is None else len(held), dtype=np.uint64)
+    seen = seen[: columns * rows if held is None else len(held)]
     reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
     while done < count:
         plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, tangent, width, unknowns)
@@ -161,9 +166,8 @@ def _plan(
 
 
 def _tiles(places: Integers, cell: int) -> tuple[Integers, Integers]:
-    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that these stand in:
-    where each begins and how many it has, (tiles, 2); and of each place its number among those of the tiles, eight
-    each."""
+    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that hold these: where
+    each begins and how many it has, (tiles, 2); and of each place its number among those of the tiles, eight each."""
     order, found = np.argsort(places, kind="stable"), list[tuple[int, int]]()
     where, wide = np.zeros(len(places), dtype=np.int64), min(LANES, cell)
     for i in order.tolist():

@@ -10,7 +10,8 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.least_distance import least_distance, null_space
 from spookid.transcription.parameter_constraints import LinearConstraints
 
-_dpotrf, _dpotrs, _dtrtrs = lapack.dpotrf, lapack.dpotrs, lapack.dtrtrs  # SciPy's wrappers take longer than the work
+# SciPy's wrappers take longer than the work.
+_dpotrf, _dtrtrs, _dposv = lapack.dpotrf, lapack.dtrtrs, lapack.dposv
 
 _ROUNDING = 1e-12
 _GUESSES = 20
@@ -35,19 +36,20 @@ def bounded_step(
     if not np.all(np.diag(matrix) > 0):
         raise NotPositiveDefiniteError("a parameter has no curvature left")
     scale = np.sqrt(np.diag(matrix))
-    factor, failed = _dpotrf(matrix / np.outer(scale, scale), lower=0, clean=1)
+    scaled = matrix / np.outer(scale, scale)
+    factor, failed = _dpotrf(scaled, lower=0, clean=1)
     if failed:
         raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
     target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
     free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
     if np.all((free >= lower) & (free <= upper)):
         return free
-    if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:
-        return step
+    low, high = lower * scale, upper * scale
+    if (step := _active_set(scaled, gradient / scale, low, high, free * scale)) is not None:
+        return np.where(step <= low, lower, np.where(step >= high, upper, step / scale))
     from scipy.optimize import lsq_linear  # slow to load, and few ask for it
 
-    low = lower * scale
-    high = np.maximum(upper * scale, np.nextafter(low, np.inf))  # some may have no room at all
+    high = np.maximum(high, np.nextafter(low, np.inf))  # some may have no room at all
     solution = lsq_linear(factor, target, (low, high), method="bvls", tol=1e-14)
     return np.asarray(np.clip(solution.x / scale, lower, upper))
 
@@ -63,12 +65,11 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         high = (step > upper) | (high & (slope < 0))
         if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
             return step
-        free = ~(low | high)
+        free = np.flatnonzero(~(low | high))
         step = np.where(low, lower, np.where(high, upper, 0.0))
-        rest = gradient[free] + matrix[np.ix_(free, ~free)] @ step[~free]
-        scale = np.sqrt(np.diag(matrix)[free])
-        scaled = matrix[np.ix_(free, free)] / np.outer(scale, scale)
-        step[free] = _definite_solution(scaled, -rest / scale) / scale
+        rows = matrix[free]
+        if len(free):
+            step[free] = _dposv(rows[:, free], -(gradient[free] + rows @ step))[1]
         slope = gradient + matrix @ step
     return None
 

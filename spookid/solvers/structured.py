@@ -84,7 +84,8 @@ def normal_equations(
 ) -> NormalEquations:
     """Normal equations of one chain from its linearized factors; ``workspace`` hold them until the next ones."""
     reach = max(max(block.offsets) for block in blocks)
-    sums = _Sums.of(steps, tangent, reach, parameters, workspace or Workspace())
+    workspace = workspace or Workspace()
+    sums = _Sums.of(steps, tangent, reach, parameters, workspace)
     by, linked = routines(steps), set[int]()
     # One that goes all the way clears the band as it goes, while it has it at hand.
     spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
@@ -92,7 +93,9 @@ def normal_equations(
     for block in (*spanning, *(b for b in blocks if b not in spanning)):
         fresh, done = block in spanning, 0
         if by is not None:
-            done, places = add_products(by, block, sums.band, sums.border, sums.corner, fresh)
+            _, columns, rows = block.shape
+            seen = workspace.zeros(f"seen in {blocks.index(block)}", (columns * rows,)).view(np.uint64)
+            done, places = add_products(by, block, sums.band, sums.border, sums.corner, seen, fresh)
             linked.update(places)
         if fresh:
             sums.band[reach + done :] = 0.0
@@ -136,11 +139,12 @@ class _Sums:
 
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace) -> _Sums:
-        """Zeros, but for a band that the workspace has held before."""
+        """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
         band = workspace.zeros("band", (steps, tangent, (reach + 1) * tangent))
-        border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
+        border = workspace.zeros("border", (parameters + 1, steps, tangent))  # LAPACK wants whole columns
+        border[:] = 0.0
         corner = np.zeros((parameters + 1, parameters + 1))
-        return cls(band, border, corner)
+        return cls(band, border.transpose(1, 2, 0), corner)
 
     def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
         """The sums so far."""
