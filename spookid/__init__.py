@@ -14,12 +14,11 @@ from spookid.version import __version__ as __version__
 _NAMES = {
     "data.channels": "Sensor",
     "data.constraints": "Holonomic Nonholonomic",
-    "data.effort_sensors": "JointForce JointTorque",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording",
     "data.recording_files": "RecordingFiles",
     "data.residual": "EnergyBalance Residual",
-    "data.sensors": "HingeAngle JointPosition JointRate Observation PointDistance PointPosition",
+    "data.sensors": "HingeAngle JointForce JointPosition JointRate JointTorque Observation PointDistance PointPosition",
     "data.state": "State",
     "errors": "ProblemError",
     "mechanics.body": "Body GROUND",
@@ -66,8 +65,6 @@ if TYPE_CHECKING:
     from spookid.data.channels import Sensor as Sensor
     from spookid.data.constraints import Holonomic as Holonomic
     from spookid.data.constraints import Nonholonomic as Nonholonomic
-    from spookid.data.effort_sensors import JointForce as JointForce
-    from spookid.data.effort_sensors import JointTorque as JointTorque
     from spookid.data.inertial_sensors import Accelerometer as Accelerometer
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
@@ -76,8 +73,10 @@ if TYPE_CHECKING:
     from spookid.data.residual import EnergyBalance as EnergyBalance
     from spookid.data.residual import Residual as Residual
     from spookid.data.sensors import HingeAngle as HingeAngle
+    from spookid.data.sensors import JointForce as JointForce
     from spookid.data.sensors import JointPosition as JointPosition
     from spookid.data.sensors import JointRate as JointRate
+    from spookid.data.sensors import JointTorque as JointTorque
     from spookid.data.sensors import Observation as Observation
     from spookid.data.sensors import PointDistance as PointDistance
     from spookid.data.sensors import PointPosition as PointPosition

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity import lemke, linear
+from spookid.stepping.complementarity import linear
 from spookid.stepping.complementarity.linear import residual
 
 KINDS = ("monotone", "integer", "low rank", "friction", "ill-scaled", "ill-scaled friction")
@@ -170,7 +170,7 @@ def test_small_problems_have_a_solution_that_enumeration_finds():
 def test_lemke_finds_the_solution_of_the_textbook():
     # Cottle, Pang and Stone, example 1.2.1 in spirit: min x² + ... with one bound active.
     M, q = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([-5.0, -1.0])
-    found = lemke.path(M, q, np.ones(2), 20)
+    found = linear.path(M, q, np.ones(2), 20)
     assert found is not None
     z, active = found
     np.testing.assert_allclose(z, [2.5, 0.0])
@@ -181,7 +181,7 @@ def test_the_path_survives_a_problem_full_of_ties():
     # Without a rule for ties Lemke's method cycles on problems of this kind (Kostreva).
     M = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 2.0], [2.0, 0.0, 1.0]])
     q = -np.ones(3)
-    found = lemke.path(M, q, np.ones(3), 30)
+    found = linear.path(M, q, np.ones(3), 30)
     assert found is not None
     z, _ = found
     np.testing.assert_allclose(z, 1 / 3, atol=1e-12)
@@ -190,14 +190,14 @@ def test_the_path_survives_a_problem_full_of_ties():
 
 def test_a_path_that_runs_off_finds_nothing():
     M, q = np.array([[0.0, -1.0], [0.0, 0.0]]), np.array([1.0, -1.0])
-    assert lemke.path(M, q, np.ones(2), 20) is None
+    assert linear.path(M, q, np.ones(2), 20) is None
     assert linear.solve(M, q) is None
 
 
 def test_too_few_pivots_find_nothing():
     rng = np.random.default_rng(5)
     root = rng.normal(size=(8, 8))
-    assert lemke.path(root @ root.T, -np.ones(8), np.ones(8), 2) is None
+    assert linear.path(root @ root.T, -np.ones(8), np.ones(8), 2) is None
 
 
 def test_the_residual_does_not_depend_on_units():

@@ -32,7 +32,7 @@ from spookid.assembly.assembly import assemble
 from spookid.assembly.schedules import contact_data, schedule, strikes
 from spookid.data.sampling import Grid
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.stepping.impact_rows import Encounter, Flight
+from spookid.stepping.contact_rows import Encounter, Flight
 
 
 def first(make, count: int, start: int = 0, **arguments) -> Twin:

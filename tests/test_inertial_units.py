@@ -68,7 +68,7 @@ def pendulum_recording(start: float, seed: int = 0) -> Recording:
     def equations(s: Any) -> list[float]:
         return [s[1], (-MASS * G * LENGTH * np.sin(s[0]) - PENDULUM["b"] * s[1]) / inertia]
 
-    t, (angle, rate), (_, turning) = swing(equations, [start, 0.0], 6)
+    t, (angle, rate), (_, turning) = swing(equations, [start, 0.0], 4)
     shown = {
         "gx": 0 * t,
         "gy": rate,
@@ -127,7 +127,7 @@ def pendulum_angle(start: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("sensors", "zero"), [("both", -1.0), ("both", 1.0), ("gyroscope", 1.0), ("accelerometer", 1.0), ("rate", -1.0)]
+    ("sensors", "zero"), [("both", 1.0), ("gyroscope", 1.0), ("accelerometer", 1.0), ("rate", -1.0)]
 )
 def test_states_begin_near_the_motion_without_a_sensor_of_angles(sensors: str, zero: float) -> None:
     problem = pendulum(1.0, zero)

@@ -10,7 +10,7 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 
-from spookid.assembly import initialization, residual_factors
+from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.closure import check_closure, welded_notices
@@ -19,16 +19,15 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import Guess
-from spookid.assembly.input_data import with_late_inputs
+from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
-from spookid.assembly.ranks import check_ranks, given_inertias
+from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
-from spookid.assembly.turns import check_turns
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
@@ -238,7 +237,7 @@ def factors(
     written = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
-        written += residual_factors.residual_factors(problem, settings, model)
+        written += residual_factors(problem, settings, model)
         written += place_factors(problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
 

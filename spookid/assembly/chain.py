@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.assembly import residual_factors
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
-from spookid.assembly.input_data import input_data
+from spookid.assembly.input_data import input_data, with_measured
 from spookid.assembly.observations import Observed, observation_data
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
 from spookid.kernels.kernel import Mask
-from spookid.stepping.impact_rows import IMPACTS
+from spookid.stepping.contact_rows import IMPACTS
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain
 
@@ -27,7 +26,7 @@ def chain_of(
     data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held, evidence.strikes)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for f, residual in zip(own, problem.residuals, strict=True):
-        data[f.name] = residual_factors.with_measured(problem, residual, data[f.name], f, evidence)
+        data[f.name] = with_measured(problem, residual, data[f.name], f, evidence)
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         rows, absent = observation_data(one, named[one.name], evidence.samples)

@@ -17,13 +17,12 @@ from spookid.assembly.guesses import check_delays, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
-from spookid.data.effort_sensors import with_torques
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
-from spookid.data.sensors import JointPosition
+from spookid.data.sensors import JointPosition, with_torques
 from spookid.data.state import State
 from spookid.doors import Door, checked
 from spookid.errors import ProblemError, collected, declared_at

@@ -15,7 +15,7 @@ from spookid.assembly.trajectories import along
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.stepping.impact_rows import AROUND, Encounter, flights
+from spookid.stepping.contact_rows import AROUND, Encounter, flights
 from spookid.transcription.transcription import Point
 
 _PASSES = 5

@@ -22,8 +22,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.input_data import windows
 from spookid.assembly.noise import resolution
-from spookid.assembly.residual_factors import windows
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.samples import Reach, Samples, told_apart

@@ -16,7 +16,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.stepping.base import Scheme
-from spookid.stepping.impact_rows import AROUND
+from spookid.stepping.contact_rows import AROUND
 from spookid.transcription.factor import Factor
 
 FAR = 1.5

@@ -13,9 +13,8 @@ from spookid.data.logs.archive import read_archive
 from spookid.data.logs.columns import Clock, Options, Parts, parts
 from spookid.data.logs.frames import read_frame, read_parquet
 from spookid.data.logs.hdf5 import read_hdf5
-from spookid.data.logs.mcap import read_mcap
 from spookid.data.logs.messages import Topics
-from spookid.data.logs.ros import read_bag
+from spookid.data.logs.ros import read_bag, read_mcap
 from spookid.data.logs.text import Form, read_text
 from spookid.data.logs.ulog import read_ulog
 from spookid.doors import checked

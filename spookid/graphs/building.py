@@ -17,8 +17,7 @@ from spookid.graphs.integration import Dynamics, InverseDynamics, SoftEquality, 
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
 from spookid.kernels.kernel import Array
-from spookid.mechanics.given import point, vector
-from spookid.mechanics.system import System
+from spookid.mechanics.system import System, point, vector
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.integration import accelerations
 from spookid.kernels.kernel import Array
-from spookid.mechanics.given import counted_steps, named, parameter_values, point, seconds, vector
-from spookid.mechanics.system import System
+from spookid.mechanics.system import System, counted_steps, named, parameter_values, point, seconds, vector
 from spookid.parameter import Parameter, parameters_in
 
 _OFF = 1e-3

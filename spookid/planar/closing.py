@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
-from spookid.mechanics.given import named, parameter_values, vector
-from spookid.mechanics.system import System
+from spookid.mechanics.system import System, named, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in
 
 Branch = tuple[int, ...]

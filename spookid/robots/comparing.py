@@ -16,9 +16,9 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
-from spookid.robots.columns import efforts_along
 from spookid.robots.formats import described
 from spookid.robots.identified import from_result
+from spookid.robots.logs import efforts_along
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.replaying import WINDOW, Motion, replayed

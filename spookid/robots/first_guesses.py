@@ -10,8 +10,8 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.robots.columns import Matched, efforts_along
 from spookid.robots.description import Freedom
+from spookid.robots.logs import Matched, efforts_along
 from spookid.robots.robot import Robot
 
 _SHARE = 0.02

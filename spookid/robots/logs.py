@@ -1,23 +1,30 @@
-"""What a scaffold needs to know of a log before it is read: its columns, and how the problem file reads it."""
+"""What a scaffold needs to know of a log before it is read: its columns, which of them is which coordinate of
+a robot by their names, and how the problem file reads it."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.data.logs.columns import short_listing, whole
 from spookid.data.logs.text import decoded
 from spookid.data.npz import read_npz
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
+from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
-from spookid.robots.columns import Matched, match
+from spookid.mechanics.motor import Hold, Motor
+from spookid.robots.parts import Parts
+from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.numbers import quantity
 
 _DELIMITERS = ",;\t|"
@@ -119,3 +126,133 @@ def _arrays(path: Path) -> list[str]:
         raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
     except ValueError:
         raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez") from None
+
+
+_WORDS = {
+    "time": "t time timestamp stamp",
+    "position": "q pos position positions angle theta phi",
+    "rate": "qd dq qdot v vel velocity velocities speed rate omega",
+    "acceleration": "qdd ddq acc acceleration",
+    "torque": "tau torque torques effort efforts force",
+    "current": "i cur current currents amps",
+    "voltage": "u volt voltage voltages",
+    "command": "desired des command commanded cmd ref reference target goal setpoint sp",
+}
+_MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_FILLERS = "joint joints axis motor measured meas actual act raw state states m rad"
+"""Words that say nothing of the kind."""
+EFFORTS = ("torque", "current", "voltage", "control")
+"""What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Columns of a log by the labels of a robot's coordinates."""
+
+    time: str
+    positions: Mapping[str, str]
+    efforts: Mapping[str, str] = field(default_factory=dict)
+    effort: str = ""
+    """Of which kind these are, one of ``EFFORTS``; empty if there are none."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """Other columns, and why."""
+
+    @property
+    def signals(self) -> list[str]:
+        """Columns that are used, but for the times."""
+        return [*self.positions.values(), *self.efforts.values()]
+
+
+def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str, str] = _NONE) -> Matched:
+    """Positions and efforts of coordinates among the columns of a log.
+
+    A column that has the name of a joint in it, with or without ``joint``, is that joint's; of others a number at the
+    end counts joints in their order, from 0 if there is a column of number 0.
+
+    Args:
+        labels: of the coordinates, in the order of the file.
+        actuators: labels by the names of actuators of the file, whose controls have these names.
+    """
+    time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
+    found: dict[str, dict[str, str]] = {}
+    unused: dict[str, str] = {}
+    others = [column for column in columns if column != time]
+    first = 0 if any(_tokens(column)[-1:] == ["0"] for column in others) else 1
+    for column in others:
+        if column in actuators and column not in labels:
+            kind, label = "control", actuators[column]
+        else:
+            kind, label = _read(column, labels, first)
+        if label and kind in ("position", *EFFORTS) and label not in found.get(kind, {}):
+            found.setdefault(kind, {})[label] = column
+        else:
+            unused[column] = f"a {kind}" if kind else "not known"
+    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
+    for kind in EFFORTS:
+        if kind != effort:
+            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
+    efforts = found.get(effort, {})
+    return Matched(time, found.get("position", {}), efforts, effort if efforts else "", unused)
+
+
+def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
+    """Kind of a column, and whose it is; empty where its name does not tell."""
+    words = _tokens(column)
+    whose, rest = _named(words, labels)
+    if not whose and words and words[-1].isdigit():
+        place = int(words[-1]) - first
+        whose, rest = labels[place] if 0 <= place < len(labels) else "", words[:-1]
+    kinds = {_MEANS[word] for word in rest if word in _MEANS}
+    if "command" in kinds:
+        return "command", whose
+    telling = [word for word in rest if word not in _FILLERS.split()]
+    if not telling:
+        return "position", whose
+    return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
+
+
+def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
+    """The coordinate whose name stands in the words, the longest, and what is left of them."""
+    best, rest, length = "", words, 0
+    for label in labels:
+        whole = _tokens(label)
+        for name in (whole, [word for word in whole if word != "joint"]):
+            size = len(name)
+            for i in range(len(words) - size + 1):
+                # A letter or a number among others is no name.
+                telling = words == name or (len("".join(name)) > 1 and not name[0].isdigit())
+                if size > length and words[i : i + size] == name and telling:
+                    best, rest, length = label, words[:i] + words[i + size :], size
+    return best, rest
+
+
+def _tokens(text: str) -> list[str]:
+    """Words and numbers of a name, in small letters; ``q1`` is two of them."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[a-z]+|\d+", apart.lower())
+
+
+def efforts_along(
+    robot: Parts,
+    recording: Recording,
+    positions: Mapping[str, str],
+    efforts: Mapping[str, str],
+    *,
+    hold: Hold = "linear",
+    cutoff: float | None = None,
+) -> MotorEfforts:
+    """Inverse dynamics of a robot along a recording, beside the efforts that were recorded.
+
+    Args:
+        positions, efforts: signals by joints of one coordinate.
+        hold: what efforts are between their samples.
+        cutoff: of the low-pass filter [Hz]; None: that of the motion's bandwidth.
+
+    Raises:
+        ProblemError: as ``inverse_dynamics``.
+    """
+    motors = [Motor(robot.joints[label], name, measured=True, hold=hold) for label, name in efforts.items()]
+    sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
+    problem = Declaration(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
+    return inverse_dynamics(problem, cutoff=cutoff)

@@ -14,9 +14,8 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia_coordinates import LogCholesky
-from spookid.robots.columns import Matched
 from spookid.robots.first_guesses import Drive, drives, printed
-from spookid.robots.logs import Log, notices, opened
+from spookid.robots.logs import Log, Matched, notices, opened
 from spookid.robots.robot import Robot
 
 _WITHIN = 0.3

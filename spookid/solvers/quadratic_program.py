@@ -74,15 +74,6 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
     return None
 
 
-def _definite_solution(matrix: Array, right: Array) -> Array:
-    if not len(right):
-        return right
-    factor, failed = _dpotrf(matrix, lower=0, clean=0)
-    if failed:
-        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
-    return np.asarray(_dpotrs(factor, right, lower=0)[0])
-
-
 def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints) -> Array:
     """The same with constraints: with δ = D (p + N y), D the scales, p and N of the equalities, and R of NᵀSN = RᵀR, it
     is the point nearest to the free solution in coordinates R y."""

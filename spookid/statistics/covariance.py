@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array
 from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
 from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
-from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
 from spookid.statistics.systems import triangular
 from spookid.statistics.weak_directions import (
     SMALL_SHARE,
     UNSEEN,
     WEAK,
+    Knowledge,
     WeakDirection,
     describe,
     references,

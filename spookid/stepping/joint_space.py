@@ -40,9 +40,8 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.mechanics.touching import Touch
 from spookid.stepping.base import Scheme
-from spookid.stepping.contact_rows import ContactRows, Schedule, StepMotion
+from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impact_rows import AROUND, impact_factor
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace, VirtualWork

@@ -26,8 +26,7 @@ from spookid.stepping.base import Stepper, of_states
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
 from spookid.stepping.reactions import Reactions
-from spookid.stepping.spook_space import SpookSpace
-from spookid.stepping.spook_step import SpookStep, doubled
+from spookid.stepping.spook_space import SpookSpace, SpookStep, doubled
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 

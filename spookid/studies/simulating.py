@@ -16,9 +16,9 @@ from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widt
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import closing_rows, geared
+from spookid.assembly.ranks import check_turns
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
-from spookid.assembly.turns import check_turns
 from spookid.data.arrays import floats
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting, acting_within, at_values, commanded

@@ -93,7 +93,7 @@ def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: 
 
 def contraction_weights(factor: Factor, manifold: Manifold) -> ca.SX:
     """Symbol of a matrix A, (columns of all its steps, rows)."""
-    return _matrix("A", len(factor.variables) * manifold.tangent, len(factor.rows))
+    return ca.SX.sym("A", len(factor.rows), len(factor.variables) * manifold.tangent).T
 
 
 def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
@@ -120,10 +120,6 @@ def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Seq
     offset, columns = factor.private
     unknowns = factor.variables[offset][[manifold.coordinate(column) for column in columns]]
     return bool(ca.is_linear(ca.substitute(factor.residual, constants, ca.DM(numbers)), unknowns))
-
-
-def _matrix(name: str, rows: int, columns: int) -> ca.SX:
-    return ca.SX.sym(name, columns, rows).T
 
 
 def _written(factor: Factor) -> ca.SX:

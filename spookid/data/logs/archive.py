@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import NUMERIC_KINDS
 from spookid.data.files import listing
-from spookid.data.logs.columns import Clock, Options
-from spookid.data.logs.libraries import unreadable
+from spookid.data.logs.columns import Clock, Options, unreadable
 from spookid.data.npz import read_npz
 from spookid.errors import ProblemError
 

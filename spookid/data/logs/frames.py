@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.data.logs.columns import Clock, Options, short_listing, whole
-from spookid.data.logs.libraries import file_at, library, reading
+from spookid.data.logs.columns import Clock, Options, file_at, library, reading, short_listing, whole
 from spookid.errors import ProblemError
 
 

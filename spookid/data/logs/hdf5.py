@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import NUMERIC_KINDS
-from spookid.data.logs.columns import Clock, Options, short_listing, whole
-from spookid.data.logs.libraries import file_at, library, reading
+from spookid.data.logs.columns import Clock, Options, file_at, library, reading, short_listing, whole
 from spookid.errors import ProblemError
 
 

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import io
 
-from spookid.data.logs.columns import Clock, Options
+from spookid.data.logs.columns import Clock, Options, file_at, reading
 from spookid.data.logs.hdf5 import Leaf, clocks, read_matlab73
-from spookid.data.logs.libraries import file_at, reading
 
 _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Time and ts.Data"
 

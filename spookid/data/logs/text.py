@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
 from spookid.data.files import listing
-from spookid.data.logs.columns import Clock, Options, is_unit
-from spookid.data.logs.libraries import unreadable
+from spookid.data.logs.columns import Clock, Options, is_unit, unreadable
 from spookid.errors import ProblemError, shown
 
 _DELIMITERS = ",;\t|"

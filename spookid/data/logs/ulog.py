@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.data.logs.columns import Clock, Options
-from spookid.data.logs.libraries import file_at, library, reading
+from spookid.data.logs.columns import Clock, Options, file_at, library, reading
 from spookid.data.logs.messages import Topics, measured
 from spookid.errors import ProblemError
 
