@@ -30,10 +30,10 @@ WORKERS = 100
 MANY = 1_000_000
 INTRO = """# Joint fits beyond one process
 
-A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of {seconds:g} s
-(1001 steps) each, by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and
-sums of n_p × n_p travel. CPU is of all processes together; the fourth column is without the {fixed:.1f} s that a
-command takes for one recording. Memory is the largest resident set that any worker, or the command itself, ever had.
+A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of
+{seconds:g} s (1001 steps) each, by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a
+time, and sums of n_p × n_p travel. CPU is of all processes together; the fourth column is without the {fixed:.1f} s
+that a command takes for one recording. Memory is the largest resident set that any worker, or the command itself, ever had.
 Made by `python results/scaling.py` with {versions}."""
 PAPER = """
 ## A million recordings on a hundred workers, on paper

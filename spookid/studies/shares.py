@@ -22,6 +22,7 @@ from spookid.assembly.joining import joined
 from spookid.assembly.loading import load_declaration
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.errors import ProblemError
+from spookid.estimation.outliers import without_suspects
 from spookid.files import replacing
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -146,19 +147,23 @@ class _Share:
         if not self._chain.exists():
             self._begin()
         chain = self.chain()
-        return {("steps",): chain.steps, ("rows",): self.assembly.transcription.with_chains([chain]).rows}
+        with np.load(self._chain) as parts:
+            outliers = int(parts["counts"][1])
+        rows = self.assembly.transcription.with_chains([chain]).rows
+        return {("steps",): chain.steps, ("rows",): rows, ("outliers",): outliers}
 
     def _begin(self) -> None:
         """Read it, and write its chain and its guess."""
         several = self.problem.recordings
         read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
+        read, outliers = without_suspects(self.assembly.problem, read)
         chain, states = joined(self.assembly, read, self.number)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_states(states, self.asked.base)
         parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
         parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
         with replacing(self._chain) as part, part.open("wb") as file:
-            np.savez(file, name=np.array(chain.name), steps=np.array(chain.steps), **parts)
+            np.savez(file, name=np.array(chain.name), counts=np.array([chain.steps, outliers]), **parts)
 
     @property
     def _chain(self) -> Path:
@@ -171,7 +176,7 @@ class _Share:
                 {name.removeprefix(kind): parts[name] for name in parts.files if name.startswith(kind)}
                 for kind in ("data ", "missing ")
             )
-            return Chain(str(parts["name"]), int(parts["steps"]), data, missing)
+            return Chain(str(parts["name"]), int(parts["counts"][0]), data, missing)
 
     @property
     def search(self) -> tuple[Search, Point]:
