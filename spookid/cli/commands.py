@@ -24,6 +24,7 @@ from spookid.cli.watching import watch as watch
 from spookid.errors import ProblemError
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
+from spookid.files import remove
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import export
@@ -39,6 +40,7 @@ from spookid.studies.auditing import audit as compare_steps
 from spookid.studies.axes import AxisValue, axes_of, axis
 from spookid.studies.cases import Case, cases, same_recordings
 from spookid.studies.comparison import Comparison, compare
+from spookid.studies.crew import Crew
 from spookid.studies.crossvalidation import CrossValidation, comparison_table
 from spookid.studies.crossvalidation import crossvalidate as judge
 from spookid.studies.profiling import profile as walk
@@ -236,13 +238,22 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
             return run.refit(", ".join([job.label, *held]), problem, near)
 
         solution = fit(job.problem, None)
-        found = [walk(job.problem, name, fit, solution) for name in names]
+        kept, crew = job.folder.with_name(f".{job.folder.name}.sides").absolute(), Crew(arguments.jobs or 1, executor)
+        if crew.alone:
+            found = [walk(job.problem, name, fit, solution) for name in names]
+        else:
+            path = f"{run.file.path.absolute()}::{job.key}"
+            variant = _variant(arguments, job.problem.parameter_set.known)
+            plan = sweeping.plan(run.file.problems[job.key], path, (), variant)
+            found = profiles.shared(plan, job.problem, names, solution, crew, kept)
         profiles.save(job.folder, found)
+        remove(kept)
         run.show(profiles.table(found), job.out)
         failed = ", ".join(p.name for p in found if not p.converged)
         return _ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")
 
-    return each(run, prepare, marker=profiles.MARKER)
+    with _executor(arguments) as executor:
+        return each(run, prepare, marker=profiles.MARKER)
 
 
 def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
