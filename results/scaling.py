@@ -1,8 +1,8 @@
 """Joint fits of 1 to 10,000 recordings on two workers: `python results/scaling.py [PARTS]`.
 
 Writes scaling.md. The recordings are twins of 10 s and of 1 s (`tests/benchmarks/many_twins.py`) in files of a
-temporary folder, up to a gigabyte of them. What is measured is kept in the file PARTS, line by line, and is not measured again.
-Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells the memory of each process.
+temporary folder, up to a gigabyte of them. What is measured is kept in the file PARTS, line by line, and is not
+measured again. Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells the memory of each process.
 """
 
 import json
@@ -44,10 +44,10 @@ PAPER = """
 A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors (row of
 1,000): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording, in
 {memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its states:
-{all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB each, whatever the
-length of the recordings; the command adds them, in their order. A worker that is lost costs one pass over the 32
-recordings that it was at, and a command that is lost the pass that it was at. Not measured: a network, and a file
-system under a hundred workers.
+{all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB each,
+whatever the length of the recordings; the command adds them, in their order. A worker that is lost costs one pass over
+the 32 recordings that it was at, and a command that is lost the pass that it was at. Not measured: a network, and a
+file system under a hundred workers.
 """
 
 
