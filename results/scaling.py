@@ -1,8 +1,8 @@
-"""Joint fits of 1 to 10,000 recordings on two workers: `python results/scaling.py [MOST]`.
+"""Joint fits of 1 to 10,000 recordings on two workers: `python results/scaling.py [PARTS]`.
 
-Writes scaling.md. The recordings are twins of 10 s (`tests/benchmarks/many_twins.py`), in files of a temporary folder
-that takes 100 kB each. MOST is how many there are at the most, 10,000 if it is not given; these take ten minutes of
-two cores that do nothing else. Needs Linux, whose /proc tells the memory of each process.
+Writes scaling.md. The recordings are twins of 10 s and of 1 s (`tests/benchmarks/many_twins.py`) in files of a
+temporary folder, up to a gigabyte of them. What is measured is kept in the file PARTS, line by line, and is not
+measured again. Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells the memory of each process.
 """
 
 import json
@@ -14,34 +14,45 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from spookid.results.documents import versions  # noqa: E402
 from spookid.tables.numbers import number  # noqa: E402
 from tests.benchmarks.many_twins import TRUTH, write  # noqa: E402
 
-COUNTS, SECONDS = (1, 10, 100, 1000, 10_000), 10.0
+SERIES = {10.0: (1, 10, 100, 1000), 1.0: (10, 100, 1000, 10_000)}
+"""Counts of recordings by their length [s]."""
+STRUCK = (10.0, 100)
+"""Those with which workers and commands are killed."""
 WORKERS = 100
 MANY = 1_000_000
 INTRO = """# Joint fits beyond one process
 
+<<<<<<< HEAD
 A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of
 {seconds:g} s (1001 steps) each, by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at
 a time, and sums of n_p × n_p travel. CPU is of all processes together; the fourth column is without the {fixed:.1f} s
 that a command takes for one recording. Memory is the largest resident set that any worker, or the command itself,
 ever had.
 Made by `python results/scaling.py` with {versions}."""
+=======
+A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins in steps of
+10 ms by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and sums of n_p × n_p
+travel. CPU is of all processes together; that of a recording is without what the command takes for {least} recordings
+of that length, mostly to start. Memory is the largest resident set that any worker, or the command itself, ever had.
+Made by `python results/scaling.py`, part by part, while other work had most of the machine: wall times say little."""
+>>>>>>> many29
 PAPER = """
 ## A million recordings on a hundred workers, on paper
 
-A recording of {seconds:g} s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors
-(last row): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording,
-in {memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its states:
+A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors (row of
+1,000): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording, in
+{memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its states:
 {all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB each,
 whatever the length of the recordings; the command adds them, in their order. A worker that is lost costs one pass over
 the 32 recordings that it was at, and a command that is lost the pass that it was at. Not measured: a network, and a
@@ -53,16 +64,23 @@ file system under a hundred workers.
 class Ended:
     """A command that ran."""
 
+    seconds: float
+    """Of each recording."""
+    count: int
     wall: float
     cpu: float
     """[s], of the command and its workers."""
     workers: float
     command: float
     """Largest resident sets [MB]."""
+    iterations: int
+    J: float
+    std_err: float | None
 
 
-def ran(folder: Path, *words: str, meanwhile: object = None) -> Ended:
-    """Run a command of spookid in a folder, and watch its memory; ``meanwhile`` is called with its process."""
+def ran(folder: Path, *words: str, meanwhile: object = None) -> tuple[float, float, float, float]:
+    """Run a command of spookid in a folder: wall time, CPU, memory of a worker and of the command, as in ``Ended``;
+    ``meanwhile`` is called with its process."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     running = subprocess.Popen([sys.executable, "-m", "spookid", *words, "--quiet"], cwd=folder)
     peaks: dict[int, float] = {}
@@ -75,7 +93,7 @@ def ran(folder: Path, *words: str, meanwhile: object = None) -> Ended:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     own = peaks.pop(running.pid, 0.0)
-    return Ended(time.perf_counter() - began, cpu, max(peaks.values(), default=0.0), own)
+    return time.perf_counter() - began, cpu, max(peaks.values(), default=0.0), own
 
 
 def children(process: int) -> list[int]:
@@ -136,69 +154,75 @@ def clustered(folder: Path) -> bool | None:
     return told(folder / "dask") == told(folder / "two")
 
 
-def page(rows: list[tuple[int, Ended, dict[str, object]]], said: list[str]) -> str:
+def measured(folder: Path, seconds: float, count: int) -> Ended:
+    """The fit of so many recordings."""
+    write(folder, count, seconds)
+    costs = ran(folder, "solve", "twins.py", "--jobs", "2", "--out", "two")
+    document: Any = told(folder / "two")
+    J = document["parameters"]["J"]
+    return Ended(seconds, count, *costs, document["iterations"], J["estimate"], J["std_err"])
+
+
+def checked(folder: Path) -> dict[str, Any]:
+    """What else has to hold of a fit that is there."""
+    ran(folder, "solve", "twins.py", "--jobs", "1", "--out", "one")
+    same, dask = told(folder / "one") == told(folder / "two"), clustered(folder)
+    undisturbed, disk = struck(folder)
+    return {"same": same, "dask": dask, "undisturbed": undisturbed, "disk": disk}
+
+
+def each(one: Ended, least: Ended) -> float:
+    """CPU time of a recording [ms]."""
+    return 1e3 * (one.cpu - least.cpu) / (one.count - least.count)
+
+
+def page(rows: list[Ended], found: dict[str, Any]) -> str:
     """Markdown."""
-    fixed = rows[0][1].cpu
-    lines = [INTRO.format(seconds=SECONDS, fixed=fixed, versions=f"spookid {versions()['spookid']}"), ""]
-    head = (
-        "recordings",
-        "wall [s]",
-        "CPU [s]",
-        "CPU a recording [ms]",
-        "a worker [MB]",
-        "the command [MB]",
-        "J [kg m²]",
-    )
-    lines += ["| " + " | ".join(head) + " |", "|" + " ---: |" * len(head)]
-    for count, ended, document in rows:
-        each = "" if count == 1 else f"{1e3 * (ended.cpu - fixed) / (count - 1):.0f}"
-        J = document["parameters"]["J"]  # type: ignore[index]
-        cells = (f"{count:,}", f"{ended.wall:.0f}", f"{ended.cpu:.1f}", each, f"{ended.workers:.0f}")
-        error = f"± {number(J['std_err'], 2)}" if J["std_err"] is not None else ""
-        lines.append("| " + " | ".join((*cells, f"{ended.command:.0f}", f"{J['estimate']:.7f} {error}")) + " |")
-    lines += ["", f"The truth is J = {TRUTH['J']} kg m².", *said]
-    return "\n".join(lines) + "\n"
-
-
-def paper(rows: list[tuple[int, Ended, dict[str, object]]], disk: float) -> str:
-    """What a million recordings cost on a hundred workers, from what was measured."""
-    count, ended, document = rows[-1]
-    each = (ended.cpu - rows[0][1].cpu) / (count - 1)
-    return PAPER.format(
-        seconds=SECONDS,
-        each=1e3 * each,
-        iterations=document["iterations"],
-        core=each * MANY / 3600,
-        hours=each * MANY / WORKERS / 3600,
-        workers=WORKERS,
-        memory=ended.workers,
-        disk=disk,
-        all=disk * MANY / 1e6,
-        sums=-(-MANY // 32),
-    )
+    head = ("length [s]", "recordings", "wall [s]", "CPU [s]", "CPU of a recording [ms]", "a worker [MB]")
+    head = (*head, "the command [MB]", "J [kg m²]")
+    lines = [INTRO.format(least=10), "", "| " + " | ".join(head) + " |", "|" + " ---: |" * len(head)]
+    starts = {one.seconds: one for one in rows if one.count == 10}
+    for one in rows:
+        own = f"{each(one, starts[one.seconds]):.0f}" if one.count > 10 else ""
+        cells = (f"{one.seconds:g}", f"{one.count:,}", f"{one.wall:.0f}", f"{one.cpu:.1f}", own, f"{one.workers:.0f}")
+        error = "" if one.std_err is None else f" ± {number(one.std_err, 2)}"
+        lines.append("| " + " | ".join((*cells, f"{one.command:.0f}", f"{one.J:.7f}{error}")) + " |")
+    yes = {True: "yes", False: "NO", None: "not tried, Dask is not installed"}
+    lines += ["", f"The truth is J = {TRUTH['J']} kg m²; steps of 10 ms add 0.1 %. Of 100 recordings of 10 s:", ""]
+    lines += [f"- One process and two give the same digits: {yes[found['same']]}."]
+    lines += [f"- A Dask cluster of two workers does, too: {yes[found['dask']]}."]
+    lines += [
+        "- So does a fit one of whose workers is killed in its second pass, and later the command itself, and which"
+    ]
+    lines += [f"  the same command ends: {yes[found['undisturbed']]}."]
+    most = next(one for one in rows if (one.seconds, one.count) == (10.0, 1000))
+    cost = each(most, starts[10.0])
+    hours = cost * MANY / 3.6e6
+    facts = {"each": cost, "iterations": most.iterations, "core": hours, "hours": hours / WORKERS, "workers": WORKERS}
+    disk = found["disk"]
+    more = {"memory": most.workers, "disk": disk, "all": disk * MANY / 1e6, "sums": -(-MANY // 32)}
+    return "\n".join(lines) + "\n" + PAPER.format(**facts, **more)
 
 
 def main() -> None:
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1]
-    rows, said, disk = [], [], float("nan")
+    kept = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    known = [json.loads(line) for line in lines]
     with tempfile.TemporaryDirectory() as scratch:
-        for count in (c for c in COUNTS if c <= most):
-            folder = Path(scratch) / str(count)
-            write(folder, count, SECONDS)
-            ended = ran(folder, "solve", "twins.py", "--jobs", "2", "--out", "two")
-            rows.append((count, ended, told(folder / "two")))
-            print(count, ended, flush=True)
-            if count == 100:
-                ran(folder, "solve", "twins.py", "--jobs", "1", "--out", "one")
-                same, dask = told(folder / "one") == told(folder / "two"), clustered(folder)
-                said += ["", f"One process and two give the same digits: {'yes' if same else 'NO'}."]
-                words = "not tried, Dask is not installed" if dask is None else "yes" if dask else "NO"
-                said += [f"A Dask cluster of two workers does, too: {words}."]
-                undisturbed, disk = struck(folder)
-                said += ["So does a fit of 100 recordings one of whose workers is killed in its second pass, and later"]
-                said += [f"the command itself, and which the same command ends: {'yes' if undisturbed else 'NO'}."]
-                print(*said, flush=True)
-    (HERE / "scaling.md").write_text(page(rows, said) + paper(rows, disk))
+        for seconds, count in ((s, c) for s, counts in SERIES.items() for c in counts):
+            folder = Path(scratch) / f"{seconds:g}-{count}"
+            parts = [one for one in known if one.get("seconds") == seconds and one.get("count") == count]
+            if not parts:
+                known.append(asdict(measured(folder, seconds, count)))
+            if (seconds, count) == STRUCK and not any("same" in one for one in known):
+                if parts:
+                    measured(folder, seconds, count)
+                known.append(checked(folder))
+            if kept is not None:
+                kept.write_text("".join(json.dumps(one) + "\n" for one in known))
+            print(known[-1], flush=True)
+    rows = [Ended(**one) for one in known if "seconds" in one]
+    (HERE / "scaling.md").write_text(page(rows, next(one for one in known if "same" in one)))
 
 
 if __name__ == "__main__":

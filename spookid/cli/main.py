@@ -264,8 +264,11 @@ _COMMANDS = (
         "profile",
         "refit along a parameter: how far the data let it go, without linearization",
         _FOLDERS,
-        ("--parameter", *_FIT),
-        _out("folder of the profiles"),
+        ("--parameter", *_FIT, "--jobs", "--scheduler"),
+        {
+            "--jobs": {"help": "worker processes that share out the sides of the profiles (default: 1)"},
+            **_out("folder of the profiles"),
+        },
     ),
     _Command(
         "regress",

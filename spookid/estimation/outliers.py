@@ -191,11 +191,22 @@ def errors_of(problem: Declaration, channel: Channel, recording: Recording, moti
 
 def _without(problem: Declaration, wrong: Wrong) -> Declaration:
     """The problem without these samples."""
-    recordings = [
-        recording.with_signals(**{name: np.where(mask, np.nan, recording.signal(name)) for name, mask in one.items()})
-        for recording, one in zip(problem.recordings, wrong, strict=True)
-    ]
+    recordings = [_masked(recording, one) for recording, one in zip(problem.recordings, wrong, strict=True)]
     return problem.with_(recordings=recordings, step=problem.step)
+
+
+def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
+    """The recording without these samples."""
+    left = {name: np.where(mask, np.nan, recording.signal(name)) for name, mask in wrong.items()}
+    return recording.with_signals(**left)
+
+
+def without_suspects(problem: Declaration, recording: Recording) -> tuple[Recording, int]:
+    """A recording without samples that stand out from their neighbours, and how many these are: what can be told
+    before a fit."""
+    masks = _suspects(problem, recording)
+    count = sum(int(np.count_nonzero(mask)) for mask in masks.values())
+    return (_masked(recording, masks) if count else recording), count
 
 
 def _naming(found: Result, wrong: Wrong, problem: Declaration) -> Result:

@@ -64,14 +64,14 @@ class _Supposition:
 def questions(problem: Declaration) -> tuple[str, ...]:
     """Notices that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
 
-    Recordings are looked at one by one; forces of contacts are not known before a fit, so that suppositions on efforts
-    are not tried with them.
+    Recordings are looked at one by one, of files the first few; forces of contacts are not known before a fit, so that
+    suppositions on efforts are not tried with them.
     """
     found, model = _given_twice(problem), problem.model
-    if not (problem.recordings and problem.channels):
+    if not (problem.sample and problem.channels):
         return tuple(found)
     balance = None if model.contacts or model.holding.contacts else Balance(problem)
-    for recording in problem.recordings:
+    for recording in problem.sample:
         asked = _counts(problem, recording) or _clock(problem, recording, balance is not None)
         if not asked and balance is not None:
             asked = _efforts(problem, recording, balance)
@@ -93,7 +93,7 @@ def asking(result: Result, asked: Sequence[str]) -> Result:
 def _given_twice(problem: Declaration) -> list[str]:
     """Recordings with the same samples, and sensors of one recording with the same."""
     found, seen = [], dict[bytes, str]()
-    for recording in problem.recordings:
+    for recording in problem.sample:
         signals = [recording.signal(channel.signal) for channel in problem.channels]
         key = b"".join(one.tobytes() for one in signals)
         if key in seen:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spookid.report import pictures, study_page
+from spookid.assembly.declaration import Declaration
+from spookid.estimation.solving import solve
+from spookid.report import export, pictures, study_page
+from spookid.report.kept_fits import KeptFits
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
-from spookid.studies.profiling import Profile, interval_words
+from spookid.results.result import Result
+from spookid.studies import profiling, sweeping
+from spookid.studies.crew import Crew
+from spookid.studies.profiling import Profile, ProfilePoint, interval_words
+from spookid.studies.settings import Variant
+from spookid.studies.sweeping import Plan
 from spookid.tables.numbers import HALF_WIDTH, labelled, number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, as_text
@@ -22,6 +31,40 @@ if TYPE_CHECKING:  # Matplotlib takes a while to load
 MARKER = "profile.json"
 """The file that makes a folder one of profiles."""
 _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
+
+
+def shared(
+    plan: Plan, posed: Declaration, names: Sequence[str], solution: Result, crew: Crew, folder: Path
+) -> list[Profile]:
+    """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
+
+    Args:
+        plan: of the problem, without axes; its path is where workers find it.
+        posed: the problem with what the plan changes.
+        solution: of it.
+        folder: where workers find the solution, and what they have fitted if the same is asked again.
+
+    Raises:
+        ProblemError, KeyboardInterrupt: as ``profile``.
+    """
+    export.keep(solution, folder / "solution")
+    tasks = [(plan.path, plan.digest, plan.variant, folder, name, way) for name in names for way in (-1, 1)]
+    found = list(crew.map(_side, tasks))
+    refits = zip(names, found[::2], found[1::2], strict=True)
+    return [profiling.profile(posed, name, None, solution, (*below, *above)) for name, below, above in refits]
+
+
+def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, way: int) -> tuple[ProfilePoint, ...]:
+    """In a worker."""
+    with sweeping.alone:
+        problem, backend, options = variant.posed(sweeping.problem_of(path, expected))
+        kept = KeptFits()
+        kept.begin(folder / f"{name} {way}", [backend, options])
+
+        def fit(held: Declaration, near: Result | None) -> Result:
+            return kept.fit(held, lambda: solve(held, backend, options, None, near))
+
+        return profiling.side(problem, name, fit, export.load(folder / "solution"), way)
 
 
 def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:

@@ -20,7 +20,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -130,23 +130,17 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     Args:
         logs: log σ by the name of the noise.
     """
-    chains, n = states.chains, len(states.reduced.problem.names)
-    value = 0.0
-    volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
-    strength, coloured = _Totals(), _Totals()
+    chains, value = states.chains, 0.0
+    volume = np.zeros(len(states.reduced.problem.names))
+    residual, freedom, following = _Totals(), _Totals(), _Totals()
     for chain in chains:
-        value += chain.volume()
         gradient, pulled = chain.sweep
         volume += gradient
         for name, more, left_over, follow in chain.noise(pulled):
             residual.add(name, more)
             freedom.add(name, left_over)
             following.add(name, follow)
-        for name, more in chain.strength():
-            strength.add(name, more)
-        for name, more in chain.coloured():
-            coloured.add(name, more)
-        value += chain.measured(logs)
+        value += chain.volume() + chain.measured(logs)
     left = states.corner
     return Marginal(
         value + float(left[-1, -1]),
@@ -156,43 +150,28 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         left[:-1, :-1],
         residual,
         freedom,
-        coloured,
+        _added(chains, _Chain.coloured),
         following,
-        strength,
-        partial(_fisher, chains),
-        partial(_rounding, chains),
-        cache(partial(_ahead, chains)),
+        _added(chains, _Chain.strength),
+        partial(_added, chains, _Chain.fisher),
+        partial(_added, chains, _Chain.rounding),
+        cache(partial(_added, chains, _Chain.ahead)),
     )
 
 
-def _rounding(chains: Sequence[_Chain]) -> Mapping[str, float]:
+def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
+    """Sums over all chains of what they tell by name."""
     sums = _Totals()
     for chain in chains:
-        for name, bound in chain.rounding():
-            sums.add(name, bound)
+        for name, more in told(chain):
+            sums.add(name, more)
     return sums
 
 
-def _fisher(chains: Sequence[_Chain]) -> Mapping[tuple[str, str], float]:
-    sums = _Totals()
-    for chain in chains:
-        for pair, square in chain.fisher():
-            sums.add(pair, 2 * square)
-    return sums
-
-
-def _ahead(chains: Sequence[_Chain]) -> Mapping[str, Array]:
-    sums: dict[str, Array] = {}
-    for chain in chains:
-        for name, form in chain.ahead():
-            sums[name] = sums[name] + form if name in sums else form
-    return sums
-
-
-class _Totals(dict[Any, float]):
-    def add(self, name: Any, value: float) -> None:
+class _Totals(dict[Any, Any]):
+    def add(self, name: Any, value: Any) -> None:
         """Add to what there is under a name."""
-        self[name] = self.get(name, 0.0) + float(value)
+        self[name] = self[name] + value if name in self else value
 
 
 class _Chain:
@@ -328,12 +307,12 @@ class _Chain:
         return rows.image(moves.reshape(self.steps, self.t, -1))
 
     def fisher(self) -> list[tuple[tuple[str, str], float]]:
-        """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
+        """2 |(I − J P Jᵀ)_gg'|² by the names of two noises."""
         found, rng = [], np.random.default_rng(0)
         for name in names([factor for factor, _ in self.soft]):
             for factor, left in self._probed(name, [f for f, _ in self.soft if f.noise], rng):
                 squares = np.einsum("kmr,kmr->r", left, left)
-                found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
+                found += [((name, other), 2 * squares[i]) for i, other in enumerate(factor.noise)]
         return found
 
     def coloured(self) -> list[tuple[str, float]]:

@@ -170,7 +170,7 @@ def _result(
     posed: Declaration, everyone: Everyone, search: JointSearch, outcome: Outcome, sizes: Sums, built: float
 ) -> Result:
     """The answer, with the motion of the first recordings."""
-    began, there, crew = time.perf_counter(), search.best.point, everyone.crew
+    began, there = time.perf_counter(), search.best.point
     assembly, found = everyone.assembly, None
     version = there.version if isinstance(there, Place) else 0
     states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
@@ -191,7 +191,7 @@ def _result(
         residuals=int(sizes["rows",]),
         jacobian_nonzeros=_nonzeros(assembly, fit.result.size, int(sizes["steps",])),
     )
-    notices = [_told(posed, everyone, crew.lost), *known.notices]
+    notices = [_told(posed, everyone, int(sizes["outliers",])), *known.notices]
     result = fit.result.changed(size=whole)
     result = result.changed(notices=fit.later(lambda: ranked([*notices, *fit.result.notices])))
     return result.changed(**of_bodies(posed, result, fit.clock))
@@ -202,11 +202,13 @@ def _nonzeros(assembly: Assembly, of_sample: Size, steps: int) -> int:
     return round(of_sample.jacobian_nonzeros * steps / of_sample.steps)
 
 
-def _told(posed: Declaration, everyone: Everyone, lost_workers: int) -> str:
+def _told(posed: Declaration, everyone: Everyone, outliers: int) -> str:
+    lost_workers = everyone.crew.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
     words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
     words += ["Estimates are those of the step; step_correction is not known to joint fits."] * posed.corrects
+    words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
     return " ".join(words)
 

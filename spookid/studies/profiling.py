@@ -201,7 +201,13 @@ def interval_words(ends: tuple[float, float]) -> str:
 
 
 @checked
-def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solution: Result | None = None) -> Profile:
+def profile(
+    problem: Declaration,
+    name: str,
+    fit: ProfileFit | None = None,
+    solution: Result | None = None,
+    sides: Sequence[ProfilePoint] = (),
+) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
 
     A likelihood compares fits whose noise is estimated; a solution with hard dynamics is solved again with it.
@@ -210,10 +216,38 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution; by default
             ``spookid.estimation.solving.solve`` with its own solver.
         solution: of ``problem``, if there is one already; else it is solved first.
+        sides: points of both sides if ``side`` has found them already.
 
     Raises:
         ProblemError: for a parameter that is unknown or fixed, or noise estimated without a likelihood.
     """
+    walk = _begun(problem, name, fit or _solve, solution)
+    for way in () if sides else (-1, 1):
+        walk.go(way)
+    estimate = walk.solution[name]
+    points = tuple(sorted((*walk.points, *sides), key=lambda point: point.value))
+    return Profile(
+        problem=problem.name,
+        name=name,
+        unit=estimate.unit,
+        estimate=estimate.estimate,
+        std_err=estimate.std_err,
+        lower=walk.ends[0],
+        upper=walk.ends[1],
+        points=points,
+        assumptions=assumed(problem.with_(estimator="noise")),
+    )
+
+
+def side(problem: Declaration, name: str, fit: ProfileFit, solution: Result, way: int) -> tuple[ProfilePoint, ...]:
+    """Points of one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
+    walk = _begun(problem, name, fit, solution)
+    walk.go(way)
+    return tuple(walk.points[1:])
+
+
+def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | None) -> _Walk:
+    """A walk that stands at the estimate."""
     free = {parameter.name: parameter for parameter in problem.free}
     if name not in free:
         reason = "is fixed" if name in problem.guess else "is unknown"
@@ -222,7 +256,6 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
             f"{', '.join(free) or 'none'}"
         )
     refuse_contacts(problem, "a profile")
-    fit = fit or _solve
     solution = fit(problem, None) if solution is None else solution
     if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
         raise ProblemError(
@@ -233,22 +266,7 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
     if solution.choice is not None and solution.choice.estimator == "hard":
         solution = fit(problem, None)
     shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)
-    walk = _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
-    walk.go(-1)
-    walk.go(1)
-    estimate = solution[name]
-    points = tuple(sorted(walk.points, key=lambda point: point.value))
-    return Profile(
-        problem=problem.name,
-        name=name,
-        unit=estimate.unit,
-        estimate=estimate.estimate,
-        std_err=estimate.std_err,
-        lower=ends[0],
-        upper=ends[1],
-        points=points,
-        assumptions=assumed(problem),
-    )
+    return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
 
 
 def _ends(problem: Declaration, name: str, found: Result) -> tuple[float, float]:

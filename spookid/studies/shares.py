@@ -7,7 +7,6 @@ the likelihood sums over recordings is returned. So a worker holds one recording
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,9 +18,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
-from spookid.assembly.loading import load_declaration
 from spookid.data.recording_files import SAMPLE, RecordingFiles
-from spookid.errors import ProblemError
+from spookid.estimation.outliers import without_suspects
 from spookid.files import replacing
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -34,7 +32,8 @@ from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import Search
-from spookid.studies.settings import Variant, digest
+from spookid.studies.settings import Variant
+from spookid.studies.sweeping import alone, problem_of
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Chain, Point
 
@@ -99,7 +98,7 @@ def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
 
 def work(source: Source, asked: Pass, first: int, last: int) -> Sums | str:
     """Of the recordings from ``first`` to before ``last``; a text says why there is none, in a worker."""
-    with _alone:  # CasADi's symbols do not bear threads, which some executors use
+    with alone:
         return work_here(*_loaded(source), asked, first, last)
 
 
@@ -119,16 +118,13 @@ def _loaded(source: Source) -> tuple[Declaration, Assembly]:
     """The problem and its template, made once in each worker."""
     key = repr(source)
     if key not in _ready:
-        problem = load_declaration(source.path or "")
-        if digest(problem) != source.digest:
-            raise ProblemError(f"{source.path} is not what it was when the fit began; start it again")
+        problem = problem_of(source.path or "", source.digest)
         _ready.clear()
         _ready[key] = problem, template(problem, source)
     return _ready[key]
 
 
 _ready: dict[str, tuple[Declaration, Assembly]] = {}
-_alone = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,19 +142,23 @@ class _Share:
         if not self._chain.exists():
             self._begin()
         chain = self.chain()
-        return {("steps",): chain.steps, ("rows",): self.assembly.transcription.with_chains([chain]).rows}
+        with np.load(self._chain) as parts:
+            outliers = int(parts["counts"][1])
+        rows = self.assembly.transcription.with_chains([chain]).rows
+        return {("steps",): chain.steps, ("rows",): rows, ("outliers",): outliers}
 
     def _begin(self) -> None:
         """Read it, and write its chain and its guess."""
         several = self.problem.recordings
         read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
+        read, outliers = without_suspects(self.assembly.problem, read)
         chain, states = joined(self.assembly, read, self.number)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_states(states, self.asked.base)
         parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
         parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
         with replacing(self._chain) as part, part.open("wb") as file:
-            np.savez(file, name=np.array(chain.name), steps=np.array(chain.steps), **parts)
+            np.savez(file, name=np.array(chain.name), counts=np.array([chain.steps, outliers]), **parts)
 
     @property
     def _chain(self) -> Path:
@@ -171,7 +171,7 @@ class _Share:
                 {name.removeprefix(kind): parts[name] for name in parts.files if name.startswith(kind)}
                 for kind in ("data ", "missing ")
             )
-            return Chain(str(parts["name"]), int(parts["steps"]), data, missing)
+            return Chain(str(parts["name"]), int(parts["counts"][0]), data, missing)
 
     @property
     def search(self) -> tuple[Search, Point]:

@@ -40,7 +40,8 @@ _SPEAKS_OF = {
 """Assumptions that a setting changes."""
 _LONGEST = 100
 """Characters of a point's file name that tell its values."""
-_alone = threading.Lock()
+alone = threading.Lock()
+"""Held by what works in a thread of a worker: CasADi's symbols do not bear several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +155,16 @@ def _answer(future: Future[SweepPoint], values: Mapping[str, AxisValue]) -> Swee
 
 def _work(path: str, expected: str, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
     """Solve a point in a worker."""
-    with _alone:  # CasADi's symbols do not bear threads, which some executors use
-        return solve_point(_problem(path, expected), variant, values)
+    with alone:
+        return solve_point(problem_of(path, expected), variant, values)
 
 
 @lru_cache(maxsize=1)
-def _problem(path: str, expected: str) -> Declaration:
-    """The problem of a file, if its digest is still what it was as the sweep began."""
+def problem_of(path: str, expected: str) -> Declaration:
+    """The problem of a file, if its digest is still what it was as the work began."""
     problem = load_declaration(path)
     if digest(problem) != expected:
-        raise ProblemError(f"{path} is not what it was when the sweep began; start the sweep again")
+        raise ProblemError(f"{path} is not what it was when the work began; start it again")
     return problem
 
 
