@@ -33,20 +33,11 @@ WORKERS = 100
 MANY = 1_000_000
 INTRO = """# Joint fits beyond one process
 
-<<<<<<< HEAD
-A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of
-{seconds:g} s (1001 steps) each, by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at
-a time, and sums of n_p × n_p travel. CPU is of all processes together; the fourth column is without the {fixed:.1f} s
-that a command takes for one recording. Memory is the largest resident set that any worker, or the command itself,
-ever had.
-Made by `python results/scaling.py` with {versions}."""
-=======
 A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins in steps of
 10 ms by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and sums of n_p × n_p
 travel. CPU is of all processes together; that of a recording is without what the command takes for {least} recordings
 of that length, mostly to start. Memory is the largest resident set that any worker, or the command itself, ever had.
 Made by `python results/scaling.py`, part by part, while other work had most of the machine: wall times say little."""
->>>>>>> many29
 PAPER = """
 ## A million recordings on a hundred workers, on paper
 

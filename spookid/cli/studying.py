@@ -15,6 +15,7 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, ended, in_turn, scheduled, start, variant
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
+from spookid.files import remove
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
@@ -26,6 +27,7 @@ from spookid.studies import sweeping
 from spookid.studies.auditing import audit as compare_steps
 from spookid.studies.axes import axes_of, axis
 from spookid.studies.cases import Case, cases, same_recordings
+from spookid.studies.crew import Crew
 from spookid.studies.crossvalidation import CrossValidation, comparison_table
 from spookid.studies.crossvalidation import crossvalidate as judge
 from spookid.studies.profiling import profile as walk
@@ -72,13 +74,22 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
             return run.refit(", ".join([job.label, *held]), problem, near)
 
         solution = fit(job.problem, None)
-        found = [walk(job.problem, name, fit, solution) for name in names]
+        kept, crew = job.folder.with_name(f".{job.folder.name}.sides").absolute(), Crew(arguments.jobs or 1, executor)
+        if crew.alone:
+            found = [walk(job.problem, name, fit, solution) for name in names]
+        else:
+            path = f"{run.file.path.absolute()}::{job.key}"
+            settings = variant(arguments, job.problem.parameter_set.known)
+            plan = sweeping.plan(run.file.problems[job.key], path, (), settings)
+            found = profiles.shared(plan, job.problem, names, solution, crew, kept)
         profiles.save(job.folder, found)
+        remove(kept)
         run.show(profiles.table(found), job.out)
         failed = ", ".join(p.name for p in found if not p.converged)
         return ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")
 
-    return each(run, prepare, marker=profiles.MARKER)
+    with scheduled(arguments) as executor:
+        return each(run, prepare, marker=profiles.MARKER)
 
 
 def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
