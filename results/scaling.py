@@ -2,7 +2,7 @@
 
 Writes scaling.md. The recordings are twins of 10 s and of 1 s (`tests/benchmarks/many_twins.py`) in files of a
 temporary folder, up to a gigabyte of them. What is measured is kept in the file PARTS, line by line, and is not
-measured again. Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells the memory of each process.
+measured again. Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells each process's memory.
 """
 
 import json
