@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mechanisms import joint_state, pendulum
 
-from spookid import HingeAngle, Parameter, Problem, ProblemError, Recording, Residual, Spook
+from spookid import FixedLagSmoother, HingeAngle, Parameter, Problem, ProblemError, Recording, Residual, Spook
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.solvers.status import Status
@@ -76,6 +76,8 @@ AT_ZERO = Parameter("z", 0.0, lower=0)
 def test_a_residual_that_is_not_finite_at_the_guess_is_traced(settings: dict[str, Any]) -> None:
     found = problem(C_FREE, True, **settings).solve()
     assert found.status is Status.DIVERGED
+    assert found["c"].estimate == C_FREE.guess
+    assert np.isnan(found["c"].std_err)
     assert "fast, step 0 (t = 0 s)" in found.message
     assert "ratio" in found.message
     assert "sqrt(-0.1" in found.message
@@ -101,6 +103,15 @@ def test_steps_that_lead_to_nan_are_traced(settings: dict[str, Any]) -> None:
     assert found.status is Status.STALLED
     assert "steps lead to where something is not finite: slow, step 1 (t = 0.02 s)" in found.message
     assert ",1.5) is not a number (c = 0.0" in found.message
+
+
+def test_a_smoother_that_can_go_no_further_says_why() -> None:
+    made = problem(C_FREE, True, state_weight=None).with_(recordings=[swing("slow", 0.2)])
+    smoother = FixedLagSmoother(made, window=30, start=made.solve())
+    told = [smoother.update(1.2 + 0.02 * k, {"angle": 0.2 + 0.05 * k}).reason for k in range(6)]
+    assert told[-1].startswith("slow, step 6")
+    assert "(t = 1.2" in told[-1] or "(t = 1.3" in told[-1]
+    assert "ratio (residual ratio): sqrt(-0." in told[-1]
 
 
 def test_an_expression_that_is_not_finite_at_the_guess_is_refused() -> None:

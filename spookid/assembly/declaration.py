@@ -198,8 +198,8 @@ class Declaration(metaclass=Door):
             acting(recording, self.model.inputs, steps, values)
         except ProblemError as error:
             raise ProblemError(f"{self._what}: {error}") from None
-        check_finite(self.model, self.channels, values)
         check_scales(self.observations, self.model.motors, values)
+        check_finite(self.model, self.channels, values)
         check_delays(self.observations, self.model.motors, recording, values)
 
     @property

@@ -21,10 +21,12 @@ from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.solvers.fixed_lag import FixedLag
 from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND
 from spookid.stepping.impulses import Settings
-from spookid.transcription.transcription import Transcription
+from spookid.transcription.faults import fault
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +127,24 @@ FEW = "too few samples yet"
 """Why nothing is known before there are states."""
 
 
-def moving(iterations: int) -> str:
-    """Why an update has not converged."""
-    return f"after {iterations} steps the estimates were still moving"
+def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str:
+    """Why an update has not converged; empty if it has.
+
+    Args:
+        iterations: of the update.
+        start: of step 0 [s].
+        step: [s].
+    """
+    if core.converged:
+        return ""
+    problem, kept, (chain, *_) = core.transcription, core.arrays(), core.transcription.chains
+    data = {f.name: contiguous(kept[f"data {f.name}"][: f.count(core.steps)]) for f in problem.factors}
+    times = contiguous(start + step * (core.first + np.arange(core.steps)))
+    window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
+    found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
+    if not found:
+        return f"after {iterations} steps the estimates were still moving"
+    return f"{found}; no estimate goes on from there: write it otherwise, or begin anew with bounds that keep off"
 
 
 def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:

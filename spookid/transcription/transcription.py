@@ -39,11 +39,13 @@ class Chain:
     """Numbers of the symbols that tell chains apart, (n_c,)."""
     times: Array = field(default_factory=lambda: np.zeros(0))
     """Of the steps [s], (N,), for messages; empty if there are none."""
+    first: int = 0
+    """What messages call the first step."""
 
     def at(self, step: int) -> str:
         """What messages call a step."""
         time = f" (t = {self.times[step]:.6g} s)" if step < len(self.times) else ""
-        return f"{self.name}, step {step}{time}"
+        return f"{self.name}, step {self.first + step}{time}"
 
 
 @dataclass(frozen=True, eq=False)
