@@ -14,10 +14,10 @@ from spookid.version import __version__ as __version__
 _NAMES = {
     "data.channels": "Sensor",
     "data.constraints": "Holonomic Nonholonomic",
+    "data.energy": "EnergyBalance",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording",
     "data.recording_files": "RecordingFiles",
-    "data.energy": "EnergyBalance",
     "data.residual": "Residual",
     "data.sensors": "HingeAngle JointForce JointPosition JointRate JointTorque Observation PointDistance PointPosition",
     "data.state": "State",
