@@ -7,6 +7,7 @@ the likelihood sums over recordings is returned. So a worker holds one recording
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.outliers import without_suspects
-from spookid.files import replacing
+from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -39,6 +40,12 @@ from spookid.transcription.transcription import Chain, Point
 
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
+MARKER = "joint_fit.json"
+"""File that tells a folder of a joint fit, and of which."""
+FIT = "fit.npz"
+"""File of a folder that has the search of all recordings."""
+_KEPT = re.compile(r"\d{7}\.(npz|\d+\.npy)|\.\d{7}\.(npz|\d+\.npy)\.\w+-\d+-\w+\.part")
+"""Files of recordings."""
 _LARGEST = 32
 """Recordings of one piece of work at the most: what a worker that dies costs."""
 What = Literal["prepare", "fit", "fisher", "errors"]
@@ -212,19 +219,18 @@ def told(found: Marginal) -> Sums:
     """The sums in what a recording tells."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
-    parts |= {name: getattr(found, name)() for name in _ASKED}
+    parts |= {"rounding": found.rounding(), "ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
         sums |= {(part, name): value for name, value in values.items()}
     return sums
 
 
 _NAMED = ("residual", "freedom", "coloured", "following", "strength")
-_ASKED = ("rounding", "ahead")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
-    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED)}
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, "rounding", "ahead")}
     whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
     whole |= {name: parts[name] for name in _NAMED}
     return Marginal(
@@ -232,7 +238,7 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
         density=density,
         fisher=fisher,
         rounding=lambda: parts["rounding"],
-        ahead=lambda: parts["ahead"],
+        ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
         **whole,
     )
 
@@ -276,6 +282,20 @@ _ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
 def _place(folder: Path, first: int) -> Path:
     """Of the recordings of one piece of work."""
     return folder / f"{first:07d}"
+
+
+def forget(folder: Path) -> None:
+    """Remove what a joint fit keeps in a folder, and nothing else."""
+    for place in (folder / FIT, folder / MARKER):
+        for kept in (place, *abandoned(place, "part")):
+            remove(kept)
+    for place in folder.glob("[0-9]" * 7):
+        for kept in place.iterdir() if place.is_dir() else ():
+            if _KEPT.fullmatch(kept.name):
+                remove(kept)
+    for place in (*folder.glob("[0-9]" * 7), folder):
+        with suppress(OSError):  # of one that holds something else
+            place.rmdir()
 
 
 def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:
