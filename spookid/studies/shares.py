@@ -7,6 +7,7 @@ the likelihood sums over recordings is returned. So a worker holds one recording
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.outliers import without_suspects
-from spookid.files import replacing
+from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -40,6 +41,12 @@ from spookid.transcription.transcription import Chain, Point
 
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
+MARKER = "joint_fit.json"
+"""File that tells a folder of a joint fit, and of which."""
+FIT = "fit.npz"
+"""File of a folder that has the search of all recordings."""
+_KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
+"""Files of recordings."""
 _LARGEST = 32
 """Recordings of one piece of work at the most: what a worker that dies costs."""
 What = Literal["prepare", "fit", "fisher", "errors"]
@@ -305,6 +312,20 @@ _ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
 def _place(folder: Path, first: int) -> Path:
     """Of the recordings of one piece of work."""
     return folder / f"{first:07d}"
+
+
+def forget(folder: Path) -> None:
+    """Remove what a joint fit keeps in a folder, and nothing else."""
+    for place in (folder / FIT, folder / MARKER):
+        for kept in (place, *abandoned(place, "part")):
+            remove(kept)
+    for place in folder.glob("[0-9]" * 7):
+        for kept in place.iterdir() if place.is_dir() else ():
+            if _KEPT.fullmatch(kept.name):
+                remove(kept)
+    for place in (*folder.glob("[0-9]" * 7), folder):
+        with suppress(OSError):  # of one that holds something else
+            place.rmdir()
 
 
 def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:
