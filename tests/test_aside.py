@@ -52,11 +52,20 @@ def test_what_a_copy_does_not_draw_is_drawn_here(end: partial[bytes]) -> None:
         assert drawn() == {"a": b"drawn"}
 
 
-def test_a_copy_ends_with_what_waits_for_it() -> None:
+def test_a_copy_ends_with_what_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[int] = []
+    fork = os.fork
+
+    def forked() -> int:
+        copies.append(fork())
+        return copies[-1]
+
+    monkeypatch.setattr(os, "fork", forked)
     with pytest.raises(KeyboardInterrupt), drawn_aside({"a": partial(time.sleep, 60)}, True):
         raise KeyboardInterrupt
+    (copy,) = copies
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # there is no child
+        os.waitpid(copy, os.WNOHANG)  # it is no child of this process any more
 
 
 def test_figures_are_the_same_to_the_last_pixel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
