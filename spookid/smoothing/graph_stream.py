@@ -15,7 +15,7 @@ from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked
-from spookid.smoothing.readout import FEW, moving, of_parameters
+from spookid.smoothing.window_covariance import FEW, moving, of_parameters
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.numbers import number
 

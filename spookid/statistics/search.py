@@ -264,8 +264,8 @@ class Search:
         of squares over freedom is all the way.
         """
         here = self.best
-        ahead, along = here.marginal.ahead(), np.append(step, 1.0)
-        squares = np.array([sum(along @ ahead[name] @ along for name in size.keys) for size in self.sizes])
+        ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
+        squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
         now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)

@@ -212,19 +212,18 @@ def told(found: Marginal) -> Sums:
     """The sums in what a recording tells."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
-    parts |= {name: getattr(found, name)() for name in _ASKED}
+    parts |= {"rounding": found.rounding(), "ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
         sums |= {(part, name): value for name, value in values.items()}
     return sums
 
 
 _NAMED = ("residual", "freedom", "coloured", "following", "strength")
-_ASKED = ("rounding", "ahead")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
-    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED)}
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, "rounding", "ahead")}
     whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
     whole |= {name: parts[name] for name in _NAMED}
     return Marginal(
@@ -232,7 +231,7 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
         density=density,
         fisher=fisher,
         rounding=lambda: parts["rounding"],
-        ahead=lambda: parts["ahead"],
+        ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
         **whole,
     )
 
