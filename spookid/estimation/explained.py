@@ -145,7 +145,7 @@ class Efforts:
 
             if not np.all(np.isfinite(weighted(at)[0])):
                 return guess
-            at = bounded_least_squares(weighted, at, *limits, _EVALUATIONS)
+            at = bounded_least_squares(weighted, at, limits[0], limits[1], _EVALUATIONS)
         return at
 
     def parts(self, free: Array) -> Array:
