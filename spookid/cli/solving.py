@@ -13,7 +13,6 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, variant
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
-from spookid.files import remove
 from spookid.report import export
 from spookid.report.aside import Copy
 from spookid.report.summary import summarize
@@ -35,12 +34,12 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
-    changed = variant(run.arguments, job.problem.parameter_set.known)
+    changed, forget = variant(run.arguments, job.problem.parameter_set.known), starting.ended
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
             from spookid.cli import jointly  # with workers
 
-            solution = jointly.solved(run, job, changed, executor)
+            solution, forget = jointly.solved(run, job, changed, executor), jointly.ended
         else:
             problem, found = starting.begun(run, job, changed, executor)
             with run.fitting(job.label, problem) as callback:
@@ -48,8 +47,7 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
         solution = asking(solution.changed(source=run.file.source(job.key)), asked)
         arguments = run.arguments
         export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
-        starting.ended(job)
-        remove(job.folder.with_name(f".{job.folder.name}.joint"))
+        forget(job)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
         if not run.arguments.quiet:  # a summary takes a while

@@ -120,7 +120,7 @@ class Fit:
             return condensed
         problem = self.assembly.transcription
         sizes = np.maximum(np.abs(self.point.parameters), problem.magnitudes)
-        return Condensed(condensed.linearized, problem.free_directions(self.point.parameters), open=(hidden * sizes).T)
+        return condensed.across((hidden * sizes).T)
 
     @cached_property
     def score_tests(self) -> ScoreTests | None:
@@ -135,7 +135,7 @@ class Fit:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
 
         def notices() -> tuple[str, ...]:
-            return ranked([*misspecification.misfit_notices(self.score_tests, coarser()), *self.result.notices])
+            return ranked([*misspecification.misfit_notices(self.score_tests, coarser), *self.result.notices])
 
         return self.result.changed(notices=self.later(notices))
 
