@@ -27,7 +27,8 @@ REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install
 """In refusals: a clause of its own, or what is asked for."""
 ADVICE = re.compile(
     r"\?|(\bspookid \w+`)|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust)\b"
-    r"|\b([Tt]ry|[Ll]ook|begin|helps?)\b|There is nothing to do|until the model has it|\{(one|text|remedy|'; '\.join\(parts\))\}"
+    r"|\b([Tt]ry|[Ll]ook|begin|helps?)\b|There is nothing to do|until the model has it"
+    r"|\{(one|text|remedy|'; '\.join\(parts\))\}"
 )
 """In notices: likewise; or what makes the rest says it, which others test."""
 PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
