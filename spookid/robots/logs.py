@@ -3,8 +3,6 @@ a robot by their names, and how the problem file reads it."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +14,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.logs.columns import short_listing, whole
+from spookid.data.logs.lines import names_of
 from spookid.data.logs.text import decoded
 from spookid.data.npz import read_npz
 from spookid.data.reading import method_for
@@ -27,7 +26,6 @@ from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.numbers import quantity
 
-_DELIMITERS = ",;\t|"
 _SLOWEST = 0.2
 """Median time between samples [s] above which a log shows little of how a robot moves; more are hardly seconds."""
 
@@ -87,7 +85,7 @@ def opened(path: Path, units: Mapping[str, str] | None = None) -> Log:
     said, method = dict(units or {}), method_for(path)
     if method not in ("from_csv", "from_npz"):
         return Log(path, tuple(Recording.from_file(path, units=said).signals), False, said)
-    columns = _header(path) if method == "from_csv" else _arrays(path)
+    columns = names_of(path, decoded(path)[0]) if method == "from_csv" else _arrays(path)
     for name in said:
         if name not in columns and name not in map(whole, columns):
             raise ProblemError(f"{path} has no column {name!r}, which --units names; it has {short_listing(columns)}")
@@ -109,14 +107,6 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
         f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then say "
         f"--units {time}={unit}",
     )
-
-
-def _header(path: Path) -> list[str]:
-    line = io.StringIO(decoded(path)[0], newline="").readline()
-    names = [name.strip() for name in next(csv.reader([line], delimiter=max(_DELIMITERS, key=line.count)), [])]
-    if len(names) < 2:
-        raise ProblemError(f"{path} line 1 has no names of columns; write them there, with commas between")
-    return names
 
 
 def _arrays(path: Path) -> list[str]:
