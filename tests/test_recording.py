@@ -233,7 +233,6 @@ def test_csv_with_byte_order_mark_and_carriage_returns(tmp_path):
     [
         ("", "has no header"),
         ("\n\n", "has no header"),
-        ("\n\n", "has no header"),
         ("time,a\n0,1\n1,2\n", "line 1 has no time column 't'; it has 'time', 'a'"),
         ("t,a,a\n0,1,2\n1,2,3\n", "line 1 has 2 columns named 'a'"),
         ("t,t\n0,1\n1,2\n", "line 1 has 2 columns named 't'"),
