@@ -124,7 +124,7 @@ def struck(folder: Path) -> tuple[bool, float]:
         while kept.stat().st_mtime_ns == before:
             time.sleep(0.02)
         running.kill()
-        sizes.extend(file.stat().st_size for file in lies.glob("0*/*.np?"))
+        sizes.extend(file.stat().st_size for file in lies.glob("0*/*.*"))
 
     ran(folder, "solve", "twins.py", "--jobs", "2", "--out", "struck", meanwhile=kill)
     assert not (folder / "struck").exists()

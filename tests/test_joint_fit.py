@@ -126,7 +126,7 @@ def test_a_folder_of_something_else_is_left_alone(path: Path, tmp_path: Path) ->
 
 
 def test_another_fit_forgets_the_earlier_one_and_nothing_else(tmp_path: Path) -> None:
-    ours = ["fit.npz", "0000000/0000000.npz", "0000000/0000000.12.npy"]
+    ours = ["fit.npz", "0000000/0000000.chain", "0000000/0000000.12.npy"]
     mine = ["thesis.tex", "0000000/notes.txt", "2024/0000000.npz"]
     for name in ours + mine:
         (tmp_path / name).parent.mkdir(exist_ok=True)

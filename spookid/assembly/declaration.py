@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.guesses import check_delays, check_scales
+from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
@@ -199,6 +199,7 @@ class Declaration(metaclass=Door):
         except ProblemError as error:
             raise ProblemError(f"{self._what}: {error}") from None
         check_scales(self.observations, self.model.motors, values)
+        check_finite(self.model, self.channels, values)
         check_delays(self.observations, self.model.motors, recording, values)
 
     @property
