@@ -102,6 +102,11 @@ def test_topics_of_several_robots_are_chosen(tmp_path: Path, capsys: pytest.Capt
     assert "--topics /joint_states: topics are those of a log; give LOG, too" in capsys.readouterr().err
 
 
+def test_a_letter_is_the_name_of_a_joint_beside_words_of_kinds() -> None:
+    found = match(["t", "a", "a_effort", "b_pos", "effort_b", "b_temperature", "x a effort"], ["a", "b"])
+    assert (found.positions, found.efforts) == ({"a": "a", "b": "b_pos"}, {"a": "a_effort", "b": "effort_b"})
+
+
 def test_columns_that_are_no_measurements_are_listed() -> None:
     found = match(["t", "q1", "qd1", "tau1", "current_1", "torque_desired_1", "q9", "weather"], JOINTS)
     assert (list(found.positions.values()), list(found.efforts.values())) == (["q1"], ["tau1"])

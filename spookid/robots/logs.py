@@ -170,7 +170,21 @@ _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
 _REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
 """Last words of columns that go on after whole seconds."""
-_FILLERS = "joint joints axis motor measured meas actual act raw state states m rad"
+_NO_KIND = (
+    "joint",
+    "joints",
+    "axis",
+    "motor",
+    "measured",
+    "meas",
+    "actual",
+    "act",
+    "raw",
+    "state",
+    "states",
+    "m",
+    "rad",
+)
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -238,7 +252,7 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if word not in _FILLERS.split()]
+    telling = [word for word in rest if word not in _NO_KIND]
     if not telling:
         return _SAYS.get("".join(unit).replace(" ", "").lower(), "position"), whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
@@ -252,10 +266,12 @@ def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
         for name in (whole, [word for word in whole if word != "joint"]):
             size = len(name)
             for i in range(len(words) - size + 1):
-                # A letter or a number among others is no name.
-                telling = words == name or (len("".join(name)) > 1 and not name[0].isdigit())
+                others = words[:i] + words[i + size :]
+                # A letter is a name among words of kinds, and a number alone.
+                alone = not others or (not name[0].isdigit() and all(w in _MEANS or w in _NO_KIND for w in others))
+                telling = alone or (len("".join(name)) > 1 and not name[0].isdigit())
                 if size > length and words[i : i + size] == name and telling:
-                    best, rest, length = label, words[:i] + words[i + size :], size
+                    best, rest, length = label, others, size
     return best, rest
 
 
