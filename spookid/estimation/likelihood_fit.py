@@ -13,6 +13,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
@@ -139,7 +140,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     if problem.has_density:
         return start, logs
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
-        outcome = search.inner.like(_TOGETHER).solve(problem.with_numbers(search.numbers(logs)), start)
+        outcome = solved(search.inner.like(_TOGETHER), problem.with_numbers(search.numbers(logs)), start, None)
     if outcome.status is Status.DIVERGED:
         return start, logs
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
@@ -177,7 +178,7 @@ def fit_at_known_noise(
         for name, place in zip(_spread(size), size.places, strict=True):
             constants[place] = by_name[size.kind, name] or _least(size)
     numbered = assembly.transcription.with_numbers(constants)
-    outcome = _without(solver.solve(numbered, start, callback), float(constants[-1]))
+    outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
     return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
@@ -212,7 +213,7 @@ def fit_at_guessed_noise(
     for own, log in zip(places, logs, strict=True):
         constants[list(own)] = math.exp(log)
     numbered = assembly.transcription.with_numbers(constants)
-    outcome, h, found = solver.solve(numbered, start, callback), assembly.problem.step, list[Noise]()
+    outcome, h, found = solved(solver, numbered, start, callback), assembly.problem.step, list[Noise]()
     for size, log in zip(assembly.noise, logs, strict=True):
         value, moving = math.exp(log), size.kind == "disturbance"
         std = value / h if moving else value / size.averaging

@@ -118,3 +118,21 @@ class Trial:
         whole = np.zeros((n + m, n + m))
         whole[:n, :n], whole[n:, n:] = self.marginal.information, self.fisher
         return whole
+
+
+def fall(here: Trial, there: Trial) -> float:
+    """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
+    rule."""
+    beside = (here.beside + there.beside) / 2
+    return here.value - there.value - float(beside @ (there.unknowns - here.unknowns))
+
+
+def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
+    """C with which the matrix after a step explains how the score changed along it."""
+    missing = after.score - before.score - (after.matrix + correction) @ step
+    diagonal = np.diag(after.matrix)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    along = float(missing @ step)
+    if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
+        return correction
+    return correction + np.outer(missing, missing) / along
