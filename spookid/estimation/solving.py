@@ -9,6 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.data.recording_files import RecordingFiles
@@ -68,7 +70,8 @@ def solve(
             return solved(part, near, False, before, leads)
         return solved_across_gaps(part, near, partial(solved, leads=leads))
 
-    result = solved_without_outliers(problem, warm_start, across)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
+        result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))

@@ -34,13 +34,14 @@ from spookid.solvers.resuming import (
     point_arrays,
     point_of,
 )
-from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.trial import FittedStates, Trial, fall, learnt
+from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
 from spookid.transcription.factor import Group
+from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point, Transcription
 
 _SETTLED = 1e-4
@@ -61,8 +62,6 @@ _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
-_INDEPENDENT = 1e-8
-"""Eigenvalue of the scaled matrix of a step at least."""
 
 
 @dataclass(eq=False)
@@ -87,6 +86,8 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    ahead: Point | None = None
+    """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _place: Place = field(init=False, default_factory=Place)
@@ -107,9 +108,9 @@ class Search:
             self._silence()
             self._sharpen()
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
-            return self._failed(start, f"the states are not determined: {error}", began)
+            return self._failed(start, logs, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
-            return self._failed(start, "the likelihood of the initial guess is not finite", began)
+            return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
         return self._to_its_end(partial(self._begun, settled), began)
 
     def carried_on(self) -> Outcome:
@@ -120,11 +121,11 @@ class Search:
             return self._gone_on(kept, _SETTLED, began)
         return self._to_its_end(partial(self._iterate, _SETTLED), began)
 
-    def _begun(self, settled: float) -> tuple[Status, str]:
+    def _begun(self, settled: float) -> End:
         self._accept(self.best, 0.0, 0.0)
         return self._iterate(settled)
 
-    def _to_its_end(self, iterate: Callable[[], tuple[Status, str]], began: float) -> Outcome:
+    def _to_its_end(self, iterate: Callable[[], End], began: float) -> Outcome:
         try:
             status, detail = iterate()
         except KeyboardInterrupt:
@@ -263,26 +264,32 @@ class Search:
             self.spent[part] += getattr(inner.timing, part)
         return States(ReducedProblem(held, inner.point), inner.point)
 
-    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> tuple[Status, str]:
+    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
         correction = np.zeros_like(self.best.matrix) if correction is None else correction
         while len(self.history) <= self.max_iterations:
             if self._place.due:
                 self._keep(damping, correction)
             here = self.best
             matrix = here.matrix + correction
-            if not _definite(matrix):
+            if not definite(matrix):
                 correction = np.zeros_like(correction)
                 matrix = here.matrix
             step, promised, damping = self._step(matrix, damping, settled)
             if step is None:
-                if promised <= settled:
-                    return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
-                if promised <= _ROUNDING:
-                    return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
-                return Status.STALLED, "no step raises the likelihood"
+                return self._end(promised, settled)
             near = promised < _NEAR
             correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
+
+    def _end(self, promised: float, settled: float) -> End:
+        """Why there is no further step: none promises anything, or keeps what it promises."""
+        numbered = self.problem.with_numbers(self.numbers(self.best.logs))
+        if self.ahead is None or not fault(numbered, self.ahead, derivatives=False):
+            if promised <= settled:
+                return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
+            if promised <= _ROUNDING:
+                return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
+        return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
@@ -292,7 +299,7 @@ class Search:
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
         fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
-            whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
+            whole = matrix + np.diag((damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
                 gradient = np.concatenate([here.marginal.score, self._eased(alone)])
@@ -351,11 +358,12 @@ class Search:
 
     def _moved(self, step: Array) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
-                trial = self.trial(*self._ahead(step), most=_ASTRAY * self.best.states.cost)
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
+            self.ahead, logs = self._ahead(step)
+            try:
+                trial = self.trial(self.ahead, logs, most=_ASTRAY * self.best.states.cost)
+            except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+                return None
         return trial if np.isfinite(trial.value) else None
 
     def _ahead(self, step: Array) -> tuple[Point, Array]:
@@ -367,7 +375,7 @@ class Search:
         return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
-        self.best = trial
+        self.best, self.ahead = trial, None
         costs = trial.states.costs
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
@@ -380,16 +388,8 @@ class Search:
         redundant = self.best.states.redundant
         return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
 
-    def _failed(self, start: Point, detail: str, began: float) -> Outcome:
+    def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:
+        detail = because(detail, self.problem.with_numbers(self.numbers(logs)), start)
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
         timing = Timing(time.perf_counter() - began, **self.spent)
         return Outcome(Status.DIVERGED, detail, start, (first,), timing)
-
-
-def _definite(matrix: Array) -> bool:
-    diagonal = np.diag(matrix)
-    seen = diagonal > 0
-    if np.any(diagonal < 0) or not np.any(seen):
-        return not np.any(diagonal < 0)
-    scale = np.sqrt(diagonal[seen])
-    return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -_INDEPENDENT)

@@ -17,6 +17,8 @@ from spookid.transcription.transcription import Point
 
 _ALIKE = 0.02
 """Change of the logarithms of sizes within which their information counts as the same."""
+INDEPENDENT = 1e-8
+"""Eigenvalue of the scaled matrix of a step at least."""
 
 
 class FittedStates(Protocol):
@@ -136,3 +138,13 @@ def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array
     if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
         return correction
     return correction + np.outer(missing, missing) / along
+
+
+def definite(matrix: Array) -> bool:
+    """True if a matrix has no negative eigenvalue, each unknown in its own unit."""
+    diagonal = np.diag(matrix)
+    seen = diagonal > 0
+    if np.any(diagonal < 0) or not np.any(seen):
+        return not np.any(diagonal < 0)
+    scale = np.sqrt(diagonal[seen])
+    return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)
