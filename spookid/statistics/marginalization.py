@@ -86,7 +86,7 @@ def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
 def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | None:
     """One value of a size; None where there is none."""
     best, logs = search.best, search.best.logs.copy()
-    if log < search.floors[i]:
+    if log < min(search.floors[i], best.logs[i]):
         return None
     moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
