@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from pathlib import Path
 
 from spookid.cli import progress, terminal
 from spookid.cli.runner import Job, Run
-from spookid.files import remove
 from spookid.results.result import Result
 from spookid.studies.crew import Crew
 from spookid.studies.joint_fit import fit_jointly, planned
 from spookid.studies.settings import Variant
+from spookid.studies.shares import forget
 
 
 def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> Result:
@@ -19,7 +20,7 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
     Raises:
         KeyboardInterrupt: once the user has interrupted.
     """
-    path, folder = f"{run.file.path.absolute()}::{job.key}", job.folder.with_name(f".{job.folder.name}.joint")
+    path, folder = f"{run.file.path.absolute()}::{job.key}", _kept(job)
     crew = Crew(run.arguments.jobs or 1, executor)
     plan = planned(run.file.problems[job.key], path, variant, folder.absolute(), crew)
     names = [parameter.name for parameter in job.problem.free]
@@ -34,4 +35,9 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
 
 def ended(job: Job) -> None:
     """Forget what lies beside the folder of results."""
-    remove(job.folder.with_name(f".{job.folder.name}.joint"))
+    forget(_kept(job))
+
+
+def _kept(job: Job) -> Path:
+    """Where chains and states lie until the folder of results is written."""
+    return job.folder.with_name(f".{job.folder.name}.joint")

@@ -26,6 +26,7 @@ from spookid.estimation import (
 )
 from spookid.estimation.contact_notices import contact_notices
 from spookid.estimation.followed import followed_notices
+from spookid.estimation.held import held_notices
 from spookid.estimation.identifiability import (
     Identifiability,
     a_posteriori,
@@ -120,7 +121,7 @@ class Fit:
             return condensed
         problem = self.assembly.transcription
         sizes = np.maximum(np.abs(self.point.parameters), problem.magnitudes)
-        return Condensed(condensed.linearized, problem.free_directions(self.point.parameters), open=(hidden * sizes).T)
+        return condensed.across((hidden * sizes).T)
 
     @cached_property
     def score_tests(self) -> ScoreTests | None:
@@ -135,7 +136,7 @@ class Fit:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
 
         def notices() -> tuple[str, ...]:
-            return ranked([*misspecification.misfit_notices(self.score_tests, coarser()), *self.result.notices])
+            return ranked([*misspecification.misfit_notices(self.score_tests, coarser), *self.result.notices])
 
         return self.result.changed(notices=self.later(notices))
 
@@ -246,6 +247,8 @@ class Fit:
         remarks += schedule_notices(assembly, self.point, self.motion)
         remarks += contact_notices(assembly, self.point)
         if self.outcome.status is not Status.CONVERGED:
+            if self.outcome.status in (Status.STALLED, Status.MAX_ITERATIONS):
+                remarks += held_notices(assembly, self.point, self.motion)
             return ranked([*identifiability.notices, *unsettled_notices(problem.model), *remarks])
         steps = []
         if not (problem.corrects or (problem.every or 1) > 1):

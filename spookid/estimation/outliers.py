@@ -51,31 +51,33 @@ Wrong = Sequence[Mapping[str, Mask]]
 
 
 def solved_without_outliers(
-    problem: Declaration, near: Result | None, solve: Callable[[Declaration, Result | None, Result | None], Result]
+    problem: Declaration,
+    near: Result | None,
+    solve: Callable[[Declaration, Result | None, Result | None, bool], Result],
 ) -> Result:
     """A solve without the samples that turn out to be outliers; one solve alone if none is suspected.
 
     Args:
         near: where it starts.
-        solve: of a problem from a start, going on after a result with its history.
+        solve: of a problem from a start, going on after a result with its history; True for one that only leads on.
     """
     smooth = not (problem.model.contacts or problem.model.holding.contacts)
     suspects = [_suspects(problem, recording) if smooth else {} for recording in problem.recordings]
     if not any(np.any(mask) for masks in suspects for mask in masks.values()):
-        found = solve(problem, near, None)
+        found = solve(problem, near, None, False)
         return _naming(found, [_far_off(problem, i, {}, found) for i in range(len(problem.recordings))], problem)
-    first = solve(_without(problem, suspects), near, None)
+    first = solve(_without(problem, suspects), near, None, problem.corrects)
     if first.status is Status.INTERRUPTED:
         return _naming(first, suspects, problem)
     if first.status is not Status.CONVERGED:
-        return solve(problem, near, None)  # a fit that does not converge decides nothing
+        return solve(problem, near, None, False)  # a fit that does not converge decides nothing
     wrong = [_far_off(problem, i, masks, first) for i, masks in enumerate(suspects)]
-    if not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
+    if problem.corrects or not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
         # The guesses of the user have had their turn.
         own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
-        first = solve(_without(problem, wrong).with_(initial=own), first, first)
+        first = solve(_without(problem, wrong).with_(initial=own), first, first, False)
         if first.status not in (Status.CONVERGED, Status.INTERRUPTED):
-            return solve(problem, near, None)
+            return solve(problem, near, None, False)
     return _naming(first, wrong, problem)
 
 

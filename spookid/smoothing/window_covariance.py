@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, contiguous
+from spookid.solvers.fixed_lag import FixedLag
 from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND
-from spookid.transcription.transcription import Transcription
+from spookid.transcription.faults import fault
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 FEW = "too few samples yet"
 """Why nothing is known before there are states."""
 
 
-def moving(iterations: int) -> str:
-    """Why an update has not converged."""
-    return f"after {iterations} steps the estimates were still moving"
+def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str:
+    """Why an update has not converged; empty if it has.
+
+    Args:
+        iterations: of the update.
+        start: of step 0 [s].
+        step: [s].
+    """
+    if core.converged:
+        return ""
+    problem, kept, (chain, *_) = core.transcription, core.arrays(), core.transcription.chains
+    data = {f.name: contiguous(kept[f"data {f.name}"][: f.count(core.steps)]) for f in problem.factors}
+    times = contiguous(start + step * (core.first + np.arange(core.steps)))
+    window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
+    found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
+    if not found:
+        return f"after {iterations} steps the estimates were still moving"
+    return f"{found}; no estimate goes on from there: write it otherwise, or begin anew with bounds that keep off"
 
 
 def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:

@@ -21,7 +21,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         _added(chains, _Chain.strength),
         partial(_added, chains, _Chain.fisher),
         partial(_added, chains, _Chain.rounding),
-        cache(partial(_added, chains, _Chain.ahead)),
+        lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),
     )
 
 
@@ -262,13 +262,13 @@ class _Chain:
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
 
-    def ahead(self) -> list[tuple[str, Array]]:
-        """Σ r² by name of the noise after a step δ of the parameters, as F of (δ, 1)ᵀ F (δ, 1), (n_p + 1, n_p + 1)."""
-        found = []
+    def ahead(self, steps: Array) -> list[tuple[str, Array]]:
+        """See ``Marginal.ahead``."""
+        found, moves = [], self.response @ steps
         for factor, rows in self.kept:
             if factor.noise:
                 wide = len(rows.offsets) * self.t
-                r = _whole(rows, rows.matrix[:, wide:] - self._along(rows, self.response))
+                r = _whole(rows, np.matmul(steps.T, rows.matrix[:, wide:]) - self._along(rows, moves))
                 found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
         return found
 

@@ -53,9 +53,9 @@ class Marginal:
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
     rounding: Callable[[], Mapping[str, float]]
     """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
-    ahead: Callable[[], Mapping[str, Array]]
-    """Σ r² by name of the noise after a step δ of the parameters, to first order, states following: F of
-    (δ, 1)ᵀ F (δ, 1), (n_p + 1, n_p + 1)."""
+    ahead: Callable[[Array], Mapping[str, Array]]
+    """Σ r² by name of the noise after steps δ of the parameters, to first order, states following: of columns (δ, 1),
+    (n_p + 1, m), the products of residuals after any two of them, (m, m)."""
 
     @classmethod
     def of_squares(cls, corner: Array) -> Marginal:
@@ -66,7 +66,7 @@ class Marginal:
         """
         gradient, none = corner[:-1, -1], dict[str, float]()
         least, information = float(corner[-1, -1]), corner[:-1, :-1]
-        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 5, dict, dict, dict)
+        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 5, dict, dict, lambda steps: {})
 
     @property
     def counted(self) -> Array:

@@ -23,13 +23,14 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.trial import FittedStates, Trial
 from spookid.transcription.factor import Group
+from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point, Transcription
 
 _SETTLED = 1e-4
@@ -76,6 +77,8 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    ahead: Point | None = None
+    """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
 
@@ -92,9 +95,9 @@ class Search:
             self._silence()
             self._sharpen()
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
-            return self._failed(start, f"the states are not determined: {error}", began)
+            return self._failed(start, logs, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
-            return self._failed(start, "the likelihood of the initial guess is not finite", began)
+            return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
         try:
             self._accept(self.best, 0.0, 0.0)
             status, detail = self._iterate(settled)
@@ -201,7 +204,7 @@ class Search:
             self.spent[part] += getattr(inner.timing, part)
         return States(ReducedProblem(held, inner.point), inner.point)
 
-    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> tuple[Status, str]:
+    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
         correction = np.zeros_like(self.best.matrix) if correction is None else correction
         while len(self.history) <= self.max_iterations:
             self.turn(damping, correction)
@@ -212,14 +215,20 @@ class Search:
                 matrix = here.matrix
             step, promised, damping = self._step(matrix, damping, settled)
             if step is None:
-                if promised <= settled:
-                    return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
-                if promised <= _ROUNDING:
-                    return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
-                return Status.STALLED, "no step raises the likelihood"
+                return self._end(promised, settled)
             near = promised < _NEAR
             correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
+
+    def _end(self, promised: float, settled: float) -> End:
+        """Why there is no further step: none promises anything, or keeps what it promises."""
+        numbered = self.problem.with_numbers(self.numbers(self.best.logs))
+        if self.ahead is None or not fault(numbered, self.ahead, derivatives=False):
+            if promised <= settled:
+                return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
+            if promised <= _ROUNDING:
+                return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
+        return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def turn(self, damping: float, correction: Array) -> None:
         """Called before each step, with all that the next ones follow from beside ``best``, ``floors`` and the
@@ -264,8 +273,8 @@ class Search:
         of squares over freedom is all the way.
         """
         here = self.best
-        ahead, along = here.marginal.ahead(), np.append(step, 1.0)
-        squares = np.array([sum(along @ ahead[name] @ along for name in size.keys) for size in self.sizes])
+        ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
+        squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
         now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
@@ -292,11 +301,12 @@ class Search:
 
     def _moved(self, step: Array) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
-                trial = self.trial(*self._ahead(step), most=_ASTRAY * self.best.states.cost)
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
+            self.ahead, logs = self._ahead(step)
+            try:
+                trial = self.trial(self.ahead, logs, most=_ASTRAY * self.best.states.cost)
+            except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+                return None
         return trial if np.isfinite(trial.value) else None
 
     def _ahead(self, step: Array) -> tuple[Point, Array]:
@@ -308,7 +318,7 @@ class Search:
         return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
-        self.best = trial
+        self.best, self.ahead = trial, None
         costs = trial.states.costs
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
@@ -319,7 +329,8 @@ class Search:
         redundant = self.best.states.redundant
         return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
 
-    def _failed(self, start: Point, detail: str, began: float) -> Outcome:
+    def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:
+        detail = because(detail, self.problem.with_numbers(self.numbers(logs)), start)
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
         timing = Timing(time.perf_counter() - began, **self.spent)
         return Outcome(Status.DIVERGED, detail, start, (first,), timing)

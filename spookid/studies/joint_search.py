@@ -21,7 +21,7 @@ from spookid.statistics.marginal import Marginal
 from spookid.statistics.search import Search
 from spookid.statistics.trial import FittedStates, Trial
 from spookid.studies.crew import Crew
-from spookid.studies.shares import Pass, Source, Sums, add, blocks, together, work, work_here
+from spookid.studies.shares import FIT, Pass, Source, Sums, add, blocks, together, work, work_here
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
@@ -144,7 +144,7 @@ class JointSearch(Search):
 
     @property
     def _kept(self) -> Path:
-        return self.everyone.folder / "fit.npz"
+        return self.everyone.folder / FIT
 
     def turn(self, damping: float, correction: Array) -> None:
         """Keep all that the next steps follow from, so that a fit that is begun anew goes on from here."""
