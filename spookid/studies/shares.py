@@ -24,6 +24,7 @@ from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array, Mask
+from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -43,8 +44,6 @@ Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
 MARKER = "joint_fit.json"
 """File that tells a folder of a joint fit, and of which."""
-FIT = "fit.npz"
-"""File of a folder that has the search of all recordings."""
 _KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
 """Files of recordings."""
 _LARGEST = 32
@@ -249,24 +248,26 @@ def told(found: Marginal) -> Sums:
     """The sums in what a recording tells."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
-    parts |= {"rounding": found.rounding(), "ahead": found.ahead(np.eye(len(found.gradient) + 1))}
+    parts |= {name: getattr(found, name)() for name in _ASKED}
+    parts |= {"ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
         sums |= {(part, name): value for name, value in values.items()}
     return sums
 
 
-_NAMED = ("residual", "freedom", "coloured", "following", "strength")
+_NAMED, _ASKED = ("residual", "freedom", "coloured", "following"), ("strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
-    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, "rounding", "ahead")}
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
     whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
     whole |= {name: parts[name] for name in _NAMED}
     return Marginal(
         value=float(sums["value",]),
         density=density,
         fisher=fisher,
+        strength=lambda: parts["strength"],
         rounding=lambda: parts["rounding"],
         ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
         **whole,
@@ -316,16 +317,15 @@ def _place(folder: Path, first: int) -> Path:
 
 def forget(folder: Path) -> None:
     """Remove what a joint fit keeps in a folder, and nothing else."""
-    for place in (folder / FIT, folder / MARKER):
-        for kept in (place, *abandoned(place, "part")):
-            remove(kept)
+    for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
+        remove(kept)
     for place in folder.glob("[0-9]" * 7):
         for kept in place.iterdir() if place.is_dir() else ():
             if _KEPT.fullmatch(kept.name):
                 remove(kept)
-    for place in (*folder.glob("[0-9]" * 7), folder):
         with suppress(OSError):  # of one that holds something else
             place.rmdir()
+    resuming.forget(folder)
 
 
 def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:
