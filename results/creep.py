@@ -66,7 +66,7 @@ if __name__ == "__main__":
         "# Creep of a pendulum that dry friction holds\n\n"
         "Released at rest where gravity pulls with half of the friction's bound, h = 10 ms, 100 s. `exact` stays\n"
         "within rounding; `smooth` creeps at δ artanh(1/2), so that only its width limits the drift. Steps of\n"
-        "`variational` are divided until the motion stands still to 1e-6 rad: slower than 1e-6 rad/s it tells nothing.\n\n"
+        "`variational` are divided until the motion stands still to 1e-6 rad: the least creep that they tell.\n\n"
         "| stepper | width δ [rad/s] | creep in the first second [rad/s] | drift after 100 s [rad] |\n"
         "|---|---|---|---|\n"
     )
