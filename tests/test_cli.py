@@ -672,7 +672,9 @@ def test_step_without_a_solution(here, capsys):
     """Negative friction drives the rod faster and faster, until Newton's method finds no next one."""
     assert main(["simulate", write(ONE), "--set", "J=0.01", "b=-3.2", "--duration", "20", "--out", "out"]) == 3
     err = capsys.readouterr().err
-    found = re.fullmatch(r"spookid: swing, run: step (\d+) was not solved: .*; the (.*) s before it are in out\n", err)
+    found = re.fullmatch(
+        r"spookid: swing, run: step (\d+) \(t = .*\) was not solved: .*; the (.*) s before it are in out\n", err
+    )
     assert found is not None, err
     result = simulation("out")
     [entry] = result["recordings"]
@@ -686,7 +688,7 @@ def test_step_without_a_solution(here, capsys):
 def test_first_step_without_a_solution(here, capsys, monkeypatch):
     monkeypatch.setattr("spookid.stepping.simulation._MAX_NEWTON", 0)
     assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
-    assert "step 1 was not solved" in capsys.readouterr().err
+    assert "step 1 (t = 0.01 s) was not solved" in capsys.readouterr().err
     [entry] = simulation("out")["recordings"]
     assert (entry["steps"], entry["file"], entry["duration"]) == (1, None, 0)
     assert not list(Path("out").glob("*.csv"))

@@ -182,7 +182,10 @@ class Declaration(metaclass=Door):
             finite = isinstance(value, Real) and math.isfinite(value)
             fixed = {name, self.parameter_set.declared_names.get(name)} & set(self.fixed)
             if not (finite and (fixed or p.lower <= value <= p.upper)):
-                raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
+                raise ProblemError(
+                    f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+                    "; move it, or the bounds"
+                )
 
     def _check_signals(self) -> None:
         for recording in self.sample:

@@ -130,7 +130,10 @@ def _sets(title: str, found: Iterable[Case]) -> list[list[Case]]:
             sets.append(home := [])
         home.append(case)
     if not sets:
-        raise ProblemError(f"{title}: cross-validation needs a model with two or more recordings")
+        raise ProblemError(
+            f"{title}: cross-validation needs a model with two or more recordings"
+            "; give it more, or compare with `spookid profile`"
+        )
     return sets
 
 

@@ -55,7 +55,10 @@ class Residual(metaclass=Door):
 
     def __post_init__(self) -> None:
         if not callable(self.expression) or self.states not in (1, 2):
-            raise ProblemError(f"{self._what} needs a function of one state, or of two neighbouring ones")
+            raise ProblemError(
+                f"{self._what} needs a function of one state, or of two neighbouring ones"
+                "; write lambda s: ..., or lambda s, n: ..."
+            )
         if self.at not in (None, "start"):
             raise ProblemError(f'{self._what} has at={shown(self.at)}; give "start", or leave it out for every step')
         if self.at == "start" and self.states != 1:
@@ -134,15 +137,15 @@ class Residual(metaclass=Door):
                 raise ValueError
             return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
         except (ValueError, np.linalg.LinAlgError):
-            what = f"{self._what}: covariance must be a symmetric, positive definite {rows} x {rows} matrix"
-            raise ProblemError(what) from None
+            wanted = f"a symmetric, positive definite {rows} x {rows} matrix"
+            raise ProblemError(f"{self._what}: covariance must be {wanted}") from None
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if it does not fit the model."""
         states = [State.symbols(model) for _ in range(self.states)]
         rows = self.rows(*states)
         if not rows.numel():
-            raise ProblemError(f"{self._what} has no rows")
+            raise ProblemError(f"{self._what} has no rows; return one or more")
         moving = ca.which_depends(rows, ca.vertcat(*(x for state in states for x in (state.q, state.v))), 1, True)
         if self.kind == "hard" and not all(moving):
             raise ProblemError(

@@ -194,7 +194,10 @@ def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
 def _lacking(choice: Choice) -> list[str]:
     if not choice.differing:
         return []
-    return [f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise."]
+    return [
+        f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise. "
+        "Take half the step; if this stays, look at the residuals."
+    ]
 
 
 def _listed(differing: Mapping[str, float]) -> str:

@@ -26,6 +26,7 @@ from spookid.estimation import (
 )
 from spookid.estimation.contact_notices import contact_notices
 from spookid.estimation.followed import followed_notices
+from spookid.estimation.held import held_notices
 from spookid.estimation.identifiability import (
     Identifiability,
     a_posteriori,
@@ -246,6 +247,8 @@ class Fit:
         remarks += schedule_notices(assembly, self.point, self.motion)
         remarks += contact_notices(assembly, self.point)
         if self.outcome.status is not Status.CONVERGED:
+            if self.outcome.status in (Status.STALLED, Status.MAX_ITERATIONS):
+                remarks += held_notices(assembly, self.point, self.motion)
             return ranked([*identifiability.notices, *unsettled_notices(problem.model), *remarks])
         steps = []
         if not (problem.corrects or (problem.every or 1) > 1):

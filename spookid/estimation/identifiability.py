@@ -210,7 +210,14 @@ def _known_from_priors(
     told = {*result.reasons, *_rooms(assembly.problem)}
     without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
     hidden = [name for name in without_priors if name not in told]
-    return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+    return (
+        [
+            f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior. Trust it, or "
+            "record a motion that shows more."
+        ]
+        if hidden
+        else []
+    )
 
 
 def _rooms(problem: Declaration) -> list[str]:
@@ -265,7 +272,7 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
             found.append(
                 f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
-                "deviations off. Either the prior or the model is wrong."
+                "deviations off. Either the prior or the model is wrong: fit without it, and compare."
             )
     return found
 

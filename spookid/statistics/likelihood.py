@@ -152,7 +152,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         freedom,
         _added(chains, _Chain.coloured),
         following,
-        _added(chains, _Chain.strength),
+        partial(_added, chains, _Chain.strength),
         partial(_added, chains, _Chain.fisher),
         partial(_added, chains, _Chain.rounding),
         lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),

@@ -321,7 +321,7 @@ def _check(
             "names of parameters"
         )
     if not problem.free:
-        raise ProblemError(f"{what}: Problem {problem.name!r} has no free parameter to learn of")
+        raise ProblemError(f"{what}: Problem {problem.name!r} has no free parameter to learn of; free one")
     highest = harmonics / duration
     if (sampled := RATE if rate is None else rate) < 4 * highest:
         raise ProblemError(f"{what}: a rate of {sampled:g} Hz is too low for motions up to {highest:g} Hz; raise it")

@@ -112,7 +112,7 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     posed, backend, _ = variant.posed(problem)
     what = f"{posed.place}: Problem {posed.name!r}"
     if not (posed.sample and posed.observations):
-        raise ProblemError(f"{what} has no recordings or observations to fit")
+        raise ProblemError(f"{what} has no recordings or observations to fit; give both")
     if path is None and not crew.alone:
         raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
@@ -126,7 +126,9 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
         "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
     }
     if refused := next((words for words, is_so in others.items() if is_so), None):
-        raise ProblemError(f"{what}: a joint fit over workers does not know {refused}")
+        raise ProblemError(
+            f"{what}: a joint fit over workers does not know {refused}; leave it out, or solve in one process"
+        )
     return JointPlan(problem, path, variant, folder)
 
 

@@ -249,24 +249,26 @@ def told(found: Marginal) -> Sums:
     """The sums in what a recording tells."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
-    parts |= {"rounding": found.rounding(), "ahead": found.ahead(np.eye(len(found.gradient) + 1))}
+    parts |= {name: getattr(found, name)() for name in _ASKED}
+    parts |= {"ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
         sums |= {(part, name): value for name, value in values.items()}
     return sums
 
 
-_NAMED = ("residual", "freedom", "coloured", "following", "strength")
+_NAMED, _ASKED = ("residual", "freedom", "coloured", "following"), ("strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
-    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, "rounding", "ahead")}
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
     whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
     whole |= {name: parts[name] for name in _NAMED}
     return Marginal(
         value=float(sums["value",]),
         density=density,
         fisher=fisher,
+        strength=lambda: parts["strength"],
         rounding=lambda: parts["rounding"],
         ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
         **whole,

@@ -278,7 +278,7 @@ def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     known = problem.parameter_set.known
     for name in given:
         if name not in known and not isinstance(parameters, Result):
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}; leave it out")
     for name, value in given.items():
         if not isinstance(value, Real):
             raise ProblemError(f"{problem.place}: parameter {name!r} is {shown(value)}; give a number")
