@@ -21,6 +21,7 @@ from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Outcome, Status
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
@@ -81,7 +82,7 @@ def fit(
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
-        outcome = solver.solve(assembly.transcription, point, callback)
+        outcome = solved(solver, assembly.transcription, point, callback)
         times = Times.of(outcome.timing, build, compiling)
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()
