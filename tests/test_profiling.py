@@ -263,7 +263,7 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
 
 def test_workers_walk_both_sides_to_the_same_digits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what they have fitted is not fitted again."""
-    plan = sweeping.plan(load_declaration("swing.py"), str(here / "swing.py"), (), Variant(fixed=("b",)))
+    plan = sweeping.plan(load_declaration("swing.py"), str(here / "swing.py"), (), Variant())
     posed, backend, options = plan.variant.posed(plan.problem)
     found = solve(posed, backend, options)
     alone = profiling.profile(posed, "J", None, found)
