@@ -28,8 +28,10 @@ FEW_STEPS = 5_000
 """Along fewer steps -O1 is enough: it takes half as long, a second or two of a first fit, and costs a fit some
 hundredths of one."""
 _AS_TEXT: Any = {"text": True, "errors": "replace"}
-TIMEOUT = 120.0
-"""A compiler that takes longer [s] is given up."""
+TIMEOUT = 600.0
+"""A compiler that takes longer [s] is given up: ten times what the largest model takes on an idle machine."""
+_ANSWER = 60.0
+"""Likewise to say which one it is [s]."""
 
 
 class CompilationError(RuntimeError):
@@ -65,28 +67,20 @@ class Compiler:
         code, library = folder / "kernels.c", folder / "kernels.so"
         code.write_text(source, encoding="ascii")
         flags = self.flags(len(source), steps)
-        try:
-            self._run(folder, *flags, str(code), "-o", str(library), "-lm")
-        except CompilationError:  # not every compiler knows the processor it runs on
-            self._run(folder, *(f for f in flags if f != "-march=native"), str(code), "-o", str(library), "-lm")
-        return library
+        for usual in (flags, [f for f in flags if f != "-march=native"]):  # not all know the processor they run on
+            done = self._run(folder, *usual, str(code), "-o", str(library), "-lm")
+            if done.returncode == 0:
+                return library
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise CompilationError(f"{self.command[0]} failed: {lines[0]}")
 
-    def _run(self, folder: Path, *arguments: str) -> None:
+    def _run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run it with its own temporary files in a folder that is removed even if it is killed."""
-        how: dict[str, Any] = {
-            "capture_output": True,
-            "text": True,
-            "errors": "replace",
-            "timeout": TIMEOUT,
-            "check": False,
-        }
+        how: dict[str, Any] = {"capture_output": True, **_AS_TEXT, "timeout": TIMEOUT, "check": False}
         try:
-            done = subprocess.run([*self.command, *arguments], env={**os.environ, "TMPDIR": str(folder)}, **how)
+            return subprocess.run([*self.command, *arguments], env={**os.environ, "TMPDIR": str(folder)}, **how)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilationError(f"{self.command[0]} failed: {error}") from None
-        if done.returncode != 0:
-            lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-            raise CompilationError(f"{self.command[0]} failed: {lines[0]}")
 
 
 def find() -> Compiler:
@@ -111,7 +105,7 @@ def _find(wanted: str, path: str) -> Compiler:
         if where is None:
             continue
         try:
-            said = subprocess.run([where, "--version"], capture_output=True, timeout=TIMEOUT, **_AS_TEXT, check=True)
+            said = subprocess.run([where, "--version"], capture_output=True, timeout=_ANSWER, **_AS_TEXT, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
         return Compiler((where, *command[1:]), (said.stdout.splitlines() or [Path(where).name])[0].strip())

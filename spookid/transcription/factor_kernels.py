@@ -146,6 +146,8 @@ _RESIDUAL, _JACOBIAN, _ADJOINT = "residual_{}", "jacobian_{}", "adjoint_{}"
 _LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
+_USUAL = 1000
+"""Instructions of the factors of a mechanism with few joints."""
 _LONG = 1000
 """Instructions of a residual from which on its kernels are compiled by themselves: problems that differ in what they
 observe, such as those with half the step, then have those of the motion in common."""
@@ -306,7 +308,7 @@ class FactorKernels:
         rest = repr((purpose, [r.name for r in recipes], private, self.visible, self.drags)).encode()
         seed = b"\0".join([*(self.expressions[i] for i in numbers), *self._seed, rest])
         return prepare_kernels(
-            [r.signature for r in recipes], seed, lambda: [r.function() for r in recipes], self.steps
+            [r.signature for r in recipes], seed, lambda: [r.function() for r in recipes], self._worth
         )
 
     def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
@@ -328,6 +330,13 @@ class FactorKernels:
         return [
             ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
         ]
+
+    @cached_property
+    def _worth(self) -> int:
+        """Steps of a model of the usual size that are evaluated as long. Compilers take as much longer for a larger
+        one as machines do, but its fits take more iterations, too: about as the root of its size."""
+        size = sum(written.n_instructions() for written in self._written)
+        return round(self.steps * max(1.0, math.sqrt(size / _USUAL)))
 
     @cached_property
     def _long(self) -> list[int]:
