@@ -11,8 +11,8 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.results.result import Cost, Estimate
-from spookid.solvers.status import Status
+from spookid.results.result import Cost, Estimate, Result
+from spookid.solvers.status import Callback, Status
 from spookid.studies.axes import Axis, AxisValue
 from spookid.studies.settings import UNITS, Variant
 from spookid.tables.numbers import labelled, number, uncertain
@@ -115,20 +115,27 @@ def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Axi
     Raises:
         KeyboardInterrupt: if the solve was interrupted.
     """
+    point, _ = solved_at(problem, variant, values)
+    if point.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # no answer that a sweep could keep
+    return point
+
+
+def solved_at(
+    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
+) -> tuple[SweepPoint, Result | None]:
+    """The same with the solution, if there is one; both may be interrupted."""
     began = time.perf_counter()
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
-        solution = solve(changed, backend, options)
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # no answer that a sweep could keep
+        s = solve(changed, backend, options, callback)
     except ProblemError as error:
-        return failed(values, str(error), time.perf_counter() - began)
+        return failed(values, str(error), time.perf_counter() - began), None
     except Exception as error:  # one point must not cost the others
-        return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began)
+        return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began), None
     seconds = time.perf_counter() - began
-    s = solution
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood)
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood), s
 
 
 def failed(values: Mapping[str, AxisValue], message: str, seconds: float = math.nan) -> SweepPoint:
