@@ -11,6 +11,7 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
+from spookid.results.notices import DOUBTS
 from spookid.results.result import Cost, Estimate, Result
 from spookid.solvers.status import Callback, Status
 from spookid.studies.axes import Axis, AxisValue
@@ -139,7 +140,6 @@ def solved_at(
     problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Result | None]:
     """The answer at a point and the solution, if there is one; both may be interrupted."""
-    began = time.perf_counter()
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         s = solve(changed, backend, options, callback)
@@ -147,9 +147,9 @@ def solved_at(
         return failed(values, str(error)), None
     except Exception as error:  # one point must not cost the others
         return failed(values, f"{type(error).__name__}: {error}"), None
-    seconds = time.perf_counter() - began
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood), s
+    doubts = tuple(notice for notice in s.notices if notice.startswith(DOUBTS))
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood, doubts), s
 
 
 def failed(values: Mapping[str, AxisValue], message: str) -> SweepPoint:
