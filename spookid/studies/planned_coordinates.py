@@ -142,9 +142,9 @@ class PlannedCoordinates:
             near: z and y of N instants.
         """
         start, y = near or (np.tile(part, (len(z), 1)) for part in self.home)
-        share, step, slopes = 0.0, 1.0, self._rows(start, y)[1:]
         if not y.size:
             return y
+        share, step, slopes = 0.0, 1.0, self._rows(start, y)[1:]
         while share < 1:
             ahead = -_solved(slopes[0], np.einsum("kjm,km->kj", slopes[1], z - start))
             most = float(np.max(np.abs(ahead)))
