@@ -92,7 +92,9 @@ def planned(problem: Problem, **how) -> Excitation:
     return problem.excite(DURATION, limits, noise=noise, rate=RATE, **how)
 
 
-def twins(problem: Problem, found: Excitation, noise: dict[str, float], count: int) -> Iterator[tuple[Array, Array, bool]]:
+def twins(
+    problem: Problem, found: Excitation, noise: dict[str, float], count: int
+) -> Iterator[tuple[Array, Array, bool]]:
     """Estimates less the truth, standard errors, and whether the fit converged, of one twin after another."""
     names, sizes = found.expected.names, found.expected.sizes
     for seed in range(count):

@@ -8,8 +8,8 @@ from spookid import (
     FullInertia,
     Gyroscope,
     JointPosition,
-    Motor,
     MotionLimits,
+    Motor,
     Parameter,
     PointContact,
     Problem,
@@ -65,7 +65,9 @@ def limits(problem: Problem) -> MotionLimits:
 def sizes(problem: Problem) -> dict[str, float]:
     """Noise of all signals, and of what acts on the trunk."""
     of_signals = {name: NOISE[name.split("_")[0]] for name in (*problem.model.signals, *_seen(problem))}
-    return of_signals | {f"{trunk.name} {what}": WRENCH for trunk in problem.model.bodies[:1] for what in ("force", "torque")}
+    return of_signals | {
+        f"{trunk.name} {what}": WRENCH for trunk in problem.model.bodies[:1] for what in ("force", "torque")
+    }
 
 
 def _seen(problem: Problem) -> list[str]:

@@ -62,7 +62,9 @@ def _cone(text: str) -> tuple[str, tuple[float, float]]:
     try:
         return name, (float(friction), float(least or 0))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not CONTACT=MU or CONTACT=MU:NEWTON, such as foot=0.5:20") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not CONTACT=MU or CONTACT=MU:NEWTON, such as foot=0.5:20"
+        ) from None
 
 
 def _target(text: str) -> tuple[str, tuple[float, bool]]:
@@ -210,8 +212,8 @@ FLAGS = {
         **SEVERAL,
     ),
     "--home": flag(
-        "positions of joints in the pose around which motions are planned (default: where the problem's first recording "
-        "begins, else the middle of limits)",
+        "positions of joints in the pose around which motions are planned (default: where the problem's first "
+        "recording begins, else the middle of limits)",
         "JOINT=VALUE",
         type=_pair,
         default=[],

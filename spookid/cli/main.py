@@ -63,10 +63,11 @@ tells it, and the next run takes what that has found:
 """
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
-on contacts; of these the trunk's motion is planned, and legs follow. The motion is the one whose efforts tell most; errors
-that are told are those that `spookid solve` would report, with all sensors,
-noise and priors. Limits are the robot's file's, if the problem was made from
-one, and those of the flags. The CSV has the problem's signals and JOINT_rate.
+on contacts. Of these the motion of the trunk is planned, and legs follow. The
+motion is the one whose efforts tell most; errors that are told are those that
+`spookid solve` would report, with all sensors, noise and priors. Limits are the
+robot's file's, if the problem was made from one, and those of the flags. The
+CSV has the problem's signals and JOINT_rate.
 
   spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'

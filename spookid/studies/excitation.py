@@ -103,7 +103,13 @@ def excite(
     problem = at_estimates(problem, known)
     rate = _rate(problem) if rate is None else float(rate)
     plan = _Plan(
-        problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known, home_pose(problem, initial)
+        problem,
+        Basis(basis, float(duration), harmonics),
+        rate,
+        limits or MotionLimits(),
+        noise,
+        known,
+        home_pose(problem, initial),
     )
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)
