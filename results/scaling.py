@@ -1,8 +1,7 @@
-"""Joint fits of 1 to 10,000 recordings on two workers: `python results/scaling.py [PARTS]`.
+"""Joint fits of 1 to 10,000 recordings on two workers: `python results/scaling.py [LARGEST]`.
 
-Writes scaling.md. The recordings are twins of 10 s and of 1 s (`tests/benchmarks/many_twins.py`) in files of a
-temporary folder, up to a gigabyte of them. What is measured is kept in the file PARTS, line by line, and is not
-measured again. Ten minutes of two cores that do nothing else. Needs Linux, whose /proc tells each process's memory.
+Writes scaling.md. The recordings are twins of 10 s (`tests/benchmarks/many_twins.py`) in files of a temporary folder,
+up to 3 GB with what lies beside them. Needs Linux, whose /proc tells each process's memory.
 """
 
 import json
@@ -14,35 +13,37 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from spookid.tables.numbers import number  # noqa: E402
+from tests.benchmarks.machine import machine  # noqa: E402
 from tests.benchmarks.many_twins import TRUTH, write  # noqa: E402
 
-SERIES = {10.0: (1, 10, 100, 1000), 1.0: (10, 100, 1000, 10_000)}
-"""Counts of recordings by their length [s]."""
-STRUCK = (10.0, 100)
-"""Those with which workers and commands are killed."""
+COUNTS = (1, 10, 100, 1000, 10_000)
+"""Of recordings."""
+SECONDS = 10.0
+STRUCK = 100
+"""Recordings of the fit whose workers and whose command are killed."""
 WORKERS = 100
 MANY = 1_000_000
-INTRO = """# Joint fits beyond one process
-
-A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins in steps of
-10 ms by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and sums of n_p × n_p
-travel. CPU is of all processes together; that of a recording is without what the command takes for {least} recordings
-of that length, mostly to start. Memory is the largest resident set that any worker, or the command itself, ever had.
-Made by `python results/scaling.py`, part by part, while other work had most of the machine: wall times say little."""
+INTRO = """
+A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of 10 s in
+steps of 10 ms by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and sums of
+n_p × n_p travel. CPU is of all processes together. A further recording is what each costs beyond those of the row
+before; the first rows are mostly the start of the command and of its workers. Memory is the largest resident set that
+any worker, or the command itself, ever had. Made by `python results/scaling.py{largest}` with a load of {load:.1f} of
+other work when it began ({machine}).
+"""
 PAPER = """
-## A million recordings on a hundred workers, on paper
-
-A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors (row of
-1,000): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording, in
+A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors (last
+row): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording, in
 {memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its states:
 {all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB each,
 whatever the length of the recordings; the command adds them, in their order. A worker that is lost costs one pass over
@@ -55,8 +56,6 @@ file system under a hundred workers.
 class Ended:
     """A command that ran."""
 
-    seconds: float
-    """Of each recording."""
     count: int
     wall: float
     cpu: float
@@ -125,7 +124,7 @@ def struck(folder: Path) -> tuple[bool, float]:
         while kept.stat().st_mtime_ns == before:
             time.sleep(0.02)
         running.kill()
-        sizes.extend(file.stat().st_size for file in lies.glob("0*/*.np?"))
+        sizes.extend(file.stat().st_size for file in lies.glob("0*/*.*"))
 
     ran(folder, "solve", "twins.py", "--jobs", "2", "--out", "struck", meanwhile=kill)
     assert not (folder / "struck").exists()
@@ -145,13 +144,13 @@ def clustered(folder: Path) -> bool | None:
     return told(folder / "dask") == told(folder / "two")
 
 
-def measured(folder: Path, seconds: float, count: int) -> Ended:
+def measured(folder: Path, count: int) -> Ended:
     """The fit of so many recordings."""
-    write(folder, count, seconds)
+    write(folder, count, SECONDS)
     costs = ran(folder, "solve", "twins.py", "--jobs", "2", "--out", "two")
     document: Any = told(folder / "two")
     J = document["parameters"]["J"]
-    return Ended(seconds, count, *costs, document["iterations"], J["estimate"], J["std_err"])
+    return Ended(count, *costs, document["iterations"], J["estimate"], J["std_err"])
 
 
 def checked(folder: Path) -> dict[str, Any]:
@@ -162,58 +161,54 @@ def checked(folder: Path) -> dict[str, Any]:
     return {"same": same, "dask": dask, "undisturbed": undisturbed, "disk": disk}
 
 
-def each(one: Ended, least: Ended) -> float:
-    """CPU time of a recording [ms]."""
-    return 1e3 * (one.cpu - least.cpu) / (one.count - least.count)
+def each(one: Ended, before: Ended) -> float:
+    """CPU time of a further recording [ms]."""
+    return 1e3 * (one.cpu - before.cpu) / (one.count - before.count)
 
 
-def page(rows: list[Ended], found: dict[str, Any]) -> str:
+def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
     """Markdown."""
-    head = ("length [s]", "recordings", "wall [s]", "CPU [s]", "CPU of a recording [ms]", "a worker [MB]")
-    head = (*head, "the command [MB]", "J [kg m²]")
-    lines = [INTRO.format(least=10), "", "| " + " | ".join(head) + " |", "|" + " ---: |" * len(head)]
-    starts = {one.seconds: one for one in rows if one.count == 10}
-    for one in rows:
-        own = f"{each(one, starts[one.seconds]):.0f}" if one.count > 10 else ""
-        cells = (f"{one.seconds:g}", f"{one.count:,}", f"{one.wall:.0f}", f"{one.cpu:.1f}", own, f"{one.workers:.0f}")
+    head = ("recordings", "wall [s]", "CPU [s]", "a further recording [ms]", "a worker [MB]", "the command [MB]")
+    largest = "" if rows[-1].count == COUNTS[-1] else f" {rows[-1].count}"
+    lines = ["# Joint fits beyond one process", "", filled(INTRO, largest=largest, machine=machine(), load=load), ""]
+    lines += ["| " + " | ".join((*head, "J [kg m²]")) + " |", "|" + " ---: |" * (len(head) + 1)]
+    for one, before in zip(rows, [None, *rows], strict=False):
+        own = "" if before is None else f"{each(one, before):.0f}"
         error = "" if one.std_err is None else f" ± {number(one.std_err, 2)}"
-        lines.append("| " + " | ".join((*cells, f"{one.command:.0f}", f"{one.J:.7f}{error}")) + " |")
+        cells = (f"{one.count:,}", f"{one.wall:.0f}", f"{one.cpu:.1f}", own, f"{one.workers:.0f}", f"{one.command:.0f}")
+        lines.append("| " + " | ".join((*cells, f"{one.J:.7f}{error}")) + " |")
     yes = {True: "yes", False: "NO", None: "not tried, Dask is not installed"}
-    lines += ["", f"The truth is J = {TRUTH['J']} kg m²; steps of 10 ms add 0.1 %. Of 100 recordings of 10 s:", ""]
+    lines += ["", f"The truth is J = {TRUTH['J']} kg m²; steps of 10 ms add 0.1 %. Of {STRUCK} recordings:", ""]
     lines += [f"- One process and two give the same digits: {yes[found['same']]}."]
     lines += [f"- A Dask cluster of two workers does, too: {yes[found['dask']]}."]
     lines += [
         "- So does a fit one of whose workers is killed in its second pass, and later the command itself, and which"
     ]
     lines += [f"  the same command ends: {yes[found['undisturbed']]}."]
-    most = next(one for one in rows if (one.seconds, one.count) == (10.0, 1000))
-    cost = each(most, starts[10.0])
+    cost, disk = each(rows[-1], rows[-2]), found["disk"]
     hours = cost * MANY / 3.6e6
-    facts = {"each": cost, "iterations": most.iterations, "core": hours, "hours": hours / WORKERS, "workers": WORKERS}
-    disk = found["disk"]
-    more = {"memory": most.workers, "disk": disk, "all": disk * MANY / 1e6, "sums": -(-MANY // 32)}
-    return "\n".join(lines) + "\n" + PAPER.format(**facts, **more)
+    facts = {"each": cost, "iterations": rows[-1].iterations, "core": hours, "hours": hours / WORKERS}
+    more = {"memory": rows[-1].workers, "disk": disk, "all": disk * MANY / 1e6, "sums": -(-MANY // 32)}
+    lines += ["", "## A million recordings on a hundred workers, on paper", ""]
+    return "\n".join([*lines, filled(PAPER, **facts, **more, workers=WORKERS), ""])
+
+
+def filled(words: str, **facts: Any) -> str:
+    """A paragraph with its facts."""
+    return fill(words.format(**facts).strip(), 120)
 
 
 def main() -> None:
-    kept = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
-    known = [json.loads(line) for line in lines]
-    with tempfile.TemporaryDirectory() as scratch:
-        for seconds, count in ((s, c) for s, counts in SERIES.items() for c in counts):
-            folder = Path(scratch) / f"{seconds:g}-{count}"
-            parts = [one for one in known if one.get("seconds") == seconds and one.get("count") == count]
-            if not parts:
-                known.append(asdict(measured(folder, seconds, count)))
-            if (seconds, count) == STRUCK and not any("same" in one for one in known):
-                if parts:
-                    measured(folder, seconds, count)
-                known.append(checked(folder))
-            if kept is not None:
-                kept.write_text("".join(json.dumps(one) + "\n" for one in known))
-            print(known[-1], flush=True)
-    rows = [Ended(**one) for one in known if "seconds" in one]
-    (HERE / "scaling.md").write_text(page(rows, next(one for one in known if "same" in one)))
+    largest, load = int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1], os.getloadavg()[0]
+    rows, found = list[Ended](), dict[str, Any]()
+    for count in (count for count in COUNTS if count <= max(largest, STRUCK)):
+        with tempfile.TemporaryDirectory() as scratch:
+            rows.append(measured(Path(scratch), count))
+            print(rows[-1], flush=True)
+            if count == STRUCK:
+                found = checked(Path(scratch))
+                print(found, flush=True)
+    (HERE / "scaling.md").write_text(page(rows, found, load))
 
 
 if __name__ == "__main__":

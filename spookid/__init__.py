@@ -14,10 +14,11 @@ from spookid.version import __version__ as __version__
 _NAMES = {
     "data.channels": "Sensor",
     "data.constraints": "Holonomic Nonholonomic",
+    "data.energy": "EnergyBalance",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording",
     "data.recording_files": "RecordingFiles",
-    "data.residual": "EnergyBalance Residual",
+    "data.residual": "Residual",
     "data.sensors": "HingeAngle JointForce JointPosition JointRate JointTorque Observation PointDistance PointPosition",
     "data.state": "State",
     "errors": "ProblemError",
@@ -65,12 +66,12 @@ if TYPE_CHECKING:
     from spookid.data.channels import Sensor as Sensor
     from spookid.data.constraints import Holonomic as Holonomic
     from spookid.data.constraints import Nonholonomic as Nonholonomic
+    from spookid.data.energy import EnergyBalance as EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer as Accelerometer
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.recording import Recording as Recording
     from spookid.data.recording_files import RecordingFiles as RecordingFiles
-    from spookid.data.residual import EnergyBalance as EnergyBalance
     from spookid.data.residual import Residual as Residual
     from spookid.data.sensors import HingeAngle as HingeAngle
     from spookid.data.sensors import JointForce as JointForce

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+from contextlib import suppress
 
 
 def run() -> None:
@@ -21,10 +23,14 @@ def run() -> None:
     status = main()
     for number in interruption.SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if status == interruption.INTERRUPTED:
-        # Python would wait for threads, and die of the signal itself if that had come while C code ran some Python.
-        os._exit(status)
-    sys.exit(status)
+    if status != interruption.INTERRUPTED:  # or a problem file's function could hold it up once more
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed by who reads it, or by a problem file
+            stream.flush()
+    # Python would take every object apart, a fifth of a second of a fit that takes one, wait for threads, and die of a
+    # signal itself if that had come while C code ran some Python.
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,10 @@ def evaluating(what: str) -> Iterator[None]:
     except ProblemError:
         raise
     except Exception as error:
-        raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {shown_error(error)})") from None
+        raise ProblemError(
+            f"{what} cannot be evaluated ({type(error).__name__}: {shown_error(error)})"
+            "; correct it: it is asked with symbols, and has to return numbers or expressions of them"
+        ) from None
 
 
 def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
@@ -81,7 +84,7 @@ def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
     things = tuple(values)
     for thing in things:
         if not isinstance(thing, kind):
-            raise ProblemError(f"{what} holds {shown(thing)}, which is no {kind.__name__}")
+            raise ProblemError(f"{what} holds {shown(thing)}, which is no {kind.__name__}; leave it out")
     return things
 
 

@@ -38,12 +38,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def abandoned(target: Path, kind: str) -> list[Path]:
     """What processes of this machine that run no more have left `beside` a target."""
-    own = re.compile(rf"\.{re.escape(target.name)}\.{_here()}-(\d+)-[0-9a-f]{{8}}\.{kind}")
+    start, own = f".{target.name}.{_here()}-", re.compile(rf"(\d+)-[0-9a-f]{{8}}\.{kind}")
     try:
-        names = [(entry, own.fullmatch(entry.name)) for entry in target.parent.iterdir()]
+        names = [name for name in os.listdir(target.parent) if name.startswith(start)]
     except OSError:
         return []
-    return [entry for entry, match in names if match and not _runs(int(match[1]))]
+    matches = ((target.with_name(name), own.fullmatch(name.removeprefix(start))) for name in names)
+    return [entry for entry, match in matches if match and not _runs(int(match[1]))]
 
 
 def remove(path: Path) -> None:

@@ -75,7 +75,9 @@ class Parameter(ca.SX):  # type: ignore[misc]
             raise ProblemError(f"{place}: Parameter name {shown(name)} is not an identifier; use letters, digits and _")
         guess, lower, upper = (_number(value, f"{place}: Parameter {name!r}") for value in (guess, lower, upper))
         if not lower < upper:
-            raise ProblemError(f"{place}: Parameter {name!r} has lower bound {lower:g} not below upper bound {upper:g}")
+            raise ProblemError(
+                f"{place}: Parameter {name!r} has lower bound {lower:g} not below upper bound {upper:g}; exchange them"
+            )
         if not (lower <= guess <= upper and math.isfinite(guess)):
             raise ProblemError(
                 f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
@@ -213,7 +215,7 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
         size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
         raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, result.shape))}")
     if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in ca.vertsplit(ca.densify(ca.vec(result)))):
-        raise ProblemError(f"{what} holds a value that is not finite, or beyond {LARGEST:g}")
+        raise ProblemError(f"{what} holds a value that is not finite, or beyond {LARGEST:g}; correct it, or its unit")
     return result
 
 

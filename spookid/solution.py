@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-from spookid.errors import ProblemError
 from spookid.results.result import Result
 from spookid.tables.tabular import Block, Tabular
 
@@ -89,7 +85,8 @@ def solve_jointly(
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
             Declaration is fitted in this process. Its recordings may be ``RecordingFiles``.
         folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
-            not removed. None: a folder of its own, which is; an executor needs one that its workers see.
+            not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which is
+            removed; an executor needs one that its workers see.
         jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
         executor: works instead of them, such as one of a cluster.
         callback: called with every accepted iterate.
@@ -100,19 +97,10 @@ def solve_jointly(
         the solution with the motion of the first few recordings only.
 
     Raises:
-        ProblemError: for what a joint fit does not know, or a recording that does not fit the problem.
+        ProblemError: for what a joint fit does not know, a recording that does not fit the problem, or a folder that
+            holds something else.
     """
-    from spookid.assembly.loading import load_declaration, whole_path
-    from spookid.studies.crew import Crew
-    from spookid.studies.joint_fit import fit_jointly, planned
-    from spookid.studies.settings import Variant
+    from spookid.studies import joint_fit
 
-    path = whole_path(problem) if isinstance(problem, (str, PathLike)) else None
-    loaded = load_declaration(problem) if isinstance(problem, (str, PathLike)) else problem
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
-    crew = Crew(jobs, executor)
-    if folder is None and executor is not None:
-        raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
-    with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        plan = planned(loaded, path, variant, Path(place).absolute(), crew)
-        return Solution.of(fit_jointly(plan, crew, callback))
+    found = joint_fit.solve_jointly(problem, folder, jobs, executor, callback, initial, fixed, **settings)
+    return Solution.of(found)

@@ -52,7 +52,16 @@ NONSENSE: tuple[Any, ...] = (
 
 
 REFUSED = {
-    *("load", "load_problem", "robots.read", "sweep", "Problem.profile", "Problem.excite", "Problem.payload"),
+    *(
+        "load",
+        "load_problem",
+        "robots.read",
+        "sweep",
+        "solve_jointly",
+        "Problem.profile",
+        "Problem.excite",
+        "Problem.payload",
+    ),
     *("Problem.inverse_dynamics", "FixedLagSmoother.save", "graphs.inverse_dynamics"),
 }
 """Those whose right arguments end in a refusal, behind all checks of arguments, for want of files and time."""
@@ -415,6 +424,9 @@ def cases() -> dict[str, Case]:
             },
             lambda r: (str(r), r.records()),
         ),
+        "RecordingFiles": Case(
+            s.RecordingFiles, {"paths": [__file__], "read": lambda path: w.recording}, lambda r: (str(r), list(r))
+        ),
         "Recording.with_signals": Case(w.recording.with_signals, {"x": w.recording.t}, str),
         "Recording.between": Case(w.recording.between, {"start": 0.0, "stop": 0.05}, str),
         "Recording.signal": Case(w.recording.signal, {"name": "u"}),
@@ -440,6 +452,19 @@ def cases() -> dict[str, Case]:
                 "fixed": (),
             },
             w.told,
+        ),
+        "solve_jointly": Case(
+            s.solve_jointly,
+            {
+                "problem": w.problem,
+                "folder": None,
+                "jobs": 1,
+                "executor": None,
+                "callback": None,
+                "initial": None,
+                "fixed": ["J"],
+                "state_weight": math.inf,
+            },
         ),
         "Problem.with_": Case(w.problem.with_, {"step": 0.02, "fixed": ["J"], "initial": {"J": 0.01}}, w.told),
         "Problem.solve": Case(

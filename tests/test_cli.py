@@ -672,7 +672,9 @@ def test_step_without_a_solution(here, capsys):
     """Negative friction drives the rod faster and faster, until Newton's method finds no next one."""
     assert main(["simulate", write(ONE), "--set", "J=0.01", "b=-3.2", "--duration", "20", "--out", "out"]) == 3
     err = capsys.readouterr().err
-    found = re.fullmatch(r"spookid: swing, run: step (\d+) was not solved: .*; the (.*) s before it are in out\n", err)
+    found = re.fullmatch(
+        r"spookid: swing, run: step (\d+) \(t = .*\) was not solved: .*; the (.*) s before it are in out\n", err
+    )
     assert found is not None, err
     result = simulation("out")
     [entry] = result["recordings"]
@@ -686,7 +688,7 @@ def test_step_without_a_solution(here, capsys):
 def test_first_step_without_a_solution(here, capsys, monkeypatch):
     monkeypatch.setattr("spookid.stepping.simulation._MAX_NEWTON", 0)
     assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
-    assert "step 1 was not solved" in capsys.readouterr().err
+    assert "step 1 (t = 0.01 s) was not solved" in capsys.readouterr().err
     [entry] = simulation("out")["recordings"]
     assert (entry["steps"], entry["file"], entry["duration"]) == (1, None, 0)
     assert not list(Path("out").glob("*.csv"))
@@ -823,7 +825,8 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     out, err = capsys.readouterr()
     assert "interrupted after 1 iteration" in out
-    assert err == "spookid: interrupted; the best iterate of a is in out/a\nspookid: not started: b\n"
+    told = "interrupted; the best iterate of a is in out/a, and the same command goes on"
+    assert err == f"spookid: {told}\nspookid: not started: b\n"
     assert (tree("out/a")["status"], tree("out/a")["iterations"]) == ("interrupted", 1)
     assert not Path("out/b").exists()
 
@@ -983,7 +986,9 @@ def test_ctrl_c(here, data):
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
-    assert terminal.seen.endswith("spookid: interrupted; the best iterate of swing is in out\r\n")
+    assert terminal.seen.endswith(
+        "spookid: interrupted; the best iterate of swing is in out, and the same command goes on\r\n"
+    )
     assert tree("out")["status"] == "interrupted"
     assert {path.name for path in Path("out").iterdir()} == FILES
 

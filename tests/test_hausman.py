@@ -287,7 +287,7 @@ def test_a_difference_is_a_notice() -> None:
     told = Decision(rod(), first, choice, first).told(first.result)
     assert (
         "Fits with noise estimated and with hard dynamics differ on J (4.1 sigma): the model lacks something that is "
-        "no white noise."
+        "no white noise. Take half the step; if this stays, look at the residuals."
     ) in told.notices
 
 

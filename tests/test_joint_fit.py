@@ -17,6 +17,7 @@ import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
 from spookid.studies.crew import Crew
+from spookid.studies.shares import forget
 from tests.benchmarks.many_twins import TRUTH, write
 
 
@@ -115,6 +116,32 @@ def test_what_it_does_not_know_is_refused(path: Path, tmp_path: Path) -> None:
         solve_jointly(path, executor=executor)
 
 
+def test_a_folder_of_something_else_is_left_alone(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "0000000").mkdir()
+    for name in ("thesis.tex", "fit.npz", "identity", "0000000/0000000.npz"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(ProblemError, match="holds no earlier joint_fit"):
+        solve_jointly(path, folder=tmp_path)
+    assert {one.read_text() for one in tmp_path.rglob("*.*") if one.is_file()} == {"mine"}
+
+
+def test_another_fit_forgets_the_earlier_one_and_nothing_else(tmp_path: Path) -> None:
+    ours = ["ab12.place.npz", "0000000/0000000.chain", "0000000/0000000.12.npy"]
+    mine = ["thesis.tex", "fit.npz", "0000000/notes.txt", "2024/0000000.npz"]
+    for name in ours + mine:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    forget(tmp_path)
+    left = {str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()}
+    assert left == set(mine)
+
+
+def test_problems_that_are_none_are_refused() -> None:
+    for wrong in (None, 3, [1]):
+        with pytest.raises(ProblemError, match="solve_jointly: problem is"):
+            solve_jointly(wrong)  # type: ignore[arg-type]
+
+
 def test_a_recording_that_is_sampled_otherwise_is_refused_by_name(path: Path, tmp_path: Path) -> None:
     shutil.copytree(path.parent, tmp_path / "twins")
     last = tmp_path / "twins/logs/000004.npz"
@@ -142,9 +169,10 @@ def test_commands_that_are_killed_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spookid", "solve", path.name, "--quiet", "--out"]
     subprocess.run([*command, "whole", "--jobs", "1"], cwd=tmp_path, check=True)
     running = subprocess.Popen([*command, "out", "--jobs", "2"], cwd=tmp_path)
-    kept = tmp_path / ".out.joint" / "fit.npz"
-    while not kept.exists():
+    folder = tmp_path / ".out.unfinished" / "joint"
+    while len(places := sorted(folder.glob("*.place.npz"), key=os.path.getmtime)) < 1:
         time.sleep(0.05)
+    kept = places[-1]
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     workers = [c for c in children if b"loky" in Path(f"/proc/{c}/cmdline").read_bytes()]
     os.kill(int(workers[-1]), signal.SIGKILL)

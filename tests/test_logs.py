@@ -48,7 +48,14 @@ def csv(folder: Path, text: str) -> Path:
         ('t,q\n"0","1,5"\n"0,1","-2,0"\n', {"decimal": ","}),
         ("t:q\n0:1.5\n0.1:-2\n", {"delimiter": ":"}),
         ("q;t;a,b,c,d\n1,5;0;1\n-2;0,1;1\n", {"signals": ["q"]}),
-        ("# made by: a logger\n#\nt\tq\n0\t1.5\n0.1\t-2\n", {"header": 3}),
+        ("made by: a logger\n\nt\tq\n0\t1.5\n0.1\t-2\n", {"header": 3}),
+        ("# made by: a logger\n#\n\nt\tq\n0\t1.5\n0.1\t-2\n", {}),
+        ("# t q\n0 1.5\n0.1 -2\n", {}),
+        ("#,t,q\n1,0,1.5\n2,0.1,-2\n", {"signals": ["q"]}),
+        ("sep=;\nt;q\n0;1,5\n0,1;-2\n", {}),
+        ("t,q,\n0,1.5,\n0.1,-2,\n", {}),
+        ("t,q\n0,1.5,\n0.1,-2,\n", {}),
+        ("t,q\n0,1.5\n0.1,-2\n0.2", {}),
         ("t;note;q\n0;a.b;1,5\n0,1;c;-2\n", {"signals": ["q"]}),
     ],
 )
@@ -127,6 +134,8 @@ def test_stamps_that_repeat_are_said_and_merged(tmp_path):
         "t;q;u\n0;1,5;\n0,1;-2;3\n0,2;;4\n",
         "u\tt\tq\nN cm\tms\t(deg)\n\t0\t1.5\n3\t100\t-2\n4\t200\t\n",
         "t   q  u\n0  1.5   nan\n0.1 -2  3\n",
+        "# by a logger\n\nt,q,u\n0,1.5,N/A\n0.1,-2,3\n",
+        "# by a logger\n# t q u\n0 1.5 nan\n0.1 -2 3\n",
     ],
 )
 def test_lines_that_come_one_by_one_are_read_as_those_of_a_whole_file(tmp_path, text):
@@ -234,6 +243,26 @@ def test_text_as_recorders_of_western_europe_write_it(tmp_path):
     run = Recording.from_csv(path)
     np.testing.assert_allclose([run.t, run.signals["Drehwinkel_für_q"]], [[0, 0.5], [0, np.pi / 2]])
     assert run.notes == ("run.csv is no UTF-8 text; it is read as Windows-1252 (Latin-1).",)
+
+
+def test_a_text_that_breaks_off_says_so(tmp_path):
+    assert Recording.from_csv(csv(tmp_path, "t,q\n0,1.5\n0.1,-2\n0.2")).notes == (
+        "run.csv breaks off in line 4, which is left out.",
+    )
+
+
+@pytest.mark.parametrize("word", ["", "nan", "N/A", "#N/A", "null", "None", "-nan(ind)"])
+def test_words_for_what_is_missing(tmp_path, word):
+    run = Recording.from_csv(csv(tmp_path, f"t,q\n0,1.5\n0.1,{word}\n0.2,2\n"))
+    assert np.isnan(run.signals["q"]).tolist() == [False, True, False]
+
+
+def test_text_in_utf_16(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_bytes("t\tq\n0\t1,5\n0,1\t-2\n".encode("utf-16"))
+    assert Recording.from_csv(path).signals["q"].tolist() == [1.5, -2]
+    path.write_bytes("t\tq\n0\t1,5\n0,1\t-2\n".encode("utf-16-le"))
+    refused(lambda: Recording.from_csv(path), "is text neither in UTF-8 or UTF-16 nor in Windows-1252", path)
 
 
 def test_times_that_are_dates(tmp_path):

@@ -313,3 +313,12 @@ def test_common_scale_is_named_before_the_solve() -> None:
     assert {"m", "J", "b", "K"} in [set(w.direction) for w in after.sensitivities.weak]
     assert all(np.isnan(after[name].std_err) for name in "mJbK")
     assert not a_priori(assemble(problem.with_(fixed=["m"]))).sensitivities.weak
+
+
+def test_errors_average_over_a_disturbance_at_its_floor_after_the_step_is_taken_off_too() -> None:
+    """The floor of a fit with half the step lies above the size that it keeps from the one before."""
+    problem = swung(rod(), 3e-5, 1e-3, seed=3, duration=3.0)
+    plain, corrected = problem.solve(), problem.with_(step_correction=True).solve()
+    assert math.isnan(size(corrected, "hinge").error)
+    for name in TRUTH:
+        assert corrected[name].std_err == pytest.approx(plain[name].std_err, rel=0.2)

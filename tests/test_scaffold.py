@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import log_files
 import numpy as np
 import pytest
 from robot_files import ARM, FOURBAR
@@ -55,6 +56,55 @@ def test_columns_are_known_by_their_names(
     assert [found.positions.get(joint) for joint in JOINTS] == positions
     assert [found.efforts.get(joint) for joint in JOINTS] == efforts
     assert found.effort == kind
+
+
+def test_units_in_the_names_of_columns_are_declared(tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    t = np.linspace(0, 2, 201)
+    columns = ["time_ms", "shoulder (deg)", "elbow [rad]", "shoulder [N m]", "elbow [mA]"]
+    table = np.column_stack([1e3 * t, 57.3 * np.sin(t), np.cos(t), np.sin(t), np.cos(t)])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(columns))
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), str(tmp_path / "log.csv"), "--out", str(out)]) == 0
+    assert 'units={"time_ms": "ms", "shoulder (deg)": "deg"}' in out.read_text(encoding="utf-8")
+    (recording,) = load_problem(str(out)).recordings
+    np.testing.assert_allclose(recording.t, t, atol=1e-12)
+    np.testing.assert_allclose(recording.signal("shoulder (deg)"), np.sin(t), rtol=1e-4)
+
+
+def test_what_a_log_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))
+    t = np.linspace(0, 2, 201)
+    table = np.column_stack([t, np.sin(t), np.cos(t), np.sin(t), 0 * t])
+    table[1::2, 1] = np.nan  # of a sensor that is slower
+    np.savetxt(log, table, delimiter=",", header="t,shoulder,elbow,shoulder_effort,elbow_effort", comments="")
+    assert main(["new", robot, log, "--out", out]) == 0
+    assert "elbow_effort is 0 throughout: if that was not measured" in capsys.readouterr().err
+    header = "secs,nsecs,shoulder,elbow,shoulder_effort"
+    np.savetxt(log, table[::100], delimiter=",", header=header, comments="")
+    assert main(["new", robot, log, "--out", f"{out}_2.py"]) == 2
+    assert "has its times in two columns, 'secs' and 'nsecs'; write both into one" in capsys.readouterr().err
+
+
+def test_topics_of_several_robots_are_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.mcap", "arm.py"))
+    log_files.write_mcap(tmp_path / "log.mcap", names=["shoulder", "elbow"], q=1 + log_files.T, more=["/other"])
+    assert main(["new", robot, log, "--out", out]) == 2
+    assert "choose one with topics= (of commands --topics)" in capsys.readouterr().err
+    assert main(["new", robot, log, "--topics", "/joint_states", "--out", out]) == 0
+    text = Path(out).read_text(encoding="utf-8")
+    assert 'from_mcap(LOG, topics=["/joint_states"], signals=signals)' in text
+    assert "--topics /joint_states" in text
+    assert main(["new", robot, "--topics", "/joint_states", "--out", f"{out}_2.py"]) == 2
+    assert "--topics /joint_states: topics are those of a log; give LOG, too" in capsys.readouterr().err
+
+
+def test_a_letter_is_the_name_of_a_joint_beside_words_of_kinds() -> None:
+    found = match(["t", "a", "a_effort", "b_pos", "effort_b", "b_temperature", "x a effort"], ["a", "b"])
+    assert (found.positions, found.efforts) == ({"a": "a", "b": "b_pos"}, {"a": "a_effort", "b": "effort_b"})
 
 
 def test_columns_that_are_no_measurements_are_listed() -> None:
@@ -309,7 +359,7 @@ def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: p
         main([*new, str(tmp_path / "no.py"), "--units", "deg"])
     assert "'deg' is not COLUMN=UNIT, such as t=ms" in capsys.readouterr().err
     assert main([*new[:2], "--out", str(tmp_path / "no.py"), *units]) == 2
-    assert "units are those of the columns of a log" in capsys.readouterr().err
+    assert "units are those of a log" in capsys.readouterr().err
 
 
 def test_inertias_that_no_body_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

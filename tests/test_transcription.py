@@ -139,10 +139,10 @@ def test_provenance_names_recording_step_and_row(transcription):
     initial, impulse, observation = transcription.factors
     first, second = (chain.name for chain in transcription.chains)
     assert (first, second) == ("twin", "twin")
-    assert transcription.provenance(0, initial, 3) == "twin, step 0: Δp_q0 A.rx"
-    assert transcription.provenance(0, impulse, 0) == "twin, step 1: Δp_q A.x"
-    assert transcription.provenance(0, impulse, 2 * 24 + 23) == "twin, step 3: Δp_u B.rz"
-    assert transcription.provenance(1, observation, 5) == "twin, step 2: observation of elbow"
+    assert transcription.provenance(0, initial, 3) == "twin, step 0 (t = 0 s): Δp_q0 A.rx"
+    assert transcription.provenance(0, impulse, 0) == "twin, step 1 (t = 0.01 s): Δp_q A.x"
+    assert transcription.provenance(0, impulse, 2 * 24 + 23) == "twin, step 3 (t = 0.03 s): Δp_u B.rz"
+    assert transcription.provenance(1, observation, 5) == "twin, step 2 (t = 0.02 s): observation of elbow"
 
 
 def test_missing_samples_drop_out(transcription, point):

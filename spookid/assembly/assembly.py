@@ -291,8 +291,12 @@ def _guessed(
     cutoff: float,
 ) -> Guess:
     """Kept, for fits one after another begin with the same."""
-    channels = tuple(channel for sensor in sensors for channel in sensor.channels(model))
-    return initialization.guess(model, channels, recording, steps, dict(values), cutoff)
+    return initialization.guess(model, _channels(model, sensors), recording, steps, dict(values), cutoff)
+
+
+@lru_cache(maxsize=8)
+def _channels(model: Model, sensors: tuple[Sensor, ...]) -> tuple[Channel, ...]:
+    return tuple(channel for sensor in sensors for channel in sensor.channels(model))
 
 
 def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, every: int) -> Array:

@@ -44,4 +44,4 @@ def chain_of(
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
     choice = problem.parameter_set.chosen(number)
-    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice, evidence.grid.times())

@@ -74,10 +74,11 @@ def _check_closes(model: Model, q: ca.SX, poses: Array, values: Values) -> None:
             return
         best = ended if gaps(ended).max() < gaps(best).max() else best
     joint = JointCoordinates(model).cut[0]
+    open_, widest = gaps(best)[0], model.joints[int(np.argmax(gaps(best)[0]))]
     raise ProblemError(
         f"{joint.place}: {joint.kind} {joint.name!r} closes a loop that cannot close: {_TRIALS} poses were tried, and "
-        f"its joints stay {float(np.sum(gaps(best))):.3g} m or rad apart together; correct the lengths of its links, "
-        "or make one of them a Parameter"
+        f"its joints stay {float(np.sum(open_)):.3g} m or rad apart together, most of all {widest.kind} "
+        f"{widest.name!r} with {float(np.max(open_)):.3g}; correct the lengths of its links, or make one a Parameter"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.guesses import check_delays, check_scales
+from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
@@ -182,7 +182,10 @@ class Declaration(metaclass=Door):
             finite = isinstance(value, Real) and math.isfinite(value)
             fixed = {name, self.parameter_set.declared_names.get(name)} & set(self.fixed)
             if not (finite and (fixed or p.lower <= value <= p.upper)):
-                raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
+                raise ProblemError(
+                    f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+                    "; move it, or the bounds"
+                )
 
     def _check_signals(self) -> None:
         for recording in self.sample:
@@ -199,6 +202,7 @@ class Declaration(metaclass=Door):
         except ProblemError as error:
             raise ProblemError(f"{self._what}: {error}") from None
         check_scales(self.observations, self.model.motors, values)
+        check_finite(self.model, self.channels, values)
         check_delays(self.observations, self.model.motors, recording, values)
 
     @property

@@ -5,12 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import casadi as ca
+import numpy as np
 
-from spookid.data.channels import Sensor
+from spookid.data.channels import Channel, Sensor
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.kernels.not_finite import first_cause
+from spookid.mechanics.body import Body
+from spookid.mechanics.contact import Contact
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
+from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import is_constant, parameters_in, substitute
+
+
+def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str, float]) -> None:
+    """Raise ProblemError for what is declared as an expression of Parameters that is not finite.
+
+    Args:
+        values: guesses of all Parameters, by name.
+    """
+    things: tuple[Body | Joint | Motor | Contact | PointLoad, ...]
+    things = (*model.bodies, *model.joints, *model.motors, *model.contacts, *model.loads)
+    declared = [(f"{model.place}: the gravity of the Model", [model.gravity])]
+    declared += [(f"{thing.place}: an expression of {thing!r}", thing.expressions()) for thing in things]
+    declared += [(f"{_what(c.sensor)}: an expression of it", c.expressions()) for c in channels]
+    every = ca.veccat(*(e for _, expressions in declared for e in expressions))
+    if is_constant(every) or np.isfinite(substitute(every, values)).all():
+        return
+    for what, expressions in declared:
+        parameters = parameters_in(expressions, what)
+        numbers = [np.array([values[p.name]]) for p in parameters]
+        if why := first_cause(ca.veccat(*expressions), parameters, numbers, {p.name: p for p in parameters}):
+            raise ProblemError(f"{what} is not finite at the guesses: {why}; guess its Parameters otherwise")
 
 
 def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Mapping[str, float]) -> None:

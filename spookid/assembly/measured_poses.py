@@ -7,7 +7,7 @@ lengths are those of the estimates. Nothing but the sensors and the joints speak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import casadi as ca
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.data.channels import Channel, apart, order
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.mechanics.manifold import jacobian
 from spookid.results.motion import moments
 from spookid.results.result import MeasuredPoses, Trajectory
@@ -90,31 +90,51 @@ def _solved(function: ca.Function, estimated: Array, observed: Array, sigmas: Ar
             break
         g, G, beyond, slopes, _ = _evaluated(function, q, targets, values, still)
         steps = still.copy()
-        for k in np.flatnonzero(open_ & ~settled):
-            rows = known[k]
-            step = _step(G[k], (g - first)[k, :, 0], slopes[k][rows], beyond[k, rows, 0], sigmas[rows])
-            open_[k] = step is not None
-            steps[k] = 0.0 if step is None else step
-            settled[k] = np.max(np.abs(steps[k])) < _SETTLED
+        for rows, here in _alike(known, open_ & ~settled):
+            parts = G[here], (g - first)[here], slopes[here][:, rows], beyond[here][:, rows]
+            steps[here], open_[here] = _steps(*parts, sigmas[rows])
+            settled[here] = np.max(np.abs(steps[here]), axis=1) < _SETTLED
         q = _evaluated(function, q, targets, values, steps)[4][:, :, 0]
     return np.where((open_ & settled)[:, None], q, np.nan)
 
 
-def _step(G: Array, g: Array, slopes: Array, beyond: Array, sigmas: Array) -> Array | None:
-    """Of Gauss and Newton, (6 n_b,); None if the sensors leave something open that the joints do."""
-    _, sizes, directions = np.linalg.svd(G, full_matrices=True)
-    rank = int(np.sum(sizes > _IMPLIED * sizes[0])) if sizes.size else 0
-    free = directions[rank:].T
-    back = -np.linalg.lstsq(G, g, rcond=_IMPLIED)[0] if rank else np.zeros(len(free))
-    seen = slopes @ free
-    lengths = np.linalg.norm(seen, axis=1, keepdims=True)
-    if not (np.isfinite(seen).all() and len(seen) >= seen.shape[1] and (lengths > 0).any()):
-        return None
-    spectrum = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
-    if spectrum[-1] < _DETERMINED * spectrum[0]:
-        return None
-    along = np.linalg.lstsq(seen / sigmas[:, None], -(beyond + slopes @ back) / sigmas, rcond=None)[0]
-    return np.asarray(back + free @ along)
+def _alike(known: Mask, wanted: Mask) -> Iterator[tuple[Mask, Integers]]:
+    """What is known of frames, and the frames among those wanted of which that is so."""
+    places = np.flatnonzero(wanted)
+    patterns, which = np.unique(known[places], axis=0, return_inverse=True)
+    for i, pattern in enumerate(patterns):
+        yield pattern, places[which.ravel() == i]
+
+
+def _steps(G: Array, g: Array, slopes: Array, beyond: Array, sigmas: Array) -> tuple[Array, Mask]:
+    """Of Gauss and Newton, (F, 6 n_b), and where there is one: elsewhere the sensors leave something open that the
+    joints do, and it is zero."""
+    steps, found = np.zeros((len(G), G.shape[2])), np.zeros(len(G), dtype=bool)
+    left, sizes, directions = np.linalg.svd(G, full_matrices=True)
+    ranks = np.sum(sizes > _IMPLIED * sizes[:, :1], axis=1)
+    for rank in np.unique(ranks).tolist():
+        at = np.flatnonzero(ranks == rank)
+        held, free = directions[at, :rank], directions[at, rank:].transpose(0, 2, 1)
+        missing = left[at, :, :rank].transpose(0, 2, 1) @ g[at] / sizes[at, :rank, None]
+        back = -held.transpose(0, 2, 1) @ missing
+        seen = slopes[at] @ free
+        known = np.flatnonzero(_determined(seen))
+        weighted = (beyond[at] + slopes[at] @ back)[known] / sigmas[:, None]
+        along = np.linalg.pinv(seen[known] / sigmas[:, None]) @ weighted
+        steps[at[known]] = (back[known] - free[known] @ along)[:, :, 0]
+        found[at[known]] = True
+    return steps, found
+
+
+def _determined(seen: Array) -> Mask:
+    """Where sensors see all that is free, by their slopes (F, rows, free), (F,)."""
+    if seen.shape[1] < seen.shape[2] or not seen.size:
+        return np.zeros(len(seen), dtype=bool)
+    lengths = np.linalg.norm(seen, axis=2, keepdims=True)
+    alive = np.isfinite(seen).all(axis=(1, 2)) & (lengths > 0).any(axis=(1, 2))
+    safe = np.where(alive[:, None, None], seen / np.where(lengths > 0, lengths, 1.0), 0.0)
+    spectrum = np.linalg.svd(safe, compute_uv=False)
+    return np.asarray(alive & (spectrum[:, -1] >= _DETERMINED * spectrum[:, 0]))
 
 
 def _evaluated(function: ca.Function, q: Array, targets: Array, values: Array, steps: Array) -> list[Array]:

@@ -234,6 +234,7 @@ FLAGS = {
         "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
         action="store_true",
     ),
+    "--no-figures": flag("numbers and summary alone, which are there sooner", action="store_true"),
     "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
     "--quiet": flag("no progress, no summary and no table", action="store_true"),
 }
@@ -251,14 +252,17 @@ _ROBOT = {
     ),
     "--mend": flag("take the nearest inertia that some body has for one that none has", action="store_true"),
 }
-_UNITS = {
+_LOG = {
+    "--topics": flag(
+        "topics of a bag, MCAP or ULog file to read, where several have the same joints", "TOPIC", default=[], **SEVERAL
+    ),
     "--units": flag(
         "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",
         "COLUMN=UNIT",
         type=_unit,
         default=[],
         **SEVERAL,
-    )
+    ),
 }
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -266,7 +270,7 @@ OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
         "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
-        **_UNITS,
+        **_LOG,
         "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("the problem file", "FILE.py", required=True),
     },
@@ -284,7 +288,7 @@ OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
         "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
         "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
-        **_UNITS,
+        **_LOG,
         "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
         "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 
 from spookid.cli import progress, terminal
 from spookid.cli.runner import Job, Run
-from spookid.files import remove
+from spookid.report.kept_fits import unfinished
 from spookid.results.result import Result
 from spookid.studies.crew import Crew
 from spookid.studies.joint_fit import fit_jointly, planned
@@ -19,9 +19,9 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
     Raises:
         KeyboardInterrupt: once the user has interrupted.
     """
-    path, folder = f"{run.file.path.absolute()}::{job.key}", job.folder.with_name(f".{job.folder.name}.joint")
+    path, folder = f"{run.file.path.absolute()}::{job.key}", unfinished(job.folder) / "joint"
     crew = Crew(run.arguments.jobs or 1, executor)
-    plan = planned(run.file.problems[job.key], path, variant, folder.absolute(), crew)
+    plan = planned(run.file.problems[job.key], path, variant, folder, crew)
     names = [parameter.name for parameter in job.problem.free]
     try:
         with progress.SolverLine(job.label, names, run.watched) as line:
@@ -30,8 +30,3 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
         terminal.complain(f"what was done of {job.label} is kept; the same command goes on")
         raise
     return found
-
-
-def ended(job: Job) -> None:
-    """Forget what lies beside the folder of results."""
-    remove(job.folder.with_name(f".{job.folder.name}.joint"))

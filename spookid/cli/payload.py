@@ -35,7 +35,8 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
-    recording = _recording(opened(Path(arguments.log), dict(arguments.units)), arguments.time, problem)
+    log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
+    recording = _recording(log, arguments.time, problem)
     loaded = time.perf_counter()
     found = find(
         problem,
@@ -86,4 +87,9 @@ def _recording(log: Log, stamps: str | None, problem: Declaration) -> Recording:
             f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
             f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
         )
+    for name, unit in log.named_units.items():
+        if name in signals:
+            terminal.complain(
+                f"{name!r} is read as it stands; if the problem file converts it, say --units {name!r}={unit}"
+            )
     return log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))

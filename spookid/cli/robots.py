@@ -13,24 +13,20 @@ from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.results import folders
 from spookid.robots import Robot, read
+from spookid.robots.logs import Log, opened
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
-    out, log = Path(arguments.out), None if arguments.log is None else Path(arguments.log)
+    out = Path(arguments.out)
     if out.suffix != ".py":
         raise ProblemError(f"--out {out}: a problem is a Python file; give a name that ends in .py")
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
-    if log is None and arguments.units:
-        raise ProblemError(f"--units {arguments.units[0][0]}: units are those of the columns of a log; give LOG, too")
-    gains = ["--gain", *(f"{name}={value:g}" for name, value in arguments.gain)] if arguments.gain else []
-    units = ["--units", *map("=".join, arguments.units)] if arguments.units else []
-    command = shlex.join(["spookid", "new", arguments.robot, *([arguments.log] if log else []), *units, *gains])
-    made = scaffold(robot, log, out, command, dict(arguments.gain), dict(arguments.units))
+    made = scaffold(robot, log := _log(arguments), out, _asked(arguments), dict(arguments.gain))
     folders.write(out, made.text)
     matched = made.matched
     what = f"{len(matched.positions)} positions" if log else "no log yet"
@@ -39,6 +35,31 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     for notice in [*robot.notices, *made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
+
+
+def _log(arguments: Namespace) -> Log | None:
+    """What was recorded, if that is given."""
+    if arguments.log is not None:
+        return opened(Path(arguments.log), dict(arguments.units), arguments.topics)
+    for flag, said in (("--units", [name for name, _ in arguments.units]), ("--topics", arguments.topics)):
+        if said:
+            raise ProblemError(f"{flag} {said[0]}: {flag[2:]} are those of a log; give LOG, too")
+    return None
+
+
+def _asked(arguments: Namespace) -> str:
+    """The command, as one would write it again."""
+    words = ["spookid", "new", arguments.robot, *([arguments.log] if arguments.log else [])]
+    words += [f"--{flag}" for flag in ("free", "mend") if getattr(arguments, flag)]
+    lists = {
+        "--hold": [f"{name}={value:g}" for name, value in arguments.hold],
+        "--topics": arguments.topics,
+        "--units": [f"{name}={unit}" for name, unit in arguments.units],
+        "--gain": [f"{name}={value:g}" for name, value in arguments.gain],
+    }
+    for flag, values in lists.items():
+        words += [flag, *values] if values else []
+    return shlex.join(words)
 
 
 def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, variant
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
-from spookid.files import remove
 from spookid.report import export
+from spookid.report.aside import Copy
 from spookid.report.summary import summarize
 from spookid.solvers.status import Status
 
@@ -23,12 +24,13 @@ RESULTS = Path("results")
 
 def solve(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem and write its result folder."""
-    run = start(arguments, interruption)
-    with scheduled(arguments) as executor:
-        return each(run, lambda job: partial(_solve, run, job, executor), marker=export.MARKER, home=RESULTS)
+    with nullcontext() if arguments.no_figures else export.drawing() as aside:
+        run = start(arguments, interruption)
+        with scheduled(arguments) as executor:
+            return each(run, lambda job: partial(_solve, run, job, executor, aside), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(run: Run, job: Job, executor: Executor | None) -> Exit:
+def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
@@ -40,12 +42,11 @@ def _solve(run: Run, job: Job, executor: Executor | None) -> Exit:
             solution = jointly.solved(run, job, changed, executor)
         else:
             problem, found = starting.begun(run, job, changed, executor)
-            with run.fitting(job.label, problem) as callback:
+            with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
         solution = asking(solution.changed(source=run.file.source(job.key)), asked)
-        export.save(solution, job.folder, animate=run.arguments.animate, aside=True)
-        starting.ended(job)
-        remove(job.folder.with_name(f".{job.folder.name}.joint"))
+        arguments = run.arguments
+        export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
         if not run.arguments.quiet:  # a summary takes a while
@@ -53,7 +54,7 @@ def _solve(run: Run, job: Job, executor: Executor | None) -> Exit:
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}, and the same command goes on")
         return Exit.INTERRUPTED
     if solution.status is Status.CONVERGED:
         return Exit.DONE

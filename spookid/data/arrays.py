@@ -57,7 +57,10 @@ def merged(
     for name, values in given.items():
         stamps, own = clocks.get(name) or (t, floats(values, f"{place}: signal {name!r}"))
         if own.shape != stamps.shape:
-            raise ProblemError(f"{place}: signal {name!r} has shape {own.shape} and its time {stamps.shape}")
+            raise ProblemError(
+                f"{place}: signal {name!r} has shape {own.shape} and its time {stamps.shape}"
+                "; give a number for each time"
+            )
         found[name] = np.full(len(whole), np.nan)
         found[name][np.searchsorted(whole, stamps)] = own
     return whole, found

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Any, Self
 
@@ -283,6 +284,7 @@ def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) 
     return robust(apart(channel, predicted, measured) / sigma, channel.loss)
 
 
+@lru_cache(maxsize=64)
 def order(channel: Channel, model: Model) -> int:
     """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
     state = State.symbols(model)

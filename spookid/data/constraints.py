@@ -39,7 +39,7 @@ class _Written(Constraint):
         with evaluating(self.what):
             rows = self._rows(state)
         if not rows.numel():
-            raise ProblemError(f"{self.what} has no rows")
+            raise ProblemError(f"{self.what} has no rows; return one or more")
         if ca.jacobian_sparsity(rows, ca.vertcat(state.a, *state.inputs.values(), state.step)).nnz():
             raise ProblemError(f"{self.what} depends on accelerations or inputs; it may be a function of q and v alone")
         self._check_rows(state, rows)

@@ -16,7 +16,8 @@ from typing import BinaryIO
 import numpy as np
 
 from spookid.data.logs.columns import to_si
-from spookid.data.logs.text import columns_of, delimiter_of, number_of, split_line, units_of
+from spookid.data.logs.lines import heading, split_line
+from spookid.data.logs.text import columns_of, number_of, units_of
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
@@ -162,6 +163,8 @@ class Lines:
         """Names of the columns; none before the first line."""
         self._places: list[int] = []
         self._delimiter, self._decimal = ",", ""
+        self._above: list[str] = []
+        """Lines above the header."""
         self._scales: dict[str, tuple[float, float]] | None = None
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
@@ -171,8 +174,7 @@ class Lines:
         Raises:
             ProblemError: for what is no such line; names line, column and remedy.
         """
-        if not self.header:
-            self._begin(text)
+        if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)
         if not fields or (len(fields) == 1 and not fields[0].strip()):
@@ -194,13 +196,17 @@ class Lines:
             raise ProblemError(f"{place} has no time; remove the line or give it one")
         return t, {name: v for name, v in zip(self._columns[1:], values, strict=True) if not math.isnan(v)}
 
-    def _begin(self, text: str) -> None:
-        self._delimiter = delimiter_of(text, self._columns[0])
-        header = [name.strip() for name in self._fields(1, text)]
-        if not any(header):
-            raise ProblemError(f"{self._path} has no header; write the column names into line 1")
-        columns_of(f"{self._path} line 1", header, self._columns[0], self._columns[1:])
+    def _begun(self, line: int, text: str) -> bool:
+        """Take a line of the beginning; True if it is the first one below the header."""
+        self._above.append(text)
+        found = heading(self._above, self._columns[0])
+        if found.at == len(self._above):
+            return False
+        self._delimiter, place = found.delimiter, found.at + 1
+        header = [name.strip() for name in self._fields(place, found.text)]
+        columns_of(f"{self._path} line {place}", header, self._columns[0], self._columns[1:])
         self.header, self._places = header, [header.index(name) for name in self._columns]
+        return place < line
 
     def _fields(self, line: int, text: str) -> list[str]:
         try:

@@ -91,16 +91,19 @@ class Readable(ABC):
         times: Mapping[str, str] | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
-        header: int = 1,
+        header: int | None = None,
         delimiter: str | None = None,
         decimal: str | None = None,
     ) -> Self:
-        """Read comma-separated text with a header row; an empty field or ``nan`` is a missing sample.
+        """Read comma-separated text with a header row; an empty field, ``nan``, ``N/A`` or ``null`` is a missing
+        sample.
 
         Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
         parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
         different lengths, with empty fields below the shorter ones. A line without a number below the header is a row
-        of units, which are converted; `units` goes first. What stands above the line of the `header` is not read.
+        of units, which are converted; `units` goes first. What stands above the line of the `header` is not read; if
+        None it is the first that is no comment (``#`` or ``%``), or the comment before it if that names the numbers in
+        it.
         `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
         `decimal` is what begins decimals; if None, a comma where fields are divided by something else and no number
         has a point. `name` defaults to the file's stem, `closed_loop` is that of a Recording. Raises `ProblemError`

@@ -69,7 +69,9 @@ class RecordingFiles(Sequence[Recording], metaclass=Door):
         """
         found = self._read(self.paths[number], **self._options)
         if not isinstance(found, Recording):
-            raise ProblemError(f"{self.place}: RecordingFiles: read gives no Recording of {self.paths[number]}")
+            raise ProblemError(
+                f"{self.place}: RecordingFiles: read gives no Recording of {self.paths[number]}; return one"
+            )
         return found
 
     def __len__(self) -> int:

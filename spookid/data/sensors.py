@@ -27,14 +27,20 @@ def check_joint_in(sensor: Sensor, joint: Joint, model: Model) -> None:
     """Raise ProblemError if the joint that a sensor observes is not in the model."""
     if joint not in model.joints:
         kind = type(sensor).__name__
-        raise ProblemError(f"{sensor.place}: {kind} observes {joint.name!r}, which is not in the model")
+        raise ProblemError(
+            f"{sensor.place}: {kind} observes {joint.name!r}, which is not in the model"
+            "; add it, or observe a joint of the model"
+        )
 
 
 def check_frame_in(sensor: Sensor, frame: Frame, model: Model) -> None:
     """Raise ProblemError if the frame that a sensor observes is on no body of the model."""
     if frame.body not in model.bodies:
         kind = type(sensor).__name__
-        raise ProblemError(f"{sensor.place}: {kind} observes a frame of {frame.body.name!r}, which is not in the model")
+        raise ProblemError(
+            f"{sensor.place}: {kind} observes a frame of {frame.body.name!r}, which is not in the model"
+            "; add it, or observe a frame of the model"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +106,10 @@ class HingeAngle(JointPosition):
 
     def __post_init__(self) -> None:
         if not isinstance(self.joint, Hinge):
-            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.joint)}, which is no Hinge")
+            raise ProblemError(
+                f"{self.place}: HingeAngle observes {shown(self.joint)}, which is no Hinge"
+                "; use JointPosition for other joints"
+            )
         super().__post_init__()
 
 
@@ -168,7 +177,10 @@ class PointPosition(DeclaredSensor):
     def check(self, model: Model) -> None:
         """Raise ProblemError if the body is not in the model."""
         if self.point.body not in model.bodies:
-            raise ProblemError(f"{self.place}: PointPosition observes a point of a body that is not in the model")
+            raise ProblemError(
+                f"{self.place}: PointPosition observes a point of a body that is not in the model"
+                "; add the body, or observe a point of the model"
+            )
 
     def predicted(self, state: State) -> ca.SX:
         """The coordinates."""

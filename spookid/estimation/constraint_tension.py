@@ -98,4 +98,4 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[str]:
     if not far:
         return []
     told = "; ".join(f"{one.name} ({one.place}) would be off by {one.freed:+.3g} ± {one.freed_err:.2g}" for one in far)
-    return [f"{TENSE} {told}. Either they or the model are wrong."]
+    return [f"{TENSE} {told}. Either they or the model are wrong: fit without them, and compare."]

@@ -125,7 +125,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.acting.held, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
-    if first.identifiability.condensed is None or unstable(first.identifiability.condensed):
+    if first.condensed is None or unstable(first.condensed):
         return "the motion is not stable"
     return "" if _denied(first) else "what disturbs the motion adds up as white noise does"
 
@@ -194,7 +194,10 @@ def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
 def _lacking(choice: Choice) -> list[str]:
     if not choice.differing:
         return []
-    return [f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise."]
+    return [
+        f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise. "
+        "Take half the step; if this stays, look at the residuals."
+    ]
 
 
 def _listed(differing: Mapping[str, float]) -> str:

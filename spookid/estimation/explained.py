@@ -26,6 +26,7 @@ from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.regressor import Regressor
+from spookid.solvers.bounded_least_squares import bounded_least_squares
 
 _PER_CUTOFF = 8
 """Steps in a period of the cutoff; there may be fewer samples."""
@@ -40,8 +41,6 @@ _DECADE = 10.0
 _PASSES = 2
 """Of least squares, each weighted by the parts at the parameters of the one before."""
 _EVALUATIONS = 10
-_INSIDE = 1e-3
-"""Share of the way between its bounds that a parameter begins inside of them, for steps are short next to bounds."""
 _RIDGE = 1e-3
 """Weight of a change of 100 % of a parameter against what is left, as a share of the parts."""
 _STIFF = 0.1
@@ -129,8 +128,6 @@ class Efforts:
     @cached_property
     def nearest(self) -> Array:
         """Values of the free Parameters within a decade of their guesses, and within their bounds, that leave least."""
-        from scipy.optimize import least_squares  # half a second to load
-
         free = self.balance.free
         at = np.array([self.values[p.name] for p in free])
         if not free:
@@ -140,19 +137,15 @@ class Efforts:
         for _ in range(_PASSES):
             weights = self.parts(at) * math.sqrt(len(self.t))
 
-            def left(x: Array, weights: Array = weights) -> Array:
-                rows = (self.balance.rows(self, x)[0] / weights).ravel()
-                return np.concatenate([rows, _RIDGE * (x - guess) / sizes])
+            def weighted(x: Array, weights: Array = weights) -> tuple[Array, Array]:
+                left, slopes = self.balance.rows(self, x)
+                near = _RIDGE * (x - guess) / sizes, _RIDGE * np.diag(1 / sizes)
+                whole = (slopes / weights[:, None]).reshape(-1, len(x))
+                return np.append(left / weights, near[0]), np.vstack([whole, near[1]])
 
-            def slopes(x: Array, weights: Array = weights) -> Array:
-                rows = self.balance.rows(self, x)[1] / weights[:, None]
-                return np.vstack([rows.reshape(-1, len(x)), _RIDGE * np.diag(1 / sizes)])
-
-            inner = _INSIDE * (limits[1] - limits[0])
-            at = np.clip(at, limits[0] + inner, limits[1] - inner)
-            if not np.all(np.isfinite(left(at))):
+            if not np.all(np.isfinite(weighted(at)[0])):
                 return guess
-            at = least_squares(left, at, slopes, bounds=limits, x_scale=sizes, max_nfev=_EVALUATIONS).x
+            at = bounded_least_squares(weighted, at, limits[0], limits[1], _EVALUATIONS)
         return at
 
     def parts(self, free: Array) -> Array:

@@ -121,7 +121,7 @@ def missed(step: float) -> str:
     """A notice of estimates that still are those of the step."""
     return (
         f"{STEP} {step:g} s is still in the estimates: the fit with steps half as long, which would take it from them, "
-        "did not converge."
+        "did not converge. Take a smaller step."
     )
 
 
@@ -199,5 +199,5 @@ def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
     return [
         f"{EXTRAPOLATED}, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one would have added "
-        f"{amounts}."
+        f"{amounts}. There is nothing to do."
     ]

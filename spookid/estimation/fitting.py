@@ -21,12 +21,15 @@ from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Outcome, Status
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
 _MET = 1e-6
 """Hard residuals of the user's own hold if they are no larger, in their own units."""
+_CLOSED = 1e-4
+"""Rigid joints do if they are no wider open, in m or rad: those that close are so to rounding."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def fit(
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
-        outcome = solver.solve(assembly.transcription, point, callback)
+        outcome = solved(solver, assembly.transcription, point, callback)
         times = Times.of(outcome.timing, build, compiling)
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()
@@ -127,16 +130,19 @@ def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:
 
 
 def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
-    """The outcome, which has not converged if a hard residual of the user's does not hold there.
+    """The outcome, which has not converged if rigid joints, or a hard residual of the user's, do not hold there.
 
-    Rows that others seem to imply are left out of a solve, and so would be what contradicts them.
+    Rows that others seem to imply are left out of a solve, and so would be what contradicts them; and states for a
+    likelihood are those that are nearest where joints cannot close.
     """
-    if outcome.status is not Status.CONVERGED or all(r.kind != "hard" for r in assembly.problem.residuals):
+    problem = assembly.transcription
+    asked = [f for f in problem.factors if f in problem.local or (f.group is Group.RESIDUAL and f.hard)]
+    if outcome.status is not Status.CONVERGED or not asked:
         return outcome
-    for values in assembly.transcription.residuals(outcome.point):
-        for factor, rows in zip(assembly.transcription.factors, values, strict=True):
-            off = float(np.max(np.abs(rows), initial=0.0)) if factor.group is Group.RESIDUAL and factor.hard else 0.0
-            if not off <= _MET:
+    for values in problem.residuals(outcome.point):
+        for factor, rows in zip(problem.factors, values, strict=True):
+            off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
+            if not off <= (_MET if factor.group is Group.RESIDUAL else _CLOSED):
                 detail = f"the hard {factor.name!r} is off by {off:.2g}: joints, or other rows, contradict it"
                 return replace(outcome, status=Status.STALLED, detail=detail)
     return outcome

@@ -79,18 +79,37 @@ def a_posteriori(
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
 ) -> Identifiability:
-    """Linearize at ``point``.
+    """Linearize at ``point``; arguments as of ``identified``."""
+    return identified(assembly, point, free, condensed_at(assembly, point, free), covariance, noisy)
+
+
+def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
+    """The linearized problem there; None if the states are not determined."""
+    try:
+        return Condensed(linearize(assembly.transcription, point), free)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return None
+
+
+def identified(
+    assembly: Assembly,
+    point: Point,
+    free: FreeDirections,
+    condensed: Condensed | None,
+    covariance: tuple[Array, Array] | None = None,
+    noisy: bool = False,
+) -> Identifiability:
+    """What the problem says where it is linearized.
 
     Args:
         free: directions in which parameters move.
+        condensed: at the point; None if the states are not determined.
         covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
     """
     transcription = assembly.transcription
-    magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
-    try:
-        condensed = Condensed(linearize(transcription, point), free)
-    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+    if condensed is None:
+        magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
         return Identifiability(analyse(transcription.names, None, magnitudes, free), None, (), ())
     given = not assembly.noise or noisy
     if given:
@@ -210,7 +229,14 @@ def _known_from_priors(
     told = {*result.reasons, *_rooms(assembly.problem)}
     without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
     hidden = [name for name in without_priors if name not in told]
-    return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+    return (
+        [
+            f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior. Trust it, or "
+            "record a motion that shows more."
+        ]
+        if hidden
+        else []
+    )
 
 
 def _rooms(problem: Declaration) -> list[str]:
@@ -265,7 +291,7 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
             found.append(
                 f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
-                "deviations off. Either the prior or the model is wrong."
+                "deviations off. Either the prior or the model is wrong: fit without it, and compare."
             )
     return found
 

@@ -45,7 +45,7 @@ def inertia_notices(
             text = ", ".join(f"{m:.4g}" for m in moments)
             yield (
                 f"{UNPHYSICAL} the principal moments {text} kg m² of body {body.name!r}: they violate the triangle "
-                "inequality. A mass, a length or an inertia that is fixed may be wrong."
+                "inequality. A mass, a length or an inertia that is fixed may be wrong: measure it again, or free it."
             )
 
 

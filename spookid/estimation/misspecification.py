@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
@@ -30,18 +33,18 @@ def misspecification_tests(
     """What the residuals of a fit say to every test."""
     assembly = found.assembly
     moving = speeds(assembly.problem, trajectories, values)
-    declared = variations.alternatives(assembly, condensed, found.outcome.point, moving, found.states)
+    declared = partial(variations.alternatives, assembly, condensed, found.outcome.point, moving, found.states)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     counted = found.states is not None and found.states.density
     volumes = np.array([chain.sweep[0] for chain in found.states.chains] if found.states and counted else known)
     return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
 
 
-def misfit_notices(of_fit: ScoreTests | None, coarser: ScoreTests | None = None) -> list[str]:
+def misfit_notices(of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None) -> list[str]:
     """One notice of all findings, strongest first; none if the residuals are what the noise makes them.
 
     Args:
-        coarser: of a fit with steps twice as long and the same noise, to take off what the step does.
+        coarser: of a fit with steps twice as long and the same noise, to take off what the step does, if need be.
     """
     lacking = () if of_fit is None else findings(of_fit, coarser)
     if not lacking:

@@ -20,6 +20,7 @@ from spookid.data.channels import Channel, order
 from spookid.data.losses import BENT
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
+from spookid.estimation.robust_start import linear
 from spookid.kernels.kernel import Array, Mask
 from spookid.parameter import number
 from spookid.results.lazy import Clock, Lazy
@@ -51,31 +52,33 @@ Wrong = Sequence[Mapping[str, Mask]]
 
 
 def solved_without_outliers(
-    problem: Declaration, near: Result | None, solve: Callable[[Declaration, Result | None, Result | None], Result]
+    problem: Declaration,
+    near: Result | None,
+    solve: Callable[[Declaration, Result | None, Result | None, bool], Result],
 ) -> Result:
     """A solve without the samples that turn out to be outliers; one solve alone if none is suspected.
 
     Args:
         near: where it starts.
-        solve: of a problem from a start, going on after a result with its history.
+        solve: of a problem from a start, going on after a result with its history; True for one that only leads on.
     """
     smooth = not (problem.model.contacts or problem.model.holding.contacts)
     suspects = [_suspects(problem, recording) if smooth else {} for recording in problem.recordings]
     if not any(np.any(mask) for masks in suspects for mask in masks.values()):
-        found = solve(problem, near, None)
+        found = solve(problem, near, None, False)
         return _naming(found, [_far_off(problem, i, {}, found) for i in range(len(problem.recordings))], problem)
-    first = solve(_without(problem, suspects), near, None)
+    first = solve(_without(problem, suspects), near, None, problem.corrects)
     if first.status is Status.INTERRUPTED:
         return _naming(first, suspects, problem)
     if first.status is not Status.CONVERGED:
-        return solve(problem, near, None)  # a fit that does not converge decides nothing
+        return solve(problem, near, None, False)  # a fit that does not converge decides nothing
     wrong = [_far_off(problem, i, masks, first) for i, masks in enumerate(suspects)]
-    if not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
+    if problem.corrects or not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
         # The guesses of the user have had their turn.
         own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
-        first = solve(_without(problem, wrong).with_(initial=own), first, first)
+        first = solve(_without(problem, wrong).with_(initial=own), first, first, False)
         if first.status not in (Status.CONVERGED, Status.INTERRUPTED):
-            return solve(problem, near, None)
+            return solve(problem, near, None, False)
     return _naming(first, wrong, problem)
 
 
@@ -199,6 +202,28 @@ def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
     """The recording without these samples."""
     left = {name: np.where(mask, np.nan, recording.signal(name)) for name, mask in wrong.items()}
     return recording.with_signals(**left)
+
+
+def of_same_samples(problem: Declaration, found: Result | None = None) -> Declaration:
+    """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
+    Before a fit those go that stand out from their neighbours."""
+    if all(sensor.loss != "auto" for sensor in problem.observations):
+        return problem
+    if found is None:
+        recordings = [without_suspects(problem, recording)[0] for recording in problem.recordings]
+    else:
+        left = [one for one in found.outliers if one.left_out]
+        recordings = [_masked(recording, _at(recording, left)) for recording in problem.recordings]
+    plain = [linear(sensor, ("auto",)) for sensor in problem.observations]
+    return problem.with_(observations=plain, recordings=recordings, step=problem.step)
+
+
+def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
+    own = [one for one in outliers if one.recording == recording.name]
+    return {
+        signal: np.isin(recording.t, [one.t for one in own if one.signal == signal])
+        for signal in dict.fromkeys(one.signal for one in own)
+    }
 
 
 def without_suspects(problem: Declaration, recording: Recording) -> tuple[Recording, int]:

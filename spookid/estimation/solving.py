@@ -9,6 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.data.recording_files import RecordingFiles
@@ -58,17 +60,18 @@ def solve(
     if isinstance(problem.recordings, RecordingFiles):  # as one piece
         problem = problem.with_(recordings=tuple(problem.recordings))
 
-    def solved(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+    def solved(part: Declaration, near: Result | None, held: bool, before: Result | None, leads: bool) -> Result:
         counted = callback if before is None else counting_from(callback, before.iterations)
-        found = _solved(part, backend, options, counted, near, held or hold)
+        found = _solved(part, backend, options, counted, near, held or hold, leads)
         return found if before is None else asked_from(problem, found.changed(**joined(before, found)))
 
-    def across(part: Declaration, near: Result | None, before: Result | None) -> Result:
+    def across(part: Declaration, near: Result | None, before: Result | None, leads: bool) -> Result:
         if before is not None:
-            return solved(part, near, False, before)
-        return solved_across_gaps(part, near, solved)
+            return solved(part, near, False, before, leads)
+        return solved_across_gaps(part, near, partial(solved, leads=leads))
 
-    result = solved_without_outliers(problem, warm_start, across)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
+        result = solved_without_outliers(problem, warm_start, across)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
@@ -99,7 +102,9 @@ def _solved(
     callback: Callback | None,
     warm_start: Result | None,
     hold: bool,
+    leads: bool = False,
 ) -> Result:
+    """A solve; if it only leads on, without what follows from a fit: other estimators, and what the step adds."""
     if warm_start is not None and not isinstance(warm_start, Result):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
@@ -119,6 +124,8 @@ def _solved(
     if warm_start is None and not hold:
         first = with_explained_motion(first, partial(_led, first, solver, callback))
     first = with_better_friction(first, partial(_onwards, first, solver, callback))
+    if leads:
+        return first.told()
     decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
     answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit, hold))
     return asked_from(problem, answer) if free_delays(problem) else answer

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, factors
 from spookid.data.sensors import JointPosition
-from spookid.kernels.kernel import Array, Call, Kernel, contiguous
+from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.joints import Joint
@@ -28,8 +29,6 @@ from spookid.transcription.transcription import Point
 
 _SLOW = (0.03, 0.1, 0.3)
 """Rates up to which friction may be higher at low ones, as shares of the root mean square."""
-_SMALL = 1e-6
-"""Tangent step of a difference quotient [rad, m]."""
 _MISDECLARED = 0.3
 """Share by which a length or a mass that someone has measured may be off; more of it would not be linear either."""
 
@@ -61,6 +60,37 @@ class _Amount:
         return (-_MISDECLARED, _MISDECLARED) if self.unit == "%" else (-np.inf, np.inf)
 
 
+@dataclass(frozen=True, eq=False)
+class _Variation:
+    """What amounts do to one factor."""
+
+    factor: Factor
+    shared: Sequence[ca.SX]
+    slopes: ca.SX
+    """Derivatives of its residuals, (rows, count)."""
+
+    @property
+    def _stepwise(self) -> list[ca.SX]:
+        return [*self.factor.variables.values(), self.factor.data]
+
+    @cached_property
+    def columns(self) -> Kernel:
+        """The derivatives, (count, rows)."""
+        arguments = [*self._stepwise, *self.shared]
+        return Kernel(ca.Function("variation", arguments, [self.slopes]), len(self._stepwise))
+
+    @cached_property
+    def volumes(self) -> Kernel:
+        """Σ ⟨A, dJ⟩ for the changes dJ of its Jacobian in its variables, whose tangents are they themselves, (count,);
+        weights A (columns, rows) stand behind the other stepwise arguments."""
+        x, (rows, count) = ca.vertcat(*self.factor.variables.values()), self.slopes.shape
+        weights = ca.SX.sym("weights", x.numel() * rows)
+        along = (ca.jtimes(self.slopes[row, :].T, x, weights[row::rows]) for row in range(rows))
+        arguments = [*self._stepwise, weights, *self.shared]
+        result = ca.densify(ca.cse(sum(along, ca.SX.zeros(count))))
+        return Kernel(ca.Function("volumes", arguments, [result]), len(self._stepwise) + 1)
+
+
 def alternatives(
     assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
 ) -> tuple[Alternative, ...]:
@@ -82,17 +112,17 @@ def alternatives(
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
     angles = all(isinstance(channel.sensor, JointPosition) for channel in problem.channels)
     seen = None if angles else assembly.observed
-    kernels = {
-        factor.name: kernel
+    variations = {
+        factor.name: variation
         for factor in factors(problem, varied.model, assembly.settings, seen)
-        if factor.box is None and not factor.pairs and (kernel := varied.kernel(factor, assembly))
+        if factor.box is None and not factor.pairs and (variation := varied.of_factor(factor, assembly))
     }
     count = len(varied.amounts)
     chains = [
-        [_columns(kernels.get(s.factor.name), s, condensed, point, c, count) for s in terms]
+        [_columns(variations.get(s.factor.name), s, condensed, point, c, count) for s in terms]
         for c, terms in enumerate(condensed.linearized.chains)
     ]
-    volumes = [None] * count if plain is None else _volumes(plain, kernels, condensed, chains).tolist()
+    volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, chains).tolist()
     return tuple(
         Alternative(
             amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
@@ -102,47 +132,32 @@ def alternatives(
 
 
 def _columns(
-    kernel: Kernel | None, term: LinearizedFactor, condensed: Condensed, point: Point, chain: int, count: int
+    variation: _Variation | None, term: LinearizedFactor, condensed: Condensed, point: Point, chain: int, count: int
 ) -> Array:
     """Columns in the rows that are left of one factor, (steps, count, rows)."""
     steps, rows = term.residual.shape
-    if kernel is None:
+    if variation is None:
         return np.zeros((steps, count, rows))
-    columns = condensed.linearized.problem.call(kernel, term.factor, point, chain, count)(slice(None))
+    columns = condensed.linearized.problem.call(variation.columns, term.factor, point, chain, count)(slice(None))
     if term.complement is not None:
         columns = np.matmul(columns, term.complement)
     return np.asarray(term.scale * columns * term.alive[:, None])
 
 
-def _volumes(states: States, kernels: Mapping[str, Kernel], condensed: Condensed, chains: Sequence[Columns]) -> Array:
+def _volumes(
+    states: States, variations: Mapping[str, _Variation], condensed: Condensed, chains: Sequence[Columns]
+) -> Array:
     """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
-    total = np.zeros(chains[0][0].shape[1])
+    total, problem = np.zeros(chains[0][0].shape[1]), condensed.linearized.problem
     for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
         for factor, weights in chain.weights:
-            if (kernel := kernels.get(factor.name)) is not None:
-                total += _along(condensed.linearized.problem.call(kernel, factor, states.point, c, len(total)), weights)
+            if (variation := variations.get(factor.name)) is not None:
+                stepwise, shared = problem.arguments(factor, c, states.point)
+                given = [*stepwise, contiguous(weights.reshape(len(weights), -1))]
+                total += variation.volumes(given, shared, np.empty((len(weights), len(total)))).sum(axis=0)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
         follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
         total -= condensed.inner([parts], [follow])[:, 0]
-    return total
-
-
-def _along(call: Call, weights: Array) -> Array:
-    """Σ ⟨A, dJ⟩ for the changes dJ of a factor's Jacobian, (count,): the derivative of each row's change along A."""
-    total = np.zeros(call.shape[0])
-    offsets = weights.shape[1] // (t := call.stepwise[0].shape[1])
-    for row in range(weights.shape[2]):
-        along = weights[:, :, row]
-        size = np.linalg.norm(along, axis=1)
-        steps = _SMALL / np.where(size > 0, size, 1.0)
-        sides = []
-        for step in (steps, -steps):
-            moved = [call.stepwise[o] + step[:, None] * along[:, o * t : (o + 1) * t] for o in range(offsets)]
-            buffer = np.empty((len(along), *call.shape))
-            sides.append(
-                call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, buffer)[:, :, row]
-            )
-        total += np.sum((sides[0] - sides[1]) / (2 * steps[:, None]), axis=0)
     return total
 
 
@@ -198,17 +213,15 @@ class _Varied:
             original=model.original or model,
         )
 
-    def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:
-        """The derivatives of a factor where all amounts are nothing, (count, rows); None if it has none of them."""
+    def of_factor(self, factor: Factor, assembly: Assembly) -> _Variation | None:
+        """What the amounts do to a factor where all of them are nothing; None if it has none of them."""
         symbols = ca.vertcat(*self._symbols)
         slopes = ca.jacobian(assembly.problem.parameter_set.written(factor).residual, symbols)
         if not slopes.nnz():
             return None
         slopes = ca.substitute(slopes, symbols, ca.SX.zeros(symbols.shape))
         columns = [ca.substitute(slopes[:, amount.place], self._sharpness, amount.share**-2) for amount in self.amounts]
-        arguments = [*factor.variables.values(), factor.data, *assembly.transcription.shared]
-        result = ca.cse(ca.densify(ca.horzcat(*columns)))
-        return Kernel(ca.Function("variation", arguments, [result]), len(arguments) - 2)
+        return _Variation(factor, assembly.transcription.shared, ca.cse(ca.densify(ca.horzcat(*columns))))
 
     def _amount(self, words: str, unit: str = "%", shares: Sequence[float] = (1.0,)) -> ca.SX:
         self.amounts += [_Amount(words, unit, len(self._symbols), share) for share in shares]

@@ -195,7 +195,10 @@ class Stage(metaclass=Door):
         chosen = [part for part in written if self._counts(part.source, moving)]
         for one in self.factors or ():
             if not any(_is(part.source, one) for part in written):
-                raise ProblemError(f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph")
+                raise ProblemError(
+                    f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph"
+                    "; add it to the graph, or leave it out"
+                )
         if not any(part.factor.soft and set(part.source.variables) & set(moving) for part in chosen):
             names = ", ".join(moving)
             raise ProblemError(f"{self.place}: Stage has no factor of {names} with a sigma; add one")

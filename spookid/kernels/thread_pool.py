@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -29,7 +31,7 @@ class ThreadPool:
     """
 
     def __init__(self, threads: int = 1) -> None:
-        self._inside = threading.local()
+        self._inside, self._errors = threading.local(), np.geterr()
         self._pool: ThreadPoolExecutor | None = None
         if threads > 1:
             from concurrent.futures import ThreadPoolExecutor  # slow to load, and few ask for it
@@ -38,6 +40,7 @@ class ThreadPool:
 
     def _enter(self) -> None:
         self._inside.here = True
+        np.seterr(**self._errors)  # what is said of numbers that overflow is what the caller has said
 
     def map(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """The results of work on each item, in their order; raises what the first of them in order raised.

@@ -87,7 +87,9 @@ class Body(metaclass=Door):
                 raise ProblemError(f"{what} has moment of inertia {number:g} kg m²{where}; it must be positive")
         numbers, where = guessed_all(inertia)
         if np.isfinite(numbers).all() and np.min(np.linalg.eigvalsh(numbers)) <= 0:
-            raise ProblemError(f"{what} has an inertia that is not positive definite{where}")
+            raise ProblemError(
+                f"{what} has an inertia that is not positive definite{where}; correct its moments and products"
+            )
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "inertia", inertia)
 

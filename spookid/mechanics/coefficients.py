@@ -167,7 +167,7 @@ class Fourier(metaclass=Door):
             raise ProblemError(f"{what}: harmonics is {shown(self.harmonics)}; give {{1: (cosine, sine), ...}}")
         for k in self.harmonics:
             if not (isinstance(k, int) and k >= 1):
-                raise ProblemError(f"{what}: harmonic {shown(k)} is no whole number from 1 on")
+                raise ProblemError(f"{what}: harmonic {shown(k)} is no whole number from 1 on; give whole numbers")
         pairs = {k: symbolic(pair, f"{what}: harmonic {k}", (2,)) for k, pair in self.harmonics.items()}
         object.__setattr__(self, "harmonics", pairs)
         object.__setattr__(self, "mean", symbolic(self.mean, f"{what}: mean"))

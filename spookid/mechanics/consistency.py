@@ -88,9 +88,13 @@ def check_joint(joint: Written, what: str) -> None:
     if np.max(np.abs(violation), initial=0.0) > _APART:
         raise ProblemError(
             f"{what}: where its transform leads, its violation is {np.max(np.abs(violation)):.3g}, not 0"
+            "; correct what the joint's transform or its violation returns"
         )
     if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in _signs(joint)) > _APART:
-        raise ProblemError(f"{what}: its transform of the position {there} leads to the position {position}")
+        raise ProblemError(
+            f"{what}: its transform of the position {there} leads to the position {position}"
+            "; correct what the joint's transform or its displacement returns"
+        )
     with evaluating(what):
         seen = _seen(joint, a, b)
     _check_rank(joint, seen, what)

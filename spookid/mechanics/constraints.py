@@ -155,7 +155,7 @@ class Distance(Constraint):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.frame_a.body is self.frame_b.body:
-            raise ProblemError(f"{self.what} joins {self.frame_a.body.name!r} to itself")
+            raise ProblemError(f"{self.what} joins {self.frame_a.body.name!r} to itself; give frames of two bodies")
         object.__setattr__(self, "length", symbolic(self.length, f"{self.what}: length"))
         if is_constant(self.length) and float(self.length) <= 0:
             raise ProblemError(f"{self.what} has length {float(self.length):g}; it must be positive")
@@ -168,7 +168,9 @@ class Distance(Constraint):
         """Both bodies must be in the model."""
         for body in (self.frame_a.body, self.frame_b.body):
             if body is not GROUND and body not in model.bodies:
-                raise ProblemError(f"{self.what} ends at Body {body.name!r}, which is not in the bodies")
+                raise ProblemError(
+                    f"{self.what} ends at Body {body.name!r}, which is not in the bodies; add it to the bodies"
+                )
 
     def expressions(self, model: Mechanism) -> list[ca.SX]:
         """All that may hold a Parameter."""
@@ -235,7 +237,9 @@ class LinearConstraint(Constraint):
         """All joints must be in the model."""
         for joint in (term.joint for term in self.terms):
             if joint not in model.joints:
-                raise ProblemError(f"{self.what} ties {joint.kind} {joint.name!r}, which is not in the model")
+                raise ProblemError(
+                    f"{self.what} ties {joint.kind} {joint.name!r}, which is not in the model; add it to the joints"
+                )
 
     def expressions(self, model: Mechanism) -> list[ca.SX]:
         """All that may hold a Parameter."""
@@ -353,5 +357,5 @@ class Coupling(LinearConstraint):
 
 def _check_joint(what: str, joint: Any, coordinate: Any) -> None:
     if not isinstance(joint, Joint):
-        raise ProblemError(f"{what} ties {shown(joint)}, which is no Hinge or other Joint")
+        raise ProblemError(f"{what} ties {shown(joint)}, which is no Hinge or other Joint; give a joint")
     check_coordinate(joint, coordinate, f"{what} ties")

@@ -60,7 +60,9 @@ class Contact(metaclass=Door):
     def __post_init__(self) -> None:
         what = f"{self.place}: Contact {self.name!r}"
         if self.point.body is self.plane.body:
-            raise ProblemError(f"{what} is of {self.point.body.name!r} with itself")
+            raise ProblemError(
+                f"{what} is of {self.point.body.name!r} with itself; give points and planes of two bodies"
+            )
         if self.cone not in ("box", "disc"):
             raise ProblemError(f"{what}: cone is {shown(self.cone)}; choose 'box' or 'disc'")
         if not (isinstance(self.threshold, Real) and 0 < self.threshold < math.inf):

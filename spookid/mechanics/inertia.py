@@ -251,7 +251,10 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
     inertia = symbolic(given, what, (3, 3))
     for skew in ca.vertsplit(ca.densify(ca.vec(ca.simplify(inertia - inertia.T)))):
         if is_constant(skew) and abs(float(skew)) > SYMMETRIC:
-            raise ProblemError(f"{what} is a 3x3 matrix that is not symmetric")
+            raise ProblemError(
+                f"{what} is a 3x3 matrix that is not symmetric"
+                "; give (Ixx, Iyy, Izz, Ixy, Ixz, Iyz), or make it symmetric"
+            )
     return (inertia + inertia.T) / 2
 
 

@@ -296,7 +296,7 @@ class Joint(metaclass=Door):
                 f"and coordinates as make {_BODY}"
             )
         if self.parent.body is self.child.body:
-            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself")
+            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
 
     def _renamed(self, alias: str, value: Any, name: str, what: str) -> None:
         """Take a value under another name, which must not have one of its own."""
@@ -389,4 +389,6 @@ def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
     """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the sentence."""
     count = len(joint.coordinates)
     if not (isinstance(coordinate, int) and 0 <= coordinate < count):
-        raise ProblemError(f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on")
+        raise ProblemError(
+            f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on; give one of them"
+        )

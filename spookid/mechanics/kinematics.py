@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import casadi as ca
 import numpy as np
@@ -12,7 +13,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in, substitute
+from spookid.parameter import Parameter, parameters_in, substitute
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""
@@ -33,10 +34,15 @@ def place(model: Model, displacements: Array, values: Values) -> Array:
     Returns:
         q, (N, 7 n_b); free bodies stand at the origin.
     """
+    return _placed(model)(displacements, values)
+
+
+@lru_cache(maxsize=8)
+def _placed(model: Model) -> _ByRows:
     joints = JointCoordinates(model)
-    given = ca.SX.sym("displacements", displacements.shape[1])
+    given = ca.SX.sym("displacements", len(model.freedoms))
     at_origin = ca.vertcat(ca.SX(0, 1), *(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots))
-    return evaluated(joints.configuration(joints.coordinates(given, at_origin)), given, displacements, values)
+    return _ByRows.of(joints.configuration(joints.coordinates(given, at_origin)), given)
 
 
 @cache
@@ -67,9 +73,13 @@ def central(poses: Array, step: float) -> Array:
 
 def displacements(model: Model, poses: Array, values: Values) -> Array:
     """Coordinates of all joints, angles of hinges in (−π, π], (N, 7 n_b) to (N, n_s)."""
+    return _displaced(model)(poses, values)
+
+
+@lru_cache(maxsize=8)
+def _displaced(model: Model) -> _ByRows:
     q = ca.SX.sym("q", model.configuration.ambient)
-    found = ca.vertcat(ca.SX(0, 1), *(model.joint(joint, q).displacement for joint in model.joints))
-    return evaluated(found, q, poses, values)
+    return _ByRows.of(ca.vertcat(ca.SX(0, 1), *(model.joint(joint, q).displacement for joint in model.joints)), q)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:
@@ -83,10 +93,27 @@ def unwrapped(model: Model, displacements: Array) -> Array:
 
 def evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
     """An expression of ``symbol`` at each row of numbers, (N, n)."""
-    parameters = parameters_in([expression], "the model", ignore=[symbol])
-    function = ca.Function("rows", [symbol, ca.vertcat(*parameters)], [ca.densify(expression)])
-    numbers = ca.DM([values[p.name] for p in parameters])
-    return np.asarray(function(np.asarray(rows).T, numbers).full()).T
+    return _ByRows.of(expression, symbol)(rows, values)
+
+
+@dataclass(frozen=True, eq=False)
+class _ByRows:
+    """An expression that is evaluated at each row of numbers."""
+
+    function: ca.Function
+    parameters: tuple[Parameter, ...]
+
+    @classmethod
+    def of(cls, expression: ca.SX, symbol: ca.SX) -> _ByRows:
+        """For numbers of a symbol."""
+        parameters = parameters_in([expression], "the model", ignore=[symbol])
+        function = ca.Function("rows", [symbol, ca.vertcat(*parameters)], [ca.densify(expression)])
+        return cls(function, tuple(parameters))
+
+    def __call__(self, rows: Array, values: Values) -> Array:
+        """Its values, (N, n)."""
+        numbers = ca.DM([values[p.name] for p in self.parameters])
+        return np.asarray(self.function(np.asarray(rows).T, numbers).full()).T
 
 
 _MOST_CORRECTIONS = 50

@@ -132,7 +132,7 @@ class Model(metaclass=Door):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
-            raise ProblemError(f"{self.place}: Model has no bodies")
+            raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
         if self.coordinates not in (None, *get_args(Coordinates)):
             raise ProblemError(
                 f"{self.place}: Model: coordinates is {shown(self.coordinates)}; use 'joint', 'maximal' or None"
@@ -170,11 +170,11 @@ class Model(metaclass=Door):
         for what, of in linked:
             for body in of:
                 if id(body) not in bodies:
-                    raise ProblemError(f"{what} Body {body.name!r}, which is not in the bodies")
+                    raise ProblemError(f"{what} Body {body.name!r}, which is not in the bodies; add it to them")
         for motor in self.motors:
             if motor.joint not in self.joints:
                 what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"
-                raise ProblemError(f"{what}, which is not in the model")
+                raise ProblemError(f"{what}, which is not in the model; add it to the joints")
         self._check_inputs()
         for load in self.loads:
             load.check(self.bodies)
@@ -386,7 +386,7 @@ class Model(metaclass=Door):
 
     def _index(self, body: Body) -> int:
         if body not in self.bodies:
-            raise ProblemError(f"{body.place}: Body {body.name!r} is not in the model")
+            raise ProblemError(f"{body.place}: Body {body.name!r} is not in the model; give one of its bodies")
         return self.bodies.index(body)
 
 

@@ -46,7 +46,7 @@ class Touch(Constraint):
             if not isinstance(frame, Frame):
                 raise ProblemError(f"{self.what} is of {shown(frame)}, which is no frame; use body.frame(...)")
         if self.frame.body is self.on.body:
-            raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself")
+            raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself; give frames of two bodies")
         if self.frame.body is GROUND:
             raise ProblemError(
                 f"{self.what} holds the ground; name the frame of the body first, then on=GROUND.frame()"
@@ -101,7 +101,7 @@ class Touch(Constraint):
         """Both bodies must be in the model."""
         for body in self.bodies():
             if body is not GROUND and body not in model.bodies:
-                raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies")
+                raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies; add it to them")
 
     def bodies(self) -> tuple[Body, Body]:
         """That of the frame and that which it stays on."""

@@ -94,7 +94,9 @@ class Closing:
                 "others imply, or declare the points somewhere else, not all in one line"
             )
         if rank == len(self.names):
-            raise ProblemError(f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves")
+            raise ProblemError(
+                f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves; take one away"
+            )
         moves = right[len(slope) :].T / self._units[:, None]
         chosen = self._chosen(moves) if self.wanted is None else self._given(moves)
         return tuple(sorted(chosen))
@@ -297,7 +299,7 @@ class Closing:
         """Of its Parameters: values by name, and guesses."""
         given = named(parameters, f"{self.what}: parameters", "the name of each to its value")
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
-            raise ProblemError(f"{self.what} has no Parameter {unknown!r}")
+            raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")
         return parameter_values(self.parameters, given, f"{self.what}: value")
 
     def _coordinates(self, values: Any, kind: str) -> Array:
@@ -305,7 +307,9 @@ class Closing:
             return vector(values, len(self.names), kind)
         except ProblemError:
             names = ", ".join(self.names)
-            raise ProblemError(f"{self.what}: {kind} has {len(self.names)} finite numbers: {names}") from None
+            raise ProblemError(
+                f"{self.what}: {kind} has {len(self.names)} finite numbers: {names}; give so many"
+            ) from None
 
     def _held(self, values: object) -> dict[int, float]:
         values = named(values, f"{self.what}: values of coordinates", "names to numbers")

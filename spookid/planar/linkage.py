@@ -41,7 +41,7 @@ class Linkage(System):
             own = collected(names, str, f"{self._what}: independent_names")
             object.__setattr__(self, "independent_names", own)
         if not self.links:
-            raise ProblemError(f"{self._what} has no links")
+            raise ProblemError(f"{self._what} has no links; give one or more")
         given = expression(self.gravity, f"{self._what}: gravity")
         fall = ca.vertcat(0, -given) if given.is_scalar() else given
         object.__setattr__(self, "gravity", symbolic(fall, f"{self._what}: gravity", (2,)))
@@ -57,7 +57,9 @@ class Linkage(System):
             seen: set[str] = set()
             for thing in things:
                 if thing.name in seen:
-                    raise ProblemError(f"{thing.place}: {type(thing).__name__} {thing.name!r} has the name of another")
+                    raise ProblemError(
+                        f"{thing.place}: {type(thing).__name__} {thing.name!r} has the name of another; rename one"
+                    )
                 seen.add(thing.name)
 
     def _check_members(self) -> None:
@@ -70,10 +72,14 @@ class Linkage(System):
         for thing in acting:
             for link in thing.links:
                 if id(link) not in links:
-                    raise ProblemError(f"{thing.what} names Link {link.name!r}, which is not in the mechanism")
+                    raise ProblemError(
+                        f"{thing.what} names Link {link.name!r}, which is not in the mechanism; add it to the links"
+                    )
             for point in thing.points:
                 if id(point) not in points:
-                    raise ProblemError(f"{thing.what} names Point {point.name!r}, at which nothing of it is")
+                    raise ProblemError(
+                        f"{thing.what} names Point {point.name!r}, at which nothing of it is; give one of its points"
+                    )
         angled = [id(angle.link) for angle in self.constraints if isinstance(angle, AbsoluteAngle)]
         if len(angled) > len(set(angled)):
             raise ProblemError(f"{self._what} has two AbsoluteAngles of one link; leave one")

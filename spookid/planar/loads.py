@@ -145,7 +145,9 @@ class PinFriction(PlanarLoad):
         _check_links(self.links, self.what)
         for link in self.links:
             if not any(end is self.point for end in link.ends):
-                raise ProblemError(f"{self.what} is of Link {link.name!r}, which does not end at its point")
+                raise ProblemError(
+                    f"{self.what} is of Link {link.name!r}, which does not end at its point; give a link that does"
+                )
         if (self.against is None) != self.point.fixed:
             raise ProblemError(
                 f"{self.what} at {self.point.name!r} needs against=, another link, if that is no point of the ground, "

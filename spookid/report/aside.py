@@ -1,6 +1,6 @@
-"""Figures drawn by a copy of the process, on another processor, while it goes on to what they do not show.
+"""Work that a copy of this process does on another processor, such as drawing, for which it gets ready meanwhile.
 
-Where processes are not copied, or if that fails, they are drawn when they are asked for.
+Where processes are not copied, or if the copy fails, who asks for the work does it.
 """
 
 from __future__ import annotations
@@ -10,89 +10,111 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
 
 from spookid.kernels.thread_pool import processors
 
 _KILL_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
 _LENGTH = 8
-"""Bytes that tell how long a file is."""
+"""Bytes that tell how long what follows is."""
+
+Work = Callable[[bytes], Sequence[bytes]]
+"""What is done with what is asked."""
 
 
 @contextmanager
-def drawn_aside(draw: Mapping[str, Callable[[], bytes]], aside: bool) -> Iterator[Callable[[], dict[str, bytes]]]:
-    """Begin to draw, if ``aside``; what is given waits for the contents of the files by name.
+def copied(ready: Callable[[], None], work: Work) -> Iterator[Copy | None]:
+    """A copy of this process, which gets ready and then works on what it is asked; None where there can be none.
 
-    What they show should be known by now: this process does not get what the copy computes.
+    This process must have no other threads at work.
     """
-    child = _begun(draw) if aside and sys.platform == "linux" and processors() > 1 else None
-
-    @cache
-    def contents() -> dict[str, bytes]:
-        found = list(child.files()) if child is not None else []
-        done = dict(zip(draw, found, strict=False))
-        return {name: done[name] if name in done else make() for name, make in draw.items()}
-
+    copy = _begun(ready, work) if sys.platform == "linux" and processors() > 1 else None
     try:
-        yield contents
+        yield copy
     finally:
-        if child is not None:
-            child.end()
+        if copy is not None:
+            copy.end()
 
 
-class _Copy:
-    """A process that draws, and the pipe that it writes to."""
+class Copy:
+    """A process that works, and the pipes to it and from it."""
 
-    def __init__(self, number: int, pipe: int) -> None:
-        self._number, self._pipe = number, open(pipe, "rb")  # noqa: SIM115
+    def __init__(self, number: int, asking: int, answering: int) -> None:
+        self._number, self._works = number, False
+        self._asking, self._answering = open(asking, "wb"), open(answering, "rb")  # noqa: SIM115
 
-    def files(self) -> Iterator[bytes]:
-        """Their contents, as far as it comes."""
-        while len(head := self._pipe.read(_LENGTH)) == _LENGTH:
-            length = int.from_bytes(head, "little")
-            content = self._pipe.read(length)
-            if len(content) < length:
-                return
-            yield content
+    def ask(self, what: bytes) -> None:
+        """Have it begin to work."""
+        if self._works:
+            self.answers()  # nobody waited for them
+        self._works = True
+        with suppress(OSError):  # it has ended, and does not answer
+            _write(self._asking, [what])
+
+    def answers(self) -> list[bytes]:
+        """What it answers, as far as it comes."""
+        self._works = False
+        count = _read(self._answering)
+        whole = (_read(self._answering) for _ in range(int.from_bytes(count or b"", "little")))
+        return [part for part in whole if part is not None]
 
     def end(self) -> None:
         """There is nothing left to wait for."""
-        self._pipe.close()
         os.kill(self._number, signal.SIGKILL)
         os.waitpid(self._number, 0)
+        for pipe in (self._asking, self._answering):
+            with suppress(OSError):
+                pipe.close()
 
 
-def _begun(draw: Mapping[str, Callable[[], bytes]]) -> _Copy | None:
-    reading, writing = os.pipe()
+def _begun(ready: Callable[[], None], work: Work) -> Copy | None:
+    asked, asking = os.pipe()
+    answering, answered = os.pipe()
     try:
-        with warnings.catch_warnings():  # Python's threads of this process wait, and hold nothing that a figure takes
+        with warnings.catch_warnings():  # Python's threads of this process wait, and hold nothing that the work takes
             warnings.simplefilter("ignore", DeprecationWarning)
             number = os.fork()
     except OSError:
-        os.close(reading)
-        os.close(writing)
+        for pipe in (asked, asking, answering, answered):
+            os.close(pipe)
         return None
     if number:
-        os.close(writing)
-        return _Copy(number, reading)
+        os.close(asked)
+        os.close(answered)
+        return Copy(number, asking, answering)
     try:
-        os.close(reading)
-        _draw(draw, writing)
+        os.close(asking)
+        os.close(answering)
+        _serve(ready, work, asked, answered)
     finally:
         os._exit(0)
 
 
-def _draw(draw: Mapping[str, Callable[[], bytes]], pipe: int) -> None:
+def _serve(ready: Callable[[], None], work: Work, asked: int, answered: int) -> None:
     """In the copy: Ctrl-C is for the one that waits, whose end ends this too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     library: Any = ctypes.CDLL(None)
     library.prctl(_KILL_WITH_PARENT, signal.SIGKILL)
-    contents = [make() for make in draw.values()]  # all of them first: a full pipe would hold it up
-    with open(pipe, "wb") as file:
-        for content in contents:
-            file.write(len(content).to_bytes(_LENGTH, "little") + content)
+    ready()
+    with open(asked, "rb") as questions, open(answered, "wb") as answers:
+        while (what := _read(questions)) is not None:
+            found = work(what)
+            _write(answers, [len(found).to_bytes(_LENGTH, "little"), *found])
+
+
+def _write(pipe: BinaryIO, parts: Sequence[bytes]) -> None:
+    for part in parts:
+        pipe.write(len(part).to_bytes(_LENGTH, "little") + part)
+    pipe.flush()
+
+
+def _read(pipe: BinaryIO) -> bytes | None:
+    """What comes next; None if the other end was closed before its end."""
+    head = pipe.read(_LENGTH)
+    length = int.from_bytes(head, "little")
+    content = pipe.read(length) if len(head) == _LENGTH else b""
+    return content if len(head) == _LENGTH and len(content) == length else None

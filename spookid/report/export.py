@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
-from functools import partial
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from spookid.data.npz import read_npz
 from spookid.doors import checked
 from spookid.report import pictures
-from spookid.report.aside import drawn_aside
+from spookid.report.aside import Copy, copied
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
@@ -40,8 +42,25 @@ _BESIDE: dict[str, Any] = {
 _AGAIN = "solve the problem again"
 
 
+@contextmanager
+def drawing() -> Iterator[Copy | None]:
+    """What draws the figures of what is saved meanwhile, on another processor; None where there is none.
+
+    It loads Matplotlib at once. This process must have no other threads at work then.
+    """
+    with copied(_ready, _drawn_there) as copy:
+        yield copy
+
+
 @checked
-def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False, aside: bool = False) -> None:
+def save(
+    solution: Result,
+    directory: folders.AnyPath,
+    *,
+    animate: bool = False,
+    figures: bool = True,
+    aside: Copy | None = None,
+) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
@@ -49,20 +68,18 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False,
     Args:
         animate: True to add the mechanism in motion, estimated over measured, as ``animation_0.gif`` and so on, one a
             recording; none of a motion that is not finite. See ``spookid.report.animation``.
-        aside: True to draw the figures in a copy of this process meanwhile, which must have no other threads at work.
+        figures: False to leave out the figures.
+        aside: what draws the figures (``drawing``); None: this process.
 
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
-    shown = {name: home for name, home in _FIGURES.items() if name != "starts.png" or solution.basins}
-    if aside:
-        with suppress(Exception):  # what figures show is computed here; what cannot be is told elsewhere
-            _ = solution.trajectories, solution.sensitivities, solution.influence
-    with drawn_aside({name: partial(_drawn, *home, solution) for name, home in shown.items()}, aside) as drawn:
+    with _begun(solution, aside if figures else None) as drawn:
         solution.settled()  # so that the times tell all of it
         files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summarize(solution)}
-        files |= {name: partial(_write, drawn, name) for name in shown}
+        if figures:
+            files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
         if solution.outliers:
             files["outliers.csv"] = outliers(solution).csv()
         if animate:
@@ -72,13 +89,51 @@ def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False,
         folders.save(directory, files)
 
 
-def _drawn(module: str, name: str, solution: Result) -> bytes:
+def _shown(solution: Result) -> list[str]:
+    """Names of its figures."""
+    return [name for name in _FIGURES if name != "starts.png" or solution.basins]
+
+
+def _ready() -> None:
+    """Load what draws, fonts among it."""
+    for module, _ in _FIGURES.values():
+        import_module(f"spookid.report.{module}")
+    figure, (axes,) = pictures.panels(1, 1, (1.0, 1.0), "1")
+    axes.set_yscale("log")
+    pictures.png(figure)
+
+
+@contextmanager
+def _begun(solution: Result, aside: Copy | None) -> Iterator[Callable[[], Mapping[str, bytes]]]:
+    """Figures that are drawn from now on, by name; those are missing that could not be."""
+    with ExitStack() as held:
+        asked: list[Copy] = []
+        # What cannot be computed is told by `settled`, and what cannot be kept here is no loss.
+        with suppress(Exception):
+            if aside is not None:
+                folder = Path(held.enter_context(TemporaryDirectory(prefix="spookid-")), "result")
+                keep(solution, folder)
+                aside.ask(os.fsencode(folder))
+                asked.append(aside)
+        yield cache(
+            lambda: {name: one for copy in asked for name, one in zip(_shown(solution), copy.answers(), strict=False)}
+        )
+
+
+def _drawn_there(folder: bytes) -> list[bytes]:
+    """All figures of a result that was kept."""
+    solution = load(os.fsdecode(folder))
+    return [_drawn(name, solution) for name in _shown(solution)]
+
+
+def _drawn(name: str, solution: Result) -> bytes:
     """A figure of a module that loads Matplotlib, as PNG."""
-    return pictures.png(getattr(import_module(f"spookid.report.{module}"), name)(solution))
+    module, function = _FIGURES[name]
+    return pictures.png(getattr(import_module(f"spookid.report.{module}"), function)(solution))
 
 
-def _write(drawn: Callable[[], Mapping[str, bytes]], name: str, path: Path) -> None:
-    path.write_bytes(drawn()[name])
+def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Result, name: str, path: Path) -> None:
+    path.write_bytes(drawn().get(name) or _drawn(name, solution))
 
 
 def keep(solution: Result, directory: folders.AnyPath) -> None:

@@ -314,7 +314,7 @@ def _friction(solution: Result) -> list[str]:
     if not solution.sticking:
         return []
     rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
-    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
+    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N s or N m s."
     return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 

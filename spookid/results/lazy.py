@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+
 from spookid.errors import ProblemError
 
 T = TypeVar("T")
@@ -49,7 +51,8 @@ class Lazy(Generic[T]):
         """The value."""
         with self._lock:  # several threads compute it once
             if self._make is not None:
-                self._value = self._clock.time(self._make)
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # NaN is told by fields themselves
+                    self._value = self._clock.time(self._make)
                 self._make = None  # and what it holds on to
             return self._value
 

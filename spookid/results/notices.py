@@ -29,10 +29,12 @@ NEGATIVE = "Less than nothing is estimated of"
 WELDED = "The joints leave no freedom:"
 QUESTION = "Is this meant?"
 """How notices begin that ask about units, clocks and signs before a fit."""
+HELD = "What holds the cost where the fit stopped:"
 PLANE = "Contacts and their plane do not meet:"
 
 _ORDER = (
     QUESTION,
+    HELD,
     UNEXPLAINED,
     SCHEDULE,
     PLANE,

@@ -386,9 +386,9 @@ class Result(LazyRecord):
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))
         symbols = parameters_in([e], "the expression")
-        unknown = [p.name for p in symbols if p.name not in self.parameters]
-        if unknown:
-            raise ProblemError(f"the expression holds {unknown[0]!r}, which is no parameter of {self.problem!r}")
+        if unknown := [p.name for p in symbols if p.name not in self.parameters]:
+            what = f"{unknown[0]!r}, which is no parameter of {self.problem!r}"
+            raise ProblemError(f"the expression holds {what}; leave it out")
         x = ca.vertcat(*symbols)
         value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
             ca.DM([self.parameters[p.name].estimate for p in symbols])

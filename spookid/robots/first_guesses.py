@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.robots.description import Freedom
@@ -64,7 +65,7 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapp
     told = efforts_along(bare, recording, matched.positions, matched.efforts)
     seen = {}
     for i, label in enumerate(told.motors):
-        at = np.interp(told.t, recording.t, recording.signals[matched.positions[label]])
+        at = np.interp(told.t, *finite_samples(recording, matched.positions[label]))
         rate = np.gradient(at, told.t)
         one = _Seen(told.efforts[:, i], told.measured[:, i], rate, np.gradient(rate, told.t))
         if np.any(one.rate) and np.any(one.signal) and np.all(np.isfinite(one.signal)):

@@ -3,8 +3,6 @@ a robot by their names, and how the problem file reads it."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.logs.columns import short_listing, whole
+from spookid.data.logs.columns import is_unit, short_listing, to_si, whole
+from spookid.data.logs.lines import names_of
 from spookid.data.logs.text import decoded
 from spookid.data.npz import read_npz
 from spookid.data.reading import method_for
@@ -27,7 +26,6 @@ from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.numbers import quantity
 
-_DELIMITERS = ",;\t|"
 _SLOWEST = 0.2
 """Median time between samples [s] above which a log shows little of how a robot moves; more are hardly seconds."""
 
@@ -42,10 +40,30 @@ class Log:
     """True if one of the columns has the times; False if the format itself knows them."""
     units: Mapping[str, str] = field(default_factory=dict)
     """What was said of units, by column."""
+    topics: tuple[str, ...] = ()
+    """That are read; none: those that are read without being asked for."""
+    notes: tuple[str, ...] = ()
+    """What a first look at it has said."""
+
+    @property
+    def named_units(self) -> dict[str, str]:
+        """Units that stand in the names of columns and are not SI, nor said otherwise."""
+        named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
+        return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
     def matched(self, labels: list[str], actuators: Mapping[str, str]) -> Matched:
-        """Its columns by the coordinates of a robot, and by its actuators; see ``match``."""
-        return match(self.columns if self.has_times else ["time", *self.columns], labels, actuators)
+        """Its columns by the coordinates of a robot, and by its actuators; see ``match``.
+
+        Raises:
+            ProblemError: if its times are in two columns.
+        """
+        found = match(self.columns if self.has_times else ["time", *self.columns], labels, actuators)
+        if rest := next((name for name in found.unused if _tokens(name)[-1:] and _tokens(name)[-1] in _REMAINDERS), ""):
+            raise ProblemError(
+                f"{self.path} has its times in two columns, {found.time!r} and {rest!r}; write both into one, in "
+                f"seconds: {found.time} + 1e-9 {rest}"
+            )
+        return found
 
     def recording(self, matched: Matched) -> Recording:
         """What was matched."""
@@ -58,12 +76,13 @@ class Log:
             time: column of the times, if one has them.
         """
         chosen = list(signals)
-        stamps = {"time": time} if self.has_times else {}
-        return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **stamps)
+        options = {"time": time} if self.has_times else _chosen(self.topics)
+        return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
 
     def call(self, matched: Matched) -> str:
         """How the problem file reads it, as ``LOG`` and ``signals``."""
         time = f"time={json.dumps(matched.time)}, " if self.has_times else ""
+        time += f"topics={json.dumps(list(self.topics))}, " if self.topics else ""
         units = self._units([matched.time, *matched.signals])
         more = f", units={json.dumps(units, ensure_ascii=False)}" if units else ""
         return f"Recording.{method_for(self.path) or 'from_file'}(LOG, {time}signals=signals{more})"
@@ -75,23 +94,31 @@ class Log:
         return {name: unit for name, unit in self.units.items() if name in read or name not in there}
 
 
-def opened(path: Path, units: Mapping[str, str] | None = None) -> Log:
+def opened(path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = ()) -> Log:
     """A log whose columns are known.
 
     Args:
         units: those of columns that are not in SI, as pint writes them.
+        topics: to read of a file that has some; none: joint states and what else is read without being asked for.
 
     Raises:
         ProblemError: if it cannot be read, or has no column of which a unit is said.
     """
     said, method = dict(units or {}), method_for(path)
     if method not in ("from_csv", "from_npz"):
-        return Log(path, tuple(Recording.from_file(path, units=said).signals), False, said)
-    columns = _header(path) if method == "from_csv" else _arrays(path)
+        read = Recording.from_file(path, units=said, **_chosen(topics))
+        return Log(path, tuple(read.signals), False, said, tuple(topics), read.notes)
+    if topics:
+        raise ProblemError(f"{path} has columns and no topics; leave --topics out")
+    columns = names_of(path, decoded(path)[0]) if method == "from_csv" else _arrays(path)
     for name in said:
         if name not in columns and name not in map(whole, columns):
             raise ProblemError(f"{path} has no column {name!r}, which --units names; it has {short_listing(columns)}")
     return Log(path, tuple(columns), True, said)
+
+
+def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
+    return {"topics": list(topics)} if topics else {}
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
@@ -109,14 +136,6 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
         f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then say "
         f"--units {time}={unit}",
     )
-
-
-def _header(path: Path) -> list[str]:
-    line = io.StringIO(decoded(path)[0], newline="").readline()
-    names = [name.strip() for name in next(csv.reader([line], delimiter=max(_DELIMITERS, key=line.count)), [])]
-    if len(names) < 2:
-        raise ProblemError(f"{path} line 1 has no names of columns; write them there, with commas between")
-    return names
 
 
 def _arrays(path: Path) -> list[str]:
@@ -139,7 +158,33 @@ _WORDS = {
     "command": "desired des command commanded cmd ref reference target goal setpoint sp",
 }
 _MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-_FILLERS = "joint joints axis motor measured meas actual act raw state states m rad"
+_OF_UNITS = {
+    "torque": "nm n*m n·m ncm n",
+    "current": "a ma amp amps",
+    "voltage": "v mv",
+    "rate": "rad/s deg/s °/s rpm m/s",
+    "acceleration": "rad/s^2 deg/s^2 rad/s2 deg/s2 m/s^2 m/s2",
+}
+_SAYS = {unit: kind for kind, units in _OF_UNITS.items() for unit in units.split()}
+_UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])]|_(deg|rad|ms|us|ns|mm|Nm|mA))")
+"""A name with its unit at the end, in brackets or as recorders abbreviate it."""
+_REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
+"""Last words of columns that go on after whole seconds."""
+_NO_KIND = (
+    "joint",
+    "joints",
+    "axis",
+    "motor",
+    "measured",
+    "meas",
+    "actual",
+    "act",
+    "raw",
+    "state",
+    "states",
+    "m",
+    "rad",
+)
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -198,7 +243,8 @@ def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str,
 
 def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     """Kind of a column, and whose it is; empty where its name does not tell."""
-    words = _tokens(column)
+    name, *unit = _unit_in(column)
+    words = _tokens(name)
     whose, rest = _named(words, labels)
     if not whose and words and words[-1].isdigit():
         place = int(words[-1]) - first
@@ -206,9 +252,9 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if word not in _FILLERS.split()]
+    telling = [word for word in rest if word not in _NO_KIND]
     if not telling:
-        return "position", whose
+        return _SAYS.get("".join(unit).replace(" ", "").lower(), "position"), whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
 
 
@@ -220,11 +266,26 @@ def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
         for name in (whole, [word for word in whole if word != "joint"]):
             size = len(name)
             for i in range(len(words) - size + 1):
-                # A letter or a number among others is no name.
-                telling = words == name or (len("".join(name)) > 1 and not name[0].isdigit())
+                others = words[:i] + words[i + size :]
+                # A letter is a name among words of kinds, and a number alone.
+                alone = not others or (not name[0].isdigit() and all(w in _MEANS or w in _NO_KIND for w in others))
+                telling = alone or (len("".join(name)) > 1 and not name[0].isdigit())
                 if size > length and words[i : i + size] == name and telling:
-                    best, rest, length = label, words[:i] + words[i + size :], size
+                    best, rest, length = label, others, size
     return best, rest
+
+
+def _unit_in(column: str) -> list[str]:
+    """The name of a column and, if its end says one, the unit."""
+    found = _UNIT.fullmatch(column.strip())
+    return [column] if found is None else [found[1], found[2] or found[3]]
+
+
+def _is_si(unit: str) -> bool:
+    try:
+        return bool(to_si(np.ones(1), unit, "")[0] == 1.0)
+    except ProblemError:  # one of which nobody can say what it is: it is asked for when the log is read
+        return False
 
 
 def _tokens(text: str) -> list[str]:

@@ -39,7 +39,9 @@ def _told(problem: Declaration) -> MotionLimits:
     told = {label: limits for label, limits in robot.limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
-            raise ProblemError(f"{known.path}: joint {label!r} has no room between {one.lower:g} and {one.upper:g}")
+            raise ProblemError(
+                f"{known.path}: joint {label!r} has no room between {one.lower:g} and {one.upper:g}; correct the limits"
+            )
     return MotionLimits(
         position={n: (x.lower, x.upper) for n, x in told.items() if np.isfinite([x.lower, x.upper]).any()},
         rate={n: x.velocity for n, x in told.items() if np.isfinite(x.velocity)},

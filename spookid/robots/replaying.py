@@ -79,7 +79,9 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
     try:
         model, names = _model(robot, mujoco)
     except (ValueError, RuntimeError, FileNotFoundError, UnicodeDecodeError) as error:
-        raise ProblemError(f"MuJoCo refuses {robot.source.document.path} ({' '.join(str(error).split())})") from None
+        raise ProblemError(
+            f"MuJoCo refuses {robot.source.document.path} ({' '.join(str(error).split())}); correct the file as it says"
+        ) from None
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model.opt.timestep = motion.step / parts
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -140,7 +142,7 @@ def _arranged(
     """Where positions and rates of joints are; on the way their springs and armatures are set."""
     missing = next((name for name in joints if name not in names), None)
     if missing is not None:
-        raise ProblemError(f"MuJoCo has no joint {missing!r}")
+        raise ProblemError(f"MuJoCo has no joint {missing!r}; give the file that the problem was made from")
     own = [names.index(name) for name in joints]
     for name, values in springs.items():
         j = names.index(name)

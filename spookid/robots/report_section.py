@@ -40,7 +40,10 @@ def section(result: Result, file: str | None = None) -> dict[str, Any] | None:
     known = result.mechanism.robot if result.mechanism else None
     if known is None:
         if file:
-            raise ProblemError(f"--robot {file}: the problem {result.problem!r} was made from no robot's file")
+            raise ProblemError(
+                f"--robot {file}: the problem {result.problem!r} was made from no robot's file"
+                "; leave it out, or solve a problem made by `spookid scaffold`"
+            )
         return None
     path = Path(file or known.path)
     try:

@@ -6,16 +6,18 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia_coordinates import LogCholesky
 from spookid.robots.first_guesses import Drive, drives, printed
-from spookid.robots.logs import Log, Matched, notices, opened
+from spookid.robots.logs import Log, Matched, notices
 from spookid.robots.robot import Robot
 
 _WITHIN = 0.3
@@ -40,12 +42,7 @@ class Scaffold:
 
 
 def scaffold(
-    robot: Robot,
-    log: Path | None,
-    out: Path,
-    command: str,
-    gains: Mapping[str, float] | None = None,
-    units: Mapping[str, str] | None = None,
+    robot: Robot, log: Log | None, out: Path, command: str, gains: Mapping[str, float] = MappingProxyType({})
 ) -> Scaffold:
     """The problem file of a robot.
 
@@ -54,35 +51,62 @@ def scaffold(
         out: where the file will be, for the paths in it.
         command: that it was asked for by.
         gains: what is known of drives by joint, effort along it per unit of its current or voltage.
-        units: those of columns of the log that are not in SI, as pint writes them.
 
     Raises:
         ProblemError: for a log that cannot be read, or in which no position of any joint is found, or for gains of
             joints without a current or voltage in it.
     """
-    gains = gains or {}
-    labels = list(robot.freedoms)
-    file = None if log is None else opened(log, units)
-    actuators = {one.name: one for one in robot.description.actuators if one.joint in labels}
-    driven = {name: one.joint for name, one in actuators.items()}
-    matched = _simulated(labels) if file is None else file.matched(labels, driven)
-    if file is not None and not matched.positions:
-        raise ProblemError(
-            f"{log} has no position of any joint of {robot.name!r}; it has {', '.join(file.columns)}: name columns "
-            f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
-        )
+    if log is not None:  # what its names say stands in the problem file
+        log = replace(log, units={**log.named_units, **log.units})
+    matched = _matched(robot, log)
     _check_gains(gains, matched)
-    if matched.effort == "voltage":
-        gains = {**{a.joint: a.gain for a in robot.description.actuators if a.joint in matched.efforts}, **gains}
-    if matched.effort == "control":
-        gains = {label: actuators[column].gain for label, column in matched.efforts.items()}
+    gains = _with_actuators(robot, matched, gains)
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     _check_size(robot)
-    recording = None if file is None else file.recording(matched)
+    recording = None if log is None else log.recording(matched)
     found = drives(robot, recording, matched, gains)
-    text = _Text(robot, file, out, matched, tuple(held), found, gains).whole(command)
-    return Scaffold(text, matched, tuple(held), () if recording is None else notices(recording, matched.time))
+    text = _Text(robot, log, out, matched, tuple(held), found, gains).whole(command)
+    if log is None or recording is None:
+        return Scaffold(text, matched, tuple(held))
+    told = [*log.notes, *notices(recording, matched.time), *_idle(recording, matched)]
+    return Scaffold(text, matched, tuple(held), tuple(dict.fromkeys(told)))
+
+
+def _matched(robot: Robot, log: Log | None) -> Matched:
+    """Signals of the robot's coordinates."""
+    labels = list(robot.freedoms)
+    if log is None:
+        return _simulated(labels)
+    found = log.matched(labels, {one.name: one.joint for one in robot.description.actuators if one.joint in labels})
+    if not found.positions:
+        raise ProblemError(
+            f"{log.path} has no position of any joint of {robot.name!r}; it has {', '.join(log.columns)}: name columns "
+            f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
+        )
+    return found
+
+
+def _with_actuators(robot: Robot, matched: Matched, gains: Mapping[str, float]) -> Mapping[str, float]:
+    """Gains of drives by joint, with those of the file's actuators."""
+    actuators = robot.description.actuators
+    if matched.effort == "voltage":
+        return {**{one.joint: one.gain for one in actuators if one.joint in matched.efforts}, **gains}
+    if matched.effort == "control":
+        of_names = {one.name: one.gain for one in actuators}
+        return {label: of_names[column] for label, column in matched.efforts.items()}
+    return gains
+
+
+def _idle(recording: Recording, matched: Matched) -> list[str]:
+    """What is told of efforts without any."""
+    nothing = [c for c in matched.efforts.values() if not np.any(np.nan_to_num(recording.signal(c)))]
+    if not nothing:
+        return []
+    return [
+        f"{', '.join(nothing)} {'is' if len(nothing) == 1 else 'are'} 0 throughout: if that was not measured, take its "
+        "Motor out of the problem file"
+    ]
 
 
 def _check_size(robot: Robot) -> None:

@@ -15,7 +15,7 @@ from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked
-from spookid.smoothing.readout import FEW, moving, of_parameters
+from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.numbers import number
 
@@ -141,5 +141,5 @@ class GraphStream:
             iterations=self.iterations,
             converged=core.converged,
             notices=() if self._left is None else (LEFT_BRANCH.format("left", number(self._left)),),
-            reason="" if core.converged else (moving(self.iterations) if steps else FEW),
+            reason=unsettled(core, self.iterations, self.time(0), self.graph.step) if steps else FEW,
         )

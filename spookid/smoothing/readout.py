@@ -1,14 +1,4 @@
-"""The motion of bodies and joints at the newest step, from the unknowns of the last steps, with its errors;
-what a window knows of parameters, and whether what leaves it is as large as the noise says.
-
-What steps of h add to the estimates, of the time with which a smoother began, and what is not known of it later on.
-
-A fit of the first seconds tells it from steps of h and h/2. It changes with the motion: with the score Tᵀd of what the
-steps miss (``estimation.step_errors``) it is e = P Tᵀd, P the covariance of the parameters. So what it was in the
-beginning, e₀, fades to P P₀⁻¹e₀ if the steps of later motion add nothing, and stays if they add the same. And they may
-add another thing, which is taken to be as large for what they tell: a score of covariance s²/n (P⁻¹ − P₀⁻¹) with
-s² = e₀ᵀP₀⁻¹e₀.
-"""
+"""The motion of bodies and joints at the newest step, from the unknowns of the last steps, with its slopes."""
 
 from __future__ import annotations
 
@@ -19,10 +9,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array, contiguous
-from spookid.kernels.scipy_parts import special
 from spookid.mechanics.manifold import Manifold, jacobian
-from spookid.statistics.combinations import UNOBSERVED
-from spookid.statistics.covariance import AT_BOUND
 from spookid.stepping.impulses import Settings
 from spookid.transcription.transcription import Transcription
 
@@ -119,130 +106,3 @@ def _slope(manifold: Manifold, points: list[ca.SX], step: ca.SX) -> ca.SX:
     """The slope at the last of three points of the parabola through them, (tangent,)."""
     first, before, last = points
     return (3 * manifold.difference(last, before) - manifold.difference(before, first)) / (2 * step)
-
-
-FEW = "too few samples yet"
-"""Why nothing is known before there are states."""
-
-
-def moving(iterations: int) -> str:
-    """Why an update has not converged."""
-    return f"after {iterations} steps the estimates were still moving"
-
-
-def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:
-    """Covariance of the parameters (n_p, n_p), those at a bound held there, and why some have none.
-
-    Args:
-        values: of the parameters, (n_p,).
-        covariance: of all, bounds or not, NaN of what is not known.
-    """
-    held = (values <= problem.lower) | (values >= problem.upper)
-    known = np.isfinite(np.diag(covariance))
-    if np.all(known) and not np.any(held):
-        return covariance, {}
-    reasons = {name: UNOBSERVED for name, is_so in zip(problem.names, known, strict=True) if not is_so}
-    reasons |= {name: AT_BOUND for name, is_so in zip(problem.names, held, strict=True) if is_so}
-    covariance = covariance.copy()
-    at, free = np.flatnonzero(held & known), np.flatnonzero(~held & known)
-    if len(at):
-        across = covariance[np.ix_(free, at)]
-        covariance[np.ix_(free, free)] -= across @ np.linalg.pinv(covariance[np.ix_(at, at)]) @ across.T
-    covariance[held] = covariance[:, held] = np.nan
-    return covariance, reasons
-
-
-def inverse(covariance: Array) -> Array:
-    """Information (n, n) of what has this covariance, none where it is NaN."""
-    known = np.flatnonzero(np.isfinite(np.diag(covariance)))
-    found, at = np.zeros_like(covariance), np.ix_(known, known)
-    sizes = np.sqrt(np.diag(covariance)[known])
-    found[at] = np.linalg.pinv(covariance[at] / np.outer(sizes, sizes), hermitian=True) / np.outer(sizes, sizes)
-    return found
-
-
-def carried(slopes: Array, covariance: Array) -> Array:
-    """Covariance of what has these slopes; NaN where it hangs on what is not known."""
-    unknown = np.isnan(np.diag(covariance))
-    if not np.any(unknown):
-        return np.asarray(slopes @ covariance @ slopes.T)
-    known = np.where(unknown[:, None] | unknown, 0.0, covariance)
-    found = slopes @ known @ slopes.T
-    loose = np.any(slopes[:, unknown] != 0.0, axis=1)
-    found[loose] = found[:, loose] = np.nan
-    return np.asarray(found)
-
-
-_SAMPLES = 100
-"""Of measured values in a block, or a few more."""
-_BLOCKS = 2
-"""In a row that are told: a parameter that has changed is found in a shorter time, and then there is no need."""
-_FALSE = 1e-9
-"""How probable a block is that is told although the noise is white and as large as it is said to be."""
-
-
-class Surprise:
-    """Sums of squares of what has left, block by block, which are chi-square if the model and its noise are right."""
-
-    def __init__(self) -> None:
-        self._block, self._lasting = np.zeros(2), np.zeros(2)
-        """Squares and measured values of the present block, and of those blocks in a row that were too large."""
-        self._begin = self._since = 0.0
-        """When they began [s]."""
-
-    def add(self, t: float, square: float, count: int) -> None:
-        """A step that leaves: its time [s], the sum of squares of its rows, and how many of them are measured."""
-        if not self._block[1]:
-            self._begin = t
-        self._block += square, count
-        if self._block[1] < _SAMPLES:
-            return
-        squares, counted = self._block.tolist()
-        if special.chdtrc(counted, squares) >= _FALSE:
-            self._lasting[:] = 0.0
-        else:
-            self._since = self._since if self._lasting[1] else self._begin
-            self._lasting += self._block
-        self._block[:] = 0.0
-
-    @property
-    def notice(self) -> str:
-        """A sentence on residuals that are too large; empty if they are not."""
-        squares, counted = self._lasting.tolist()
-        if counted < _BLOCKS * _SAMPLES:
-            return ""
-        return (
-            f"Residuals are {np.sqrt(squares / counted):.2g} times larger than the noise says since {self._since:.6g} "
-            "s: the model, a parameter or the noise is another by now, and the standard errors are too small."
-        )
-
-    def array(self) -> Array:
-        """All that is remembered, (6,)."""
-        return np.array([*self._block, *self._lasting, self._begin, self._since])
-
-    def restore(self, array: Array) -> None:
-        """Take what ``array`` gave."""
-        self._block, self._lasting = array[:2].copy(), array[2:4].copy()
-        self._begin, self._since = array[4:].tolist()
-
-
-@dataclass(frozen=True, eq=False)
-class StepCorrection:
-    """What is taken from the estimates."""
-
-    amounts: Array
-    """e₀, (n_p,)."""
-    information: Array
-    """P₀⁻¹, (n_p, n_p)."""
-
-    def covariance(self, parameters: Array) -> Array:
-        """Of the amounts, (n_p, n_p), when that of the parameters is P; zero in the beginning."""
-        if not np.any(self.amounts):
-            return np.zeros_like(parameters)
-        known = np.isfinite(np.diag(parameters))
-        present = np.where(known[:, None] & known, parameters, 0.0)
-        share = present @ self.information
-        apart = self.amounts - share @ self.amounts
-        square = float(self.amounts @ self.information @ self.amounts)
-        later = present - share @ present
-        return np.asarray(np.outer(apart, apart) + square / len(apart) * (later + later.T) / 2)

@@ -23,7 +23,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.intake import Intake
 from spookid.smoothing.opening import without_end
-from spookid.smoothing.readout import StepCorrection
+from spookid.smoothing.step_correction import StepCorrection
 from spookid.smoothing.stream import Stream
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.transcription.transcription import Transcription

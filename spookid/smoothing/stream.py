@@ -16,7 +16,10 @@ from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, Samples
 from spookid.smoothing.opening import Opening
-from spookid.smoothing.readout import Readout, StepCorrection, Surprise, carried, inverse, moving, of_parameters
+from spookid.smoothing.readout import Readout
+from spookid.smoothing.step_correction import StepCorrection
+from spookid.smoothing.surprise import Surprise
+from spookid.smoothing.window_covariance import carried, inverse, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_restart import restarted
 from spookid.stepping.impulses import Settings
@@ -275,7 +278,7 @@ class Stream:
             v=motion.v,
             iterations=self.iterations,
             converged=core.converged,
-            reason="" if core.converged else moving(self.iterations),
+            reason=unsettled(core, self.iterations, self.start, self.problem.step),
             notices=(*self.notices, *filter(None, [self.surprise.notice]), *self.samples.notices(self.now)),
             stopped=self.samples.inputs.stopped(self.now),
         )

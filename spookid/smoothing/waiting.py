@@ -17,8 +17,8 @@ from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, signals
 from spookid.smoothing.opening import Opening, from_guess
-from spookid.smoothing.readout import FEW
 from spookid.smoothing.stream import Stream
+from spookid.smoothing.window_covariance import FEW
 
 _FIRST, _LEAST = 20, 2
 """Steps from which the first states are guessed, at the most and at the least."""

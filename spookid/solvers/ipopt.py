@@ -33,6 +33,7 @@ from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
 HESSIANS = ("gauss-newton", "exact")
@@ -123,6 +124,8 @@ class _Run:
         self._set(Program(self.problem, self.start, exact))
         self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
+        if status in (Status.STALLED, Status.DIVERGED):
+            detail = because(detail, self.problem, self.program.point(self.last.z))
         if self.watch.error is not None:
             raise self.watch.error
         elapsed = time.perf_counter() - began

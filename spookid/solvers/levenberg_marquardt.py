@@ -32,6 +32,7 @@ from spookid.solvers.status import Callback as Callback  # estimation takes it f
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
 _ACCEPT = 1e-4
@@ -155,6 +156,8 @@ class _Run:
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0, "bend": 0.0})
     best: Evaluation = field(init=False)
     """The last point that was accepted."""
+    ahead: Point | None = None
+    """Where the last step led."""
     exact: bool = False
     """True while steps are those of the exact Hessian."""
     gain: float = np.inf
@@ -189,7 +192,7 @@ class _Run:
         first = self._try(start)
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
-            return Status.DIVERGED, "the cost of the initial guess is not finite"
+            return Status.DIVERGED, because("the cost of the initial guess is not finite", self.problem, first.point)
         if not (self.reduced.tangent or self.problem.names):
             return Status.CONVERGED, "the hard rows of each step determine all unknowns"
         damping = self.settings.damping
@@ -263,7 +266,8 @@ class _Run:
                 damping *= 4
             else:
                 self.exact = True
-        return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}{failed}")
+        said = f"no step lowers the cost with damping up to {damping:.0e}"
+        return damping, (Status.STALLED, because(said, self.problem, self.best.point, self.ahead) + failed)
 
     def _may_bend(self, promised: float, scale: float) -> bool:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
@@ -357,6 +361,7 @@ class _Run:
 
     def _try(self, point: Point) -> Evaluation:
         with self._clock("evaluate"):
+            self.ahead = point
             return self.reduced.evaluate(point)
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:

@@ -34,12 +34,13 @@ class Rows:
 
     def image(self, steps: Array) -> Array:
         """J times steps of the states (N, tangent, m): (count, m, rows)."""
-        t, count = steps.shape[1], len(self.matrix)
-        parts = [
-            np.matmul(steps[offset : offset + count].transpose(0, 2, 1), self.matrix[:, i * t : (i + 1) * t])
-            for i, offset in enumerate(self.offsets)
-        ]
-        return np.asarray(sum(parts[1:], parts[0]))
+        count, last = len(self.matrix), max(self.offsets) + 1
+        wide = len(self.offsets) * steps.shape[1]
+        moved = [steps[offset : offset + count] for offset in self.offsets]
+        columns = np.concatenate(moved, axis=1) if last > 1 or len(steps) > count else moved[0]
+        if columns.shape[2] == 1:
+            return np.asarray(np.einsum("kc,kcr->kr", columns[:, :, 0], self.matrix[:, :wide])[:, None])
+        return np.asarray(np.matmul(columns.transpose(0, 2, 1), self.matrix[:, :wide]))
 
     def pull(self, columns: Array, steps: Array) -> None:
         """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""

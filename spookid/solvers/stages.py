@@ -120,7 +120,7 @@ def _chain(problem: Transcription, stage: Stage, point: Point, number: int, fact
             held = [states[offset : offset + count, others] for offset in factor.variables]
             data[factor.name] = contiguous(np.hstack([data.get(factor.name, np.zeros((count, 0))), *held]))
     missing = {name: mask for name, mask in chain.missing.items() if any(f.name == name for f in factors)}
-    return Chain(chain.name, chain.steps, data, missing, chain.choice)
+    return Chain(chain.name, chain.steps, data, missing, chain.choice, chain.times)
 
 
 def _inner(problem: Transcription, stage: Stage, point: Point) -> Point:

@@ -8,6 +8,7 @@ substitutions in the states' Cholesky factor, so all of this is linear in the nu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -32,26 +33,37 @@ class Condensed:
         here: the problem.
         free: directions in which parameters move.
         refined: project twice, so that T is exact to round-off.
-        open: directions of the parameters along which nothing is estimated, (n_p, k); None: there are none.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(
-        self, here: LinearizedProblem, free: FreeDirections, refined: bool = True, open: Array | None = None
-    ) -> None:
-        self.linearized, n = here, here.parameters
+    def __init__(self, here: LinearizedProblem, free: FreeDirections, refined: bool = True) -> None:
+        self.linearized, self._free, n = here, free, here.parameters
         self._states, self._eliminations = 0, dict[int, Elimination]()
         projected = [self._projected(c, refined) for c in range(len(here.chains))]
         self.T = [[part[:, :n] for part in parts] for parts in projected]
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
-        self.inverse, self._moving = pseudo_inverse(self.information, free, open)
+        self.inverse, self._moving = pseudo_inverse(self.information, free)
         """Its inverse in the directions that are free, 0 across them, (n_p, n_p)."""
-        self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
+        left = [[part[:, n:] for part in parts] for parts in projected]
+        self._gradient = self.inner(self.T, left)
+        """Tᵀr, (n_p, 1)."""
+        self.residuals = self._without_parameters(left, self._gradient)
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
+
+    def across(self, open: Array) -> Condensed:
+        """The same with nothing estimated along some directions of the parameters, (n_p, k)."""
+        other = copy(self)
+        other.inverse, other._moving = pseudo_inverse(self.information, self._free, open)
+        more = (self.inverse - other.inverse) @ self._gradient
+        other.residuals = [
+            [part + np.matmul(more.T, T) for part, T in zip(parts, Ts, strict=True)]
+            for parts, Ts in zip(self.residuals, self.T, strict=True)
+        ]
+        return other
 
     @property
     def freedom(self) -> int:
@@ -94,7 +106,8 @@ class Condensed:
 
     def left(self, columns: Sequence[Sequence[Array | Signs]]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
-        return self._without_parameters([self.without_states(c, part) for c, part in enumerate(columns)])
+        states = [self.without_states(c, part) for c, part in enumerate(columns)]
+        return self._without_parameters(states, self.inner(self.T, states))
 
     def inner(self, one: Sequence[Columns], other: Sequence[Columns]) -> Array:
         """Inner products of vectors of residuals, (m, m')."""
@@ -139,9 +152,9 @@ class Condensed:
             for here, image in term.images(steps):
                 part[here] -= image
 
-    def _without_parameters(self, columns: Sequence[Columns]) -> list[Columns]:
-        """(I − T T⁺) times vectors of residuals, in their place."""
-        steps = (self.inverse @ self.inner(self.T, columns)).T
+    def _without_parameters(self, columns: Sequence[Columns], products: Array) -> list[Columns]:
+        """(I − T T⁺) times vectors of residuals, in their place, with their products with T, (n_p, m)."""
+        steps = (self.inverse @ products).T
         for Ts, parts in zip(self.T, columns, strict=True):
             for T, part in zip(Ts, parts, strict=True):
                 for here in chunks(len(T), T[:1].size):

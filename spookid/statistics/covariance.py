@@ -226,13 +226,11 @@ def analyse(
     few = [i for i in order if spectrum.values[i] < WEAK]
     weak = [describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios, names) for i in few]
     tied, more = _tied(names, statistics, magnitudes, free, ratios)
-    reasons = {name: UNOBSERVED for name, is_hidden in zip(names, spectrum.unseen, strict=True) if is_hidden}
-    at_bound = {name: AT_BOUND for name, is_held in zip(names, free.held, strict=True) if is_held}
-    at_bound |= {name: CONSTRAINED for name, is_settled in zip(names, settled, strict=True) if is_settled}
-    reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
     inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
-    lost = np.flatnonzero(~still & ~(np.diag(covariance) > 0))
-    reasons |= {names[i]: NO_DIGITS for i in lost.tolist() if names[i] not in reasons | at_bound}
+    at_bound = _where(names, free.held, AT_BOUND) | _where(names, settled, CONSTRAINED)
+    lost = ~still & ~(np.diag(covariance) > 0)
+    told = {name: reason for name, reason in (_where(names, lost, NO_DIGITS) | tied).items() if name not in at_bound}
+    reasons = told | _where(names, spectrum.unseen, UNOBSERVED)
     hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
@@ -254,6 +252,10 @@ def analyse(
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, spectrum.vectors[:, spectrum.values < UNSEEN].T, units, changes)
+
+
+def _where(names: Sequence[str], so: NDArray[np.bool_], reason: str) -> dict[str, str]:
+    return {name: reason for name, is_so in zip(names, so.tolist(), strict=True) if is_so}
 
 
 def _tied(

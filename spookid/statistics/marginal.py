@@ -47,15 +47,15 @@ class Marginal:
     """What is to be added to that for noise that neighbouring rows have in common, by its name."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
-    strength: Mapping[str, float]
+    strength: Callable[[], Mapping[str, float]]
     """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
     fisher: Callable[[], Mapping[tuple[str, str], float]]
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
     rounding: Callable[[], Mapping[str, float]]
     """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
-    ahead: Callable[[], Mapping[str, Array]]
-    """Σ r² by name of the noise after a step δ of the parameters, to first order, states following: F of
-    (δ, 1)ᵀ F (δ, 1), (n_p + 1, n_p + 1)."""
+    ahead: Callable[[Array], Mapping[str, Array]]
+    """Σ r² by name of the noise after steps δ of the parameters, to first order, states following: of columns (δ, 1),
+    (n_p + 1, m), the products of residuals after any two of them, (m, m)."""
 
     @classmethod
     def of_squares(cls, corner: Array) -> Marginal:
@@ -66,7 +66,7 @@ class Marginal:
         """
         gradient, none = corner[:-1, -1], dict[str, float]()
         least, information = float(corner[-1, -1]), corner[:-1, :-1]
-        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 5, dict, dict, dict)
+        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 4, dict, dict, dict, lambda steps: {})
 
     @property
     def counted(self) -> Array:
@@ -101,7 +101,8 @@ def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
     """Logarithms that sizes do not fall below, (n_s,): what a sensor resolves, and the size from which on the
     information in the states that its rows hold is so much larger than that of the other kind that no digits are left.
     """
-    strength = {size: sum(found.strength[name] for name in size.keys) for size in sizes}
+    of_names = found.strength()
+    strength = {size: sum(of_names[name] for name in size.keys) for size in sizes}
     of_kind = {kind: sum(v for s, v in strength.items() if s.kind == kind) for kind in ("disturbance", "sensor")}
     lowest = []
     for size, log in zip(sizes, logs, strict=True):

@@ -84,9 +84,12 @@ def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
 
 
 def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | None:
-    """One value of a size; None where there is none."""
+    """One value of a size; None where there is none.
+
+    No smaller ones are below its floor; larger ones may be, of noise that is kept from a fit with longer steps.
+    """
     best, logs = search.best, search.best.logs.copy()
-    if log < search.floors[i]:
+    if log < min(search.floors[i], best.logs[i]):
         return None
     moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log

@@ -13,8 +13,9 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -83,48 +84,62 @@ class Experiment:
 
 
 def run_score_tests(
-    condensed: Condensed, experiment: Experiment, declared: Sequence[Alternative], volumes: Array
+    condensed: Condensed, experiment: Experiment, declared: Callable[[], Sequence[Alternative]], volumes: Array
 ) -> ScoreTests:
-    """What the residuals say to each test.
+    """What the residuals say to each test, the alternatives when they are asked for.
 
     Args:
         declared: alternatives in what is declared of bodies and joints.
         volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
     """
+
+    def alternatives() -> _Answers:
+        every = [c for c in (*_usual(condensed, experiment), *declared()) if _acts(c)]
+        if not every:
+            return _Answers((), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+        return _tested(condensed, every, volumes)
+
     tails = tuple(tails_of(condensed, signal, experiment.apart) for signal, _ in experiment.sensors)
-    every = [c for c in (*_usual(condensed, experiment), *declared) if _acts(c)]
-    if not every:
-        return ScoreTests(condensed, tails, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
-    return _tested(condensed, tails, every, volumes)
+    return ScoreTests(condensed, tails, alternatives)
 
 
-def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Finding, ...]:
+def findings(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Finding, ...]:
     """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits.
 
     Args:
-        coarser: of a fit with steps twice as long and the same noise. What the step does, which falls with its square,
-            is no finding: both the finer fit and the extrapolation to no step must tell one.
+        coarser: of a fit with steps twice as long and the same noise; it takes a while, and is asked where the finer
+            fit tells something. What the step does, which falls with its square, is no finding: both the finer fit and
+            the extrapolation to no step must tell one.
     """
-    common = tests if coarser is None else tests.of(coarser.words)  # the coarser fit may hold what no data see
-    tests, known = (common, coarser) if coarser is not None and coarser.words == common.words else (tests, tests)
-    strongest = tests.tests.strongest(_Products(tests.gram, tests.pulls), _Products(known.gram, known.pulls))
-    alternatives = [
+    far = []
+    for i, own in enumerate(tests.tails):
+        if own.are_heavy(len(tests.tails)):
+            before = coarser()
+            far.append(own.finding(None if before is None else before.tails[i]))
+    told = far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)]
+    return tuple(told[:_MOST]) or _lasting(tests.condensed)
+
+
+def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Finding]:
+    """Alternatives that both fits speak for."""
+    found = answers.strongest(answers)
+    if found and (before := coarser()) is not None:
+        known = before.alternatives
+        common = answers.of(known.words)  # the coarser fit may hold what no data see
+        if common.words == known.words:
+            answers, found = common, common.strongest(known)
+    return [
         Finding(words.replace("{}", _amount(size, unit)), z)
-        for i, size, z in strongest
-        for words, unit in tests.words[i : i + 1]
+        for i, size, z in found
+        for words, unit in answers.words[i : i + 1]
     ]
-    before = (None,) * len(tests.tails) if coarser is None else coarser.tails
-    far = [own.finding(other) for own, other in zip(tests.tails, before, strict=True) if own.are_heavy(len(before))]
-    return (*far, *alternatives)[:_MOST] or _lasting(tests.condensed)
 
 
 def _acts(alternative: Alternative) -> bool:
     return any(np.any(part) for chain in alternative.columns for part in chain)
 
 
-def _tested(
-    condensed: Condensed, tails: tuple[Tails, ...], alternatives: Sequence[Alternative], volumes: Array
-) -> ScoreTests:
+def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
     columns = [_stacked([c.columns[i] for c in alternatives]) for i in range(len(condensed.linearized.chains))]
     states = [condensed.without_states(chain, part) for chain, part in enumerate(columns)]
     left = condensed.left(columns)
@@ -144,7 +159,7 @@ def _tested(
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
     pulls = np.append(-condensed.inner(left, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
     words = (*((c.words, c.unit) for c in alternatives), *((f"{name}?", "") for name in apart.names))
-    return ScoreTests(condensed, tails, words, tests, gram, pulls)
+    return _Answers(words, tests, gram, pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +216,24 @@ class _Products:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTests:
-    """To all tests of one fit."""
+    """Of one fit."""
 
     condensed: Condensed
     tails: tuple[Tails, ...]
     """Of each sensor."""
+    ask: Callable[[], _Answers]
+    """What makes ``alternatives``."""
+
+    @cached_property
+    def alternatives(self) -> _Answers:
+        """What the residuals say to all of them."""
+        return self.ask()
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """What the residuals of one fit say to all alternatives."""
+
     words: tuple[tuple[str, str], ...]
     """Of m alternatives, with {} for the size, and its unit."""
     tests: _Tests
@@ -214,14 +242,18 @@ class ScoreTests:
     pulls: Array = field(default_factory=lambda: np.zeros(0))
     """Less those with the residuals, (m,)."""
 
-    def of(self, words: Sequence[tuple[str, str]]) -> ScoreTests:
-        """Those whose alternatives are among these; itself if all are."""
+    def strongest(self, coarser: _Answers) -> list[tuple[int, float, float]]:
+        """As ``_Tests.strongest``."""
+        return self.tests.strongest(_Products(self.gram, self.pulls), _Products(coarser.gram, coarser.pulls))
+
+    def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
+        """Those among these alternatives; itself if all are."""
         if words == self.words:
             return self
         kept = [i for i, one in enumerate(self.words) if one in words]
         tests = _Tests(self.tests.sizes[kept], self.tests.limits[kept], self.tests.least[kept])
         chosen = tuple(self.words[i] for i in kept)
-        return replace(self, words=chosen, tests=tests, gram=self.gram[np.ix_(kept, kept)], pulls=self.pulls[kept])
+        return _Answers(chosen, tests, self.gram[np.ix_(kept, kept)], self.pulls[kept])
 
 
 def _lasting(condensed: Condensed) -> tuple[Finding, ...]:

@@ -19,7 +19,16 @@ from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
-from spookid.stepping.simulation import ROUNDING, bound, first_guess, has_redundant_rows, small, smallest
+from spookid.stepping.simulation import (
+    ROUNDING,
+    Written,
+    bound,
+    first_guess,
+    has_redundant_rows,
+    named,
+    small,
+    smallest,
+)
 from spookid.transcription.factor import Constant
 
 _MOST_ROUNDS = 60
@@ -48,7 +57,8 @@ class ExactStepper:
         outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), laws.weights)]
         symbols = ca.vertcat(*(c.symbol for c in constants))
         self._guess = first_guess(step)
-        function = ca.Function("exact_step", [step.x, step.u, both, symbols], outputs, {"cse": True})
+        self._written = Written([step.x, step.u, both, symbols], outputs, named(constants))
+        function = ca.Function("exact_step", self._written.symbols, outputs, {"cse": True})
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
         self._constants = contiguous([c.value for c in constants])
         self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
@@ -90,6 +100,10 @@ class ExactStepper:
                 self._move()
                 return self._next.copy(), unknowns
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
+
+    def fault(self) -> str:
+        """What is not finite where the last step ended, and why; empty if all is."""
+        return self._written.fault([*self._inputs, self._constants])
 
     def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""

@@ -67,7 +67,7 @@ class Refinement:
             try:
                 states[k + 1], moved = self._refined(k, states[k], tolerance)
             except ArithmeticError as error:
-                raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
+                raise StepFailedError(k + 1, error.args[0], states[: k + 1], self.stepper.fault()) from None
             left += moved**2
         return Refined(states, float(np.sqrt(left)))
 

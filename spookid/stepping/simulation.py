@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -12,7 +12,9 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
+from spookid.kernels.not_finite import first_cause
 from spookid.kernels.scipy_parts import lapack
+from spookid.parameter import Parameter
 from spookid.stepping.impulses import ForwardStep
 from spookid.transcription.factor import Constant
 
@@ -31,11 +33,17 @@ _dgesv = lapack.dgesv
 
 
 class StepFailedError(ArithmeticError):
-    """A step has no solution that Newton's method finds; ``states`` holds the motion up to it."""
+    """A step has no solution that Newton's method finds; ``states`` holds the motion up to it.
 
-    def __init__(self, step: int, residual: float, states: Array) -> None:
-        super().__init__(f"step {step} was not solved: the residual stands at {residual:.3g} N s")
-        self.step, self.residual, self.states = step, residual, states
+    Args:
+        why: what is not finite; empty if that is not it.
+        place: what messages add to the step, such as its time.
+    """
+
+    def __init__(self, step: int, residual: float, states: Array, why: str = "", place: str = "") -> None:
+        said = why or f"the residual stands at {residual:.3g} N s"
+        super().__init__(f"step {step}{place} was not solved: {said}")
+        self.step, self.residual, self.states, self.why = step, residual, states, why
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +54,26 @@ class _Evaluation:
     """(n, n)."""
     x_next: Array
     """(ambient,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The expressions of a step."""
+
+    symbols: list[ca.SX]
+    outputs: list[ca.SX]
+    named: Mapping[str, ca.SX]
+    """Symbols that a user knows."""
+
+    def fault(self, values: Sequence[Array]) -> str:
+        """What is not finite for these numbers of the symbols, and why; empty if all is."""
+        whole = ca.vertcat(*map(ca.vec, self.outputs))
+        return first_cause(whole, self.symbols, values, self.named)
+
+
+def named(constants: Iterable[Constant]) -> dict[str, ca.SX]:
+    """Parameters among them, by name."""
+    return {c.symbol.name: c.symbol for c in constants if isinstance(c.symbol, Parameter)}
 
 
 class NewtonStepper:
@@ -61,7 +89,8 @@ class NewtonStepper:
         symbols = ca.vertcat(*(c.symbol for c in constants))
         jacobian = ca.jacobian(step.equations, step.unknowns)
         outputs = [ca.densify(e) for e in (step.equations, jacobian, step.x_next)]
-        function = ca.Function("step", [step.x, step.u, step.unknowns, symbols], outputs, {"cse": True})
+        self._written = Written([step.x, step.u, step.unknowns, symbols], outputs, named(constants))
+        function = ca.Function("step", self._written.symbols, outputs, {"cse": True})
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, step.unknowns)]
         self._constants = contiguous([c.value for c in constants])
         self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
@@ -98,6 +127,10 @@ class NewtonStepper:
         self._inputs[2][:] = unknowns
         self._routine()
         return self._outputs[2][0].copy(), self._inputs[2].copy()
+
+    def fault(self) -> str:
+        """What is not finite where the last step ended, and why; empty if all is."""
+        return self._written.fault([*self._inputs, self._constants])
 
     def _solved(self, unknowns: Array) -> tuple[Array, Array]:
         """As ``step``, in Python."""
@@ -185,6 +218,9 @@ class Steps(Protocol):
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
         """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
 
+    def fault(self) -> str:
+        """What is not finite where the last step ended, and why; empty if all is."""
+
 
 def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
     """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
@@ -200,7 +236,7 @@ def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None
         try:
             states[k + 1], unknowns = stepper.step(states[k], inputs[k], unknowns)
         except ArithmeticError as error:
-            raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
+            raise StepFailedError(k + 1, error.args[0], states[: k + 1], stepper.fault()) from None
     return states
 
 

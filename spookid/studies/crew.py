@@ -57,7 +57,10 @@ class Crew:
             if lost is not None:
                 self.lost, tries = self.lost + 1, tries + 1
                 if tries == _TRIES:
-                    raise ProblemError(f"workers die at it, {_TRIES} times now ({type(lost).__name__}: {lost})")
+                    raise ProblemError(
+                        f"workers die at it, {_TRIES} times now ({type(lost).__name__}: {lost})"
+                        "; run it with one worker to see why"
+                    )
 
     def _round(self, work: Callable[..., R], left: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, R | Exception]]:
         """Numbers and results as they come; in the place of one what became of its worker."""

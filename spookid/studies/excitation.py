@@ -23,6 +23,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result
 from spookid.solvers.callbacks import Watch
+from spookid.solvers.resuming import next_place
 from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
@@ -146,6 +147,12 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
             if progress is not None:
                 progress(start, iteration, value)
 
+        guess = search.design.efforts.problem.guess
+        place = next_place("excitation", repr(sorted(guess.items())), search.design.known.tobytes(), z.tobytes())
+        if (kept := place.read()) is not None:
+            found.append(kept["best"])
+            ends.append(str(kept["end"]))
+            continue
         try:
             best, end = search.improved(z, watch, seen, most)
         except KeyboardInterrupt:
@@ -154,6 +161,8 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
             if not found:
                 raise KeyboardInterrupt
             return _Found(begun, found, ends, True)
+        if place.due:
+            place.keep({"best": best, "end": np.array(end)})
         found.append(best)
         ends.append(end)
     return _Found(begun, found, ends, False)
@@ -328,7 +337,7 @@ def _check(
             "names of parameters"
         )
     if not problem.free:
-        raise ProblemError(f"{what}: Problem {problem.name!r} has no free parameter to learn of")
+        raise ProblemError(f"{what}: Problem {problem.name!r} has no free parameter to learn of; free one")
     highest = harmonics / duration
     if (sampled := RATE if rate is None else rate) < 4 * highest:
         raise ProblemError(f"{what}: a rate of {sampled:g} Hz is too low for motions up to {highest:g} Hz; raise it")

@@ -225,7 +225,9 @@ def _linearized(
     try:
         assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
     except NotPositiveDefiniteError as error:
-        raise ProblemError(f"{problem.place}: the motion does not determine the states: {error}") from None
+        raise ProblemError(
+            f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
+        ) from None
     free = assembly.transcription.free_directions(point.parameters)
     free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
     found = a_posteriori(assembly, point, free)

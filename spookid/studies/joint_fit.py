@@ -11,41 +11,51 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.loading import load_declaration, whole_path
 from spookid.assembly.standing_start import stands_free
 from spookid.data.losses import BENT
 from spookid.data.recording_files import SAMPLE
+from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
 from spookid.estimation.fit import Fit
 from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
-from spookid.files import remove, replacing
 from spookid.kernels.kernel import Array
-from spookid.results.documents import versions
+from spookid.results import folders
+from spookid.results.documents import SCHEMA, versions
 from spookid.results.notices import ranked
 from spookid.results.result import Result, Size, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.student import Variances
 from spookid.statistics.variances import lost
+from spookid.studies import shares
+from spookid.studies.axes import AxisValue
 from spookid.studies.crew import Crew
-from spookid.studies.joint_search import SETTLED, Everyone, JointSearch, Place
+from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
-from spookid.studies.shares import Source, Sums, states_of, template
+from spookid.studies.shares import MARKER, Source, Sums, states_of, template
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point
 
@@ -69,16 +79,41 @@ class JointPlan:
     """Where chains and states lie, for all workers, and what the fit goes on from if it is ended."""
 
 
+@checked
+def solve_jointly(
+    problem: Declaration | str | PathLike[str],
+    folder: str | PathLike[str] | None,
+    jobs: int,
+    executor: Executor | None,
+    callback: Callback | None,
+    initial: Mapping[str, float] | None,
+    fixed: Iterable[str],
+    **settings: AxisValue,
+) -> Result:
+    """See ``spookid.solve_jointly``."""
+    path = None if isinstance(problem, Declaration) else whole_path(problem)
+    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
+    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
+    if jobs < 1:
+        raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
+    if folder is None and executor is not None:
+        raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
+    crew = Crew(jobs, executor)
+    with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
+        return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), crew), crew, callback)
+
+
 def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, crew: Crew) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
-        ProblemError: for what a joint fit cannot do.
+        ProblemError: for what a joint fit cannot do, or a folder that holds something else.
     """
+    folders.check_continued(folder, MARKER)
     posed, backend, _ = variant.posed(problem)
     what = f"{posed.place}: Problem {posed.name!r}"
     if not (posed.sample and posed.observations):
-        raise ProblemError(f"{what} has no recordings or observations to fit")
+        raise ProblemError(f"{what} has no recordings or observations to fit; give both")
     if path is None and not crew.alone:
         raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
@@ -92,7 +127,9 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
         "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
     }
     if refused := next((words for words, is_so in others.items() if is_so), None):
-        raise ProblemError(f"{what}: a joint fit over workers does not know {refused}")
+        raise ProblemError(
+            f"{what}: a joint fit over workers does not know {refused}; leave it out, or solve in one process"
+        )
     return JointPlan(problem, path, variant, folder)
 
 
@@ -108,6 +145,14 @@ def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
         KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
     """
+    facts = digest(plan.problem), plan.variant, sorted(versions().items())
+    identity = hashlib.sha256(repr(facts).encode()).hexdigest()
+    _keep_apart(plan, identity)
+    with kept_in(Journal(plan.folder, identity)):
+        return _fitted(plan, crew, callback)
+
+
+def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
     began = time.perf_counter()
     posed, _, options = plan.variant.posed(plan.problem)
     first = solve(_of_sample(posed), "lm", options)
@@ -118,13 +163,11 @@ def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -
     assembly = template(plan.problem, source)
     everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), crew)
     search, logs = _search(everyone, first, options, callback)
-    _keep_apart(plan.folder, [source, search.sizes, len(search.problem.names), everyone.count, versions()])
-    start = Place((), np.array([first.values[p.name] for p in assembly.problem.free]))
+    start = Elsewhere((), np.array([first.values[p.name] for p in assembly.problem.free]))
     sizes = everyone.ask(search.pass_of("prepare", start, logs))
     search.freedom = max(int(sizes["rows",]) - search.freedom * int(sizes["steps",]), 1)
     built = time.perf_counter() - began
-    given = {} if search.sizes else {"settled": SETTLED}
-    outcome = search.gone_on(**given) or search.run(start, logs, **given)
+    outcome = search.run(start, logs, **({} if search.sizes else {"settled": SETTLED}))
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
@@ -152,18 +195,16 @@ def _search(
     return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
 
 
-def _keep_apart(folder: Path, facts: object) -> None:
-    """Forget what a folder holds of another fit."""
-    identity, place = hashlib.sha256(repr(facts).encode()).hexdigest(), folder / "identity"
+def _keep_apart(plan: JointPlan, identity: str) -> None:
+    """Forget what an earlier fit has left in the folder, unless it was this one; other files are left alone."""
+    place = plan.folder / MARKER
     try:
-        same = place.read_text() == identity
-    except OSError:
+        same = msgspec.json.decode(place.read_bytes())["identity"] == identity
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         same = False
     if not same:
-        remove(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as part:
-            part.write_text(identity)
+        shares.forget(plan.folder)
+        folders.write(place, {"schema": SCHEMA, "problem": plan.problem.name, "identity": identity})
 
 
 def _result(
@@ -172,7 +213,7 @@ def _result(
     """The answer, with the motion of the first recordings."""
     began, there = time.perf_counter(), search.best.point
     assembly, found = everyone.assembly, None
-    version = there.version if isinstance(there, Place) else 0
+    version = there.version if isinstance(there, Elsewhere) else 0
     states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
     outcome = replace(outcome, point=Point(states, there.parameters))
     if search.sizes:

@@ -288,7 +288,10 @@ def _at(
     stray = min(set(values) - own, default=None)
     if stray is not None:
         known = f"; those are {', '.join(sorted(own))}" if own else ""
-        raise ProblemError(f"{problem.place}: {stray!r} is no parameter that each recording has its own of{known}")
+        raise ProblemError(
+            f"{problem.place}: {stray!r} is no parameter that each recording has its own of{known}"
+            '; declare it with per="recording"'
+        )
     shared = [p.name for p in problem.parameter_set.declared if p.per is None]
     missing = [name for name in shared if name not in solution.parameters]
     if missing:

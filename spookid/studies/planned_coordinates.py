@@ -378,7 +378,10 @@ def _check(problem: Declaration) -> None:
         )
     for tie in model.ties:
         if isinstance(tie, Impact) or (tie.on_velocities and not isinstance(tie, Touch)):
-            raise ProblemError(f"{tie.what} rolls or hits, and motions are planned where all rows hold positions")
+            raise ProblemError(
+                f"{tie.what} rolls or hits, and motions are planned where all rows hold positions"
+                "; leave it out of the model that is planned with"
+            )
     signals = [motor.signal for motor in model.motors]
     if twice := next((signal for signal in signals if signals.count(signal) > 1), None):
         raise ProblemError(f"{problem.place}: the signal {twice!r} drives two coordinates; give each motor its own")

@@ -64,7 +64,10 @@ def recorded(efforts: PlannedEfforts, t: Array, motion: Array) -> Recording:
     values, model = alone.guess_on(), alone.model
     rates = efforts.told(motion).joints[1]
     if not np.all(np.isfinite(rates)):
-        raise ProblemError(f"{alone.place}: Problem {alone.name!r} cannot take the poses of this motion")
+        raise ProblemError(
+            f"{alone.place}: Problem {alone.name!r} cannot take the poses of this motion"
+            "; give the problem that the motion was designed for"
+        )
     share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     widths = np.where(share > 0, share, WIDTH_AT_REST)
     if alone.friction_width is not None:
@@ -123,7 +126,9 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     try:
         coordinates = PlannedCoordinates(problem, np.zeros(len(problem.model.freedoms)), home_pose(problem, None))
         if any(place >= len(problem.model.freedoms) for place in coordinates.places):
-            raise ProblemError(f"{problem.place}: it has free bodies, of which no joint tells where they are")
+            raise ProblemError(
+                f"{problem.place}: it has free bodies, of which no joint tells where they are; join them to the ground"
+            )
     except ProblemError as error:
         raise ProblemError(
             f"the trajectory has no {missing[0]!r}, which does not follow from the others: {error}"

@@ -183,7 +183,7 @@ def in_declared(balances: Balances) -> Found:
     """
     problem, free = balances.problem, balances.regressor.free
     if not free:
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no free parameter")
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no free parameter; free one")
     guess = problem.guess_on()
     at = np.array([guess[p.name] for p in free])
     beliefs, limits = beliefs_of(problem, free), np.array([[p.lower, p.upper] for p in free]).T

@@ -7,12 +7,14 @@ the likelihood sums over recordings is returned. So a worker holds one recording
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble
@@ -20,8 +22,9 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.outliers import without_suspects
-from spookid.files import replacing
-from spookid.kernels.kernel import Array
+from spookid.files import abandoned, remove, replacing
+from spookid.kernels.kernel import Array, Mask
+from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -39,6 +42,10 @@ from spookid.transcription.transcription import Chain, Point
 
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
+MARKER = "joint_fit.json"
+"""File that tells a folder of a joint fit, and of which."""
+_KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
+"""Files of recordings."""
 _LARGEST = 32
 """Recordings of one piece of work at the most: what a worker that dies costs."""
 What = Literal["prepare", "fit", "fisher", "errors"]
@@ -128,6 +135,42 @@ _ready: dict[str, tuple[Declaration, Assembly]] = {}
 
 
 @dataclass(frozen=True, eq=False)
+class _Numbers:
+    """An array as a file has it, whose reading takes a tenth of NumPy's own formats."""
+
+    kind: str
+    shape: tuple[int, ...]
+    content: bytearray
+
+    @classmethod
+    def of(cls, array: Array | Mask) -> _Numbers:
+        """Of an array."""
+        return cls(array.dtype.str, array.shape, bytearray(array.tobytes()))
+
+    @property
+    def array(self) -> Any:
+        """The same again."""
+        return np.frombuffer(self.content, self.kind).reshape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A recording that is prepared."""
+
+    name: str
+    steps: int
+    outliers: int
+    data: dict[str, _Numbers]
+    missing: dict[str, _Numbers]
+
+    @property
+    def chain(self) -> Chain:
+        """Its data along the steps."""
+        data, missing = ({name: one.array for name, one in all.items()} for all in (self.data, self.missing))
+        return Chain(self.name, self.steps, data, missing)
+
+
+@dataclass(frozen=True, eq=False)
 class _Share:
     """One recording of a pass."""
 
@@ -141,11 +184,9 @@ class _Share:
         """Its chain and its guess written, unless they are there; and how large it is."""
         if not self._chain.exists():
             self._begin()
-        chain = self.chain()
-        with np.load(self._chain) as parts:
-            outliers = int(parts["counts"][1])
-        rows = self.assembly.transcription.with_chains([chain]).rows
-        return {("steps",): chain.steps, ("rows",): rows, ("outliers",): outliers}
+        kept = self._kept()
+        rows = self.assembly.transcription.with_chains([kept.chain]).rows
+        return {("steps",): kept.steps, ("rows",): rows, ("outliers",): kept.outliers}
 
     def _begin(self) -> None:
         """Read it, and write its chain and its guess."""
@@ -155,23 +196,20 @@ class _Share:
         chain, states = joined(self.assembly, read, self.number)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_states(states, self.asked.base)
-        parts: dict[str, Any] = {f"data {name}": values for name, values in chain.data.items()}
-        parts |= {f"missing {name}": mask for name, mask in chain.missing.items()}
-        with replacing(self._chain) as part, part.open("wb") as file:
-            np.savez(file, name=np.array(chain.name), counts=np.array([chain.steps, outliers]), **parts)
+        data, missing = ({n: _Numbers.of(own) for n, own in all.items()} for all in (chain.data, chain.missing))
+        with replacing(self._chain) as part:
+            part.write_bytes(msgspec.msgpack.encode(_Kept(chain.name, chain.steps, outliers, data, missing)))
 
     @property
     def _chain(self) -> Path:
-        return self.folder / f"{self.number:07d}.npz"
+        return self.folder / f"{self.number:07d}.chain"
+
+    def _kept(self) -> _Kept:
+        return msgspec.msgpack.decode(self._chain.read_bytes(), type=_Kept)
 
     def chain(self) -> Chain:
         """Its data along the steps."""
-        with np.load(self._chain) as parts:
-            data, missing = (
-                {name.removeprefix(kind): parts[name] for name in parts.files if name.startswith(kind)}
-                for kind in ("data ", "missing ")
-            )
-            return Chain(str(parts["name"]), int(parts["counts"][0]), data, missing)
+        return self._kept().chain
 
     @property
     def search(self) -> tuple[Search, Point]:
@@ -179,10 +217,8 @@ class _Share:
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()
-        problem, point = (
-            self.assembly.transcription.with_chains([self.chain()]),
-            Point((np.load(place),), asked.parameters),
-        )
+        problem = self.assembly.transcription.with_chains([self.chain()])
+        point = Point((np.load(place),), asked.parameters)
         return Search(problem, asked.sizes, asked.settings, 0, lambda _: None, asked.gap), point
 
     def write(self, states: Array) -> None:
@@ -213,26 +249,27 @@ def told(found: Marginal) -> Sums:
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}
+    parts |= {"ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
         sums |= {(part, name): value for name, value in values.items()}
     return sums
 
 
-_NAMED = ("residual", "freedom", "coloured", "following", "strength")
-_ASKED = ("rounding", "ahead")
+_NAMED, _ASKED = ("residual", "freedom", "coloured", "following"), ("strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
-    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED)}
+    parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
     whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
     whole |= {name: parts[name] for name in _NAMED}
     return Marginal(
         value=float(sums["value",]),
         density=density,
         fisher=fisher,
+        strength=lambda: parts["strength"],
         rounding=lambda: parts["rounding"],
-        ahead=lambda: parts["ahead"],
+        ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
         **whole,
     )
 
@@ -276,6 +313,19 @@ _ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
 def _place(folder: Path, first: int) -> Path:
     """Of the recordings of one piece of work."""
     return folder / f"{first:07d}"
+
+
+def forget(folder: Path) -> None:
+    """Remove what a joint fit keeps in a folder, and nothing else."""
+    for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
+        remove(kept)
+    for place in folder.glob("[0-9]" * 7):
+        for kept in place.iterdir() if place.is_dir() else ():
+            if _KEPT.fullmatch(kept.name):
+                remove(kept)
+        with suppress(OSError):  # of one that holds something else
+            place.rmdir()
+    resuming.forget(folder)
 
 
 def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:

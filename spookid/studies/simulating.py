@@ -109,9 +109,12 @@ def _motion(march: _March, substeps: int | None) -> Array:
     problem = march.problem
     if substeps is not None and substeps < 1:
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
-    if substeps is not None or not (problem.stepper.staggered and problem.friction == "smooth"):
-        return march.divided(substeps or 1)
-    refined = march.refined()
+    try:
+        if substeps is not None or not (problem.stepper.staggered and problem.friction == "smooth"):
+            return march.divided(substeps or 1)
+        refined = march.refined()
+    except StepFailedError as error:
+        raise StepFailedError(error.step, error.residual, error.states, error.why, march.place(error.step)) from None
     if refined.left > TOLERANCE:
         warnings.warn(
             f"simulation of {problem.name!r}: {MOST} substeps of a step leave an error of up to {refined.left:.1g} in "
@@ -170,6 +173,12 @@ class _March:
     def _parts(self) -> Callable[[int, int], tuple[Array, Array]]:
         return acting_within(self.source, self._acting, self.steps)
 
+    def place(self, step: int) -> str:
+        """What messages add to a step: its recording, if there are several, and its time."""
+        several = len(self.problem.recordings) > 1
+        of = f" of recording {self.problem.recordings[self.recording].name!r}" if several else ""
+        return f"{of} (t = {self.steps.times()[step]:.6g} s)"
+
     @property
     def _means(self) -> bool:
         """True if constraints take inputs, whose means over a substep a staggered step has behind its others."""
@@ -193,7 +202,7 @@ class _March:
             marched = march(stepper, contiguous(self.start), self._inputs(substeps), self.progress)
         except StepFailedError as error:
             states = problem.stepper.recorded(problem.model, error.states, h)[::substeps]
-            raise StepFailedError(1 + (error.step - 1) // substeps, error.residual, states) from None
+            raise StepFailedError(1 + (error.step - 1) // substeps, error.residual, states, error.why) from None
         return problem.stepper.recorded(problem.model, marched, h)[::substeps]
 
     def _inputs(self, substeps: int) -> Array:
@@ -269,7 +278,7 @@ def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     known = problem.parameter_set.known
     for name in given:
         if name not in known and not isinstance(parameters, Result):
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}; leave it out")
     for name, value in given.items():
         if not isinstance(value, Real):
             raise ProblemError(f"{problem.place}: parameter {name!r} is {shown(value)}; give a number")

@@ -77,7 +77,9 @@ def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
     """
     if not (problem.recordings and problem.observations):
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recordings or observations to fit")
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has no recordings or observations to fit; give both"
+        )
     for values in grid_points(axes):
         variant.at(values, problem).posed(problem)
     return Plan(problem, path, axes, variant, digest(problem))

@@ -37,6 +37,15 @@ class Chain:
     """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
     choice: Array = field(default_factory=lambda: np.zeros(0))
     """Numbers of the symbols that tell chains apart, (n_c,)."""
+    times: Array = field(default_factory=lambda: np.zeros(0))
+    """Of the steps [s], (N,), for messages; empty if there are none."""
+    first: int = 0
+    """What messages call the first step."""
+
+    def at(self, step: int) -> str:
+        """What messages call a step."""
+        time = f" (t = {self.times[step]:.6g} s)" if step < len(self.times) else ""
+        return f"{self.name}, step {self.first + step}{time}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,12 +232,12 @@ class Transcription:
 
     def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
         buffer = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
-        return self.kernels.residual(factor)(*self._arguments(factor, chain, point), buffer)
+        return self.kernels.residual(factor)(*self.arguments(factor, chain, point), buffer)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array, Array]:
         """What is wanted, and the lower and upper ends, of a factor with a box law, each (count, m)."""
         assert factor.box is not None
-        stepwise, shared = self._arguments(factor, chain, point)
+        stepwise, shared = self.arguments(factor, chain, point)
         out = np.empty((len(stepwise[0]), 3 * factor.box.codes.numel()))
         wanted, lower, upper = np.hsplit(self.kernels.box(factor)(stepwise, shared, out), 3)
         return wanted, lower, upper
@@ -248,14 +257,14 @@ class Transcription:
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
         ``Block.matrix``."""
-        stepwise, shared = self._arguments(factor, chain, point)
+        stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
     def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
         (count, columns), for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
-        stepwise, shared = self._arguments(factor, chain, point)
+        stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         flat = contiguous(weights).reshape(len(weights), -1)
         return self.kernels.contraction(factor)([*stepwise, flat], shared, buffer)
@@ -278,19 +287,25 @@ class Transcription:
 
     def call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
         """A kernel of a factor with its arguments along a chain; its result has so many columns."""
-        return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
+        return Call(kernel, *self.arguments(factor, chain, point), (columns, len(factor.rows)))
 
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
 
         Columns as in ``Block.matrix``. The kernel is built when first asked for.
         """
-        stepwise, shared = self._arguments(factor, chain, point)
+        stepwise, shared = self.arguments(factor, chain, point)
         columns = self._columns(factor)
         buffer = np.empty((len(weights), columns, columns))
         return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
-    def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
+    def symbols(self, factor: Factor) -> list[ca.SX]:
+        """Of what ``arguments`` gives, (n,) each."""
+        codes = [] if factor.box is None else [factor.box.codes]
+        return [*factor.variables.values(), factor.data, *codes, *self.shared]
+
+    def arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
+        """What a factor's kernels take along a chain: at each step, and at all of them."""
         count = factor.count(self.chains[chain].steps)
         states = [point.states[chain][offset : offset + count] for offset in factor.variables]
         data = self.chains[chain].data.get(factor.name)
@@ -373,7 +388,7 @@ class Transcription:
         """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""
         step, row = divmod(index, len(factor.rows))
         # A factor of two steps speaks of the one it ends at, one of three of the middle one.
-        return f"{self.chains[chain].name}, step {step + (factor.reach + 1) // 2}: {factor.rows[row]}"
+        return f"{self.chains[chain].at(step + (factor.reach + 1) // 2)}: {factor.rows[row]}"
 
 
 def _ones(sparsity: ca.Sparsity) -> Array:

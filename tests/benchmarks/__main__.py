@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
+from benchmarks.machine import machine
 from benchmarks.rows import Bench, everything
 from benchmarks.table import markdown, text
 
@@ -44,7 +45,7 @@ def main() -> None:
     if given.markdown:
         kind = "processor" if given.cpu else "wall"
         caption = (
-            f"spookid {spookid.__version__}, {platform.machine()}, Python {platform.python_version()}, one thread, "
+            f"spookid {spookid.__version__}, {machine()}, Python {platform.python_version()}, one thread, "
             f"medians of {given.repeats}, {kind} time."
         )
         given.markdown.write_text(markdown(rows, caption), encoding="utf-8")

@@ -210,8 +210,8 @@ def _check_names(clocks: Sequence[Clock], options: Options) -> None:
         for name in clock.columns:
             if name in found:
                 raise ProblemError(
-                    f"{clock.place} has {name!r}, which {found[name]} has too; choose one, or give them prefixes with "
-                    "topics={'/topic': 'prefix'}"
+                    f"{clock.place} has {name!r}, which {found[name]} has too; choose one with topics= (of commands "
+                    "--topics), or give them prefixes with topics={'/topic': 'prefix'}"
                 )
             found[name] = clock.place
     there = [*dict.fromkeys(clock.time for clock in clocks), *found]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
+import codecs
 import io
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.files import listing
 from spookid.data.logs.columns import Clock, Options, is_unit, unreadable
+from spookid.data.logs.lines import delimiter_of, fields_of, heading, is_number
 from spookid.errors import ProblemError, shown
 
-_DELIMITERS = ",;\t|"
-_BLANKS = " "
-"""Delimiter that stands for blanks, as many as there are."""
+_MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-nan(ind)", "nan(ind)", "1.#qnan", "-1.#ind")
+"""How recorders and spreadsheets write a sample that is missing, in small letters; ``nan`` is a number to Python."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,8 @@ class _Sheet:
     """Rows of fields, with the line each starts on."""
 
     path: Path
+    line: int
+    """Of the header."""
     header: list[str]
     lines: NDArray[np.intp]
     rows: list[list[str]]
@@ -48,8 +50,8 @@ class Form:
 
     path: Path
     """The file."""
-    line: int
-    """Of the header, from 1."""
+    line: int | None
+    """Of the header, from 1; None: see ``lines.heading``."""
     delimiter: str | None
     """Between fields; None: what divides the header so that it has a column of times."""
     decimal: str | None
@@ -57,7 +59,7 @@ class Form:
 
     def __post_init__(self) -> None:
         path, mark, decimal, line = self.path, self.delimiter, self.decimal, self.line
-        if isinstance(line, bool) or not isinstance(line, int) or line < 1:
+        if line is not None and (isinstance(line, bool) or not isinstance(line, int) or line < 1):
             raise ProblemError(f"{path}: header is {shown(line)}; give the number of its line, from 1")
         if not (mark is None or (isinstance(mark, str) and len(mark) == 1 and mark not in '"\r\n')):
             raise ProblemError(f"{path}: delimiter is {shown(mark)}; give one character such as ';'")
@@ -74,7 +76,7 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     sheet = _sheet(form, time)
     others = {*own, *own.values()}
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
-    wanted = columns_of(f"{form.path} line {form.line}", sheet.header, time, chosen)
+    wanted = columns_of(f"{form.path} line {sheet.line}", sheet.header, time, chosen)
     for name in others:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
@@ -123,21 +125,42 @@ def _sheet(form: Form, time: str) -> _Sheet:
     """Rows from the header on, without the blank lines at the end."""
     path = form.path
     text, note = decoded(path)
-    texts = io.StringIO(text, newline="").readlines()[form.line - 1 :]
-    delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
-    rows = list(_fields(texts, delimiter, form))
+    texts = io.StringIO(text, newline="").readlines()
+    if form.line is None:
+        found = heading(texts, time, form.delimiter)
+        first, delimiter, texts = found.at + 1, found.delimiter, [found.text, *texts[found.at + 1 :]]
+    else:
+        first, texts = form.line, texts[form.line - 1 :]
+        delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
+    rows = list(fields_of(texts, delimiter, path, first))
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
         rows.pop()
     if not rows or not any(rows[0][1]):
-        raise ProblemError(f"{path} has no header; write the column names into line {form.line}")
+        raise ProblemError(f"{path} has no header; write the column names into line {form.line or 1}")
     header = [column.strip() for column in rows[0][1]]
-    for line, fields in rows[1:]:
+    if len(rows) > 2 and len(rows[-1][1]) < len(header) and not text.endswith(("\n", "\r")):
+        line, _ = rows.pop()
+        note = f"{note} {path.name} breaks off in line {line}, which is left out.".strip()
+    _square(path, header, rows[1:])
+    lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
+    return _Sheet(path, first, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
+
+
+def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]) -> None:
+    """Take what a delimiter at the end of lines adds, a column without name or value, from header and rows.
+
+    Raises:
+        ProblemError: for a row with more or fewer fields than the header.
+    """
+    while header and not header[-1] and all(not "".join(fields[len(header) - 1 :]).strip() for _, fields in rows):
+        header.pop()
+    for line, fields in rows:
+        while len(fields) > len(header) and not fields[-1].strip():
+            fields.pop()
         if len(fields) != len(header):
             raise ProblemError(
                 f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
             )
-    lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
-    return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
 
 
 def decoded(path: Path) -> tuple[str, str]:
@@ -152,52 +175,18 @@ def decoded(path: Path) -> tuple[str, str]:
     except OSError as error:
         raise unreadable(path, error) from None
     try:
-        return content.decode("utf-8-sig"), ""
-    except UnicodeDecodeError:
-        pass
-    try:
-        if b"\0" in content:  # UTF-16, or no text at all, which Windows-1252 would take as it is
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return content.decode("utf-16"), ""
+        if b"\0" in content:  # UTF-16 that does not say so, or no text at all, which the others would take as it is
             raise ValueError
+        with suppress(UnicodeDecodeError):
+            return content.decode("utf-8-sig"), ""
         return content.decode("cp1252"), f"{path.name} is no UTF-8 text; it is read as Windows-1252 (Latin-1)."
     except ValueError:
         raise ProblemError(
-            f"{path} is text neither in UTF-8 nor in Windows-1252 (Latin-1); save it as comma-separated text in UTF-8"
+            f"{path} is text neither in UTF-8 or UTF-16 nor in Windows-1252 (Latin-1); save it as comma-separated text "
+            "in UTF-8"
         ) from None
-
-
-def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line each starts on; a quoted field may span lines."""
-    if delimiter == _BLANKS:
-        yield from ((line, text.split()) for line, text in enumerate(texts, form.line))
-        return
-    line, reader = form.line, csv.reader(texts, delimiter=delimiter)
-    try:
-        for fields in reader:
-            yield line, fields
-            line = reader.line_num + form.line
-    except csv.Error as error:
-        raise ProblemError(f"{form.path} line {line} is no comma-separated text ({error}); correct that line") from None
-
-
-def split_line(text: str, delimiter: str) -> list[str]:
-    """Fields of one line; raises `csv.Error` if a field does not end there."""
-    return text.split() if delimiter == _BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
-
-
-def delimiter_of(header: str, time: str) -> str:
-    """What divides a header into the most columns, the time among them if there is such a delimiter."""
-
-    def columns(delimiter: str) -> tuple[bool, int]:
-        if delimiter == _BLANKS:
-            return time in header.split(), 0  # names may hold blanks
-        try:
-            fields = [field.strip() for field in next(csv.reader([header], delimiter=delimiter), [])]
-        except csv.Error:  # a field that never ends: told when rows are read
-            fields = []
-        return time in fields, len(fields)
-
-    best: str = max((*_DELIMITERS, _BLANKS), key=columns)
-    return best
 
 
 def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
@@ -238,7 +227,7 @@ def units_of(
     Raises:
         ProblemError: for a word that is no unit.
     """
-    if not fields[header.index(columns[0])].strip() or any(map(_is_number, fields)):
+    if not fields[header.index(columns[0])].strip() or any(map(is_number, fields)):
         return None
     units = {}
     for name in columns:
@@ -252,14 +241,6 @@ def units_of(
             )
         units[name] = unit
     return units
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _decimal(sheet: _Sheet, columns: list[str]) -> str:
@@ -311,7 +292,7 @@ def number_of(text: str, decimal: str, place: str) -> float:
 
 
 def _number(text: str, decimal: str) -> float:
-    if not text or text.isspace():
+    if text.strip().lower() in _MISSING:
         return math.nan
     if decimal == ",":
         text = text.replace(".", "_").replace(",", ".")  # 1.234,5 and 1.234 are refused: who knows what they mean

@@ -23,6 +23,7 @@ from statistics import median
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[3])]
 
 import numpy as np
+from benchmarks.machine import machine
 from benchmarks.peers.task import GUESSES, TRUTH, Fit, Peer
 
 PEERS = ("ours", "collocation", "scipy_shooting", "jax_trajectory", "mujoco_rollouts")
@@ -37,13 +38,6 @@ disturb them. Times are of a fit whose code is ready; "ready after" has what the
 and compiles. Errors of spookid and of JAX are those of their step of 10 ms: `problem.solve()` takes that out, too,
 and estimates the noise, which these fits are given (or lack).
 """
-
-
-def processor() -> str:
-    """Its name, where the system tells."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
 def ready(steps: int) -> dict[str, tuple[Peer, float]]:
@@ -92,8 +86,8 @@ def main() -> None:
     given = parser.parse_args()
     rows = interleaved(ready(given.steps), given.repeats, time.process_time if given.cpu else time.perf_counter)
     kind = "processor" if given.cpu else "wall"
-    machine = f"{platform.machine()}, {processor()}, Python {platform.python_version()}"
-    page = [PAGE, f"{machine}, one thread, {given.steps} samples, medians of {given.repeats}, {kind} time.", ""]
+    where = f"{machine()}, Python {platform.python_version()}"
+    page = [PAGE, f"{where}, one thread, {given.steps} samples, medians of {given.repeats}, {kind} time.", ""]
     page += ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows)]
     print("\n".join(page))
     if given.markdown:

@@ -1,0 +1,118 @@
+"""Lines of separated text: which of them is the header, and what divides their fields."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spookid.errors import ProblemError
+
+_DELIMITERS = ",;\t|"
+_BLANKS = " "
+"""Delimiter that stands for blanks, as many as there are."""
+_COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
+"""Begins a line that is none of the table; Excel writes the second."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The names of the columns, as a line has them."""
+
+    at: int
+    """Which line that is, from 0."""
+    text: str
+    """Without a mark of a comment."""
+    delimiter: str
+
+
+def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None) -> Heading:
+    """The first line that is no comment, or the comment before it if that has a name for each of its numbers, as NumPy
+    writes it.
+
+    Args:
+        time: a column that is there; None: not known.
+        delimiter: between fields; None: see ``delimiter_of``.
+    """
+    at = next((i for i, text in enumerate(texts) if text.strip() and not _COMMENT.match(text)), len(texts))
+    if at > 0 and _COMMENT.match(texts[at - 1]):
+        text = re.sub(r"^\s*[#%](?![,;\t|])[ ]?", "", texts[at - 1])
+        mark = delimiter or delimiter_of(text, time)
+        below = _names(texts[at], mark) if at < len(texts) else []
+        if len(below) == len(_names(text, mark)) and any(map(is_number, below)):
+            return Heading(at - 1, text, mark)
+    text = texts[at] if at < len(texts) else ""
+    return Heading(at, text, delimiter or delimiter_of(text, time))
+
+
+def names_of(path: Path, text: str) -> list[str]:
+    """Names in the header of a text of which nothing is known.
+
+    Raises:
+        ProblemError: if there are none.
+    """
+    texts = text.splitlines(keepends=True)
+    found = heading(texts, None)
+    names = _names(found.text, found.delimiter)
+    while names and not names[-1]:
+        names.pop()
+    if len(names) < 2 or all(is_number(name) for name in names if name):
+        raise ProblemError(f"{path} line {found.at + 1} has no names of columns; write them there, with commas between")
+    return names
+
+
+def fields_of(texts: Sequence[str], delimiter: str, path: Path, first: int) -> Iterator[tuple[int, list[str]]]:
+    """Fields of each row with the line that it starts on; a quoted field may span lines.
+
+    Args:
+        first: number of the first line.
+
+    Raises:
+        ProblemError: for a line with a quotation that does not end.
+    """
+    if delimiter == _BLANKS:
+        yield from ((line, text.split()) for line, text in enumerate(texts, first))
+        return
+    line, reader = first, csv.reader(texts, delimiter=delimiter)
+    try:
+        for fields in reader:
+            yield line, fields
+            line = reader.line_num + first
+    except csv.Error as error:
+        raise ProblemError(f"{path} line {line} is no comma-separated text ({error}); correct that line") from None
+
+
+def split_line(text: str, delimiter: str) -> list[str]:
+    """Fields of one line; raises `csv.Error` if a field does not end there."""
+    return text.split() if delimiter == _BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+
+
+def delimiter_of(header: str, time: str | None) -> str:
+    """What divides a header into the most columns, the time among them if there is such a delimiter; blanks, which
+    names may hold, only for the time's sake, or where nothing else divides it."""
+
+    def columns(delimiter: str) -> tuple[bool, float]:
+        fields = _names(header, delimiter)
+        if delimiter == _BLANKS:
+            return time in fields, 1.5 if time is None and len(fields) > 1 else 0
+        return time in fields, len(fields)
+
+    best: str = max((*_DELIMITERS, _BLANKS), key=columns)
+    return best
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _names(text: str, delimiter: str) -> list[str]:
+    try:
+        return [field.strip() for field in split_line(text.rstrip("\r\n"), delimiter)]
+    except csv.Error:  # a field that never ends: told when rows are read
+        return []

@@ -1,0 +1,109 @@
+"""What holds the cost of a fit that stopped before its minimum: joints, hard rows, recordings, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.trajectories import along
+from spookid.kernels.kernel import Array, contiguous
+from spookid.results.notices import HELD
+from spookid.results.result import Trajectory
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Point
+
+_OPEN = 1e-2
+"""Gap of a joint, as a share of how far the bodies move, or in rad, from which on it is told: more than joints give."""
+_LARGE = 1.5
+"""Times its share of the samples that the share of a recording in the cost is when it is told."""
+_BROKEN = 1e-6
+"""Hard rows hold if they are no larger, in their own units."""
+
+
+def held_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
+    """One that says what holds the cost where a fit has stopped, and what to do about it; none if it is not finite."""
+    with np.errstate(all="ignore"):
+        residuals = assembly.transcription.residuals(point)
+        costs = [_costs(assembly, chain) for chain in residuals]
+        if not np.isfinite(sum(sum(cost.values()) for cost in costs)):
+            return []
+        open_joint = list(_open_joint(assembly, point, motion))
+        rows = _broken_row(assembly, residuals, (Group.RESIDUAL,) if open_joint else tuple(Group))
+        parts = [*open_joint, *rows, *_largest(assembly, costs), *_at_bounds(assembly, point)]
+    return [f"{HELD} {'; '.join(parts)}."] if parts else []
+
+
+def _costs(assembly: Assembly, residuals: Sequence[Array]) -> dict[str, float]:
+    """Of one recording by the name of the row."""
+    found: dict[str, float] = {}
+    for factor, values in zip(assembly.transcription.factors, residuals, strict=True):
+        for name, square in zip(factor.rows if factor.soft else (), np.sum(values**2, axis=0).tolist(), strict=False):
+            found[name] = found.get(name, 0.0) + square
+    return found
+
+
+def _largest(assembly: Assembly, costs: Sequence[dict[str, float]]) -> Iterator[str]:
+    """The recording with more than its share of the cost, and the row that most of it is in."""
+    chains, totals = assembly.transcription.chains, np.array([sum(cost.values()) for cost in costs])
+    worst = int(np.argmax(totals))
+    share, fair = (float(of[worst] / max(np.sum(of), 1e-300)) for of in (totals, np.array([c.steps for c in chains])))
+    name, square = max(costs[worst].items(), key=lambda one: one[1])
+    most = f"{100 * square / max(totals[worst], 1e-300):.0f} % of {{}} is {name!r}"
+    if len(chains) > 1 and share > _LARGE * fair:
+        yield (
+            f"recording {chains[worst].name!r} has {100 * share:.0f} % of the cost with {100 * fair:.0f} % of the "
+            f"steps, and {most.format('that')}: fit it alone, look at its residuals, or leave it out"
+        )
+    elif square > 0:
+        yield f"{most.format('the cost')}: look at its residuals in `spookid report`, and whether its sigma is right"
+
+
+def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> Iterator[str]:
+    """The joint with the largest gap."""
+    model = assembly.problem.model
+    if not model.joints:
+        return
+    q = ca.SX.sym("q", model.configuration.ambient)
+    rows = [ca.vec(model.joint(joint, q).violation) for joint in model.joints]
+    sizes = ca.vertcat(*(ca.norm_inf(row) if row.numel() else ca.SX(0) for row in rows))
+    gaps = [
+        along([q], sizes, [contiguous(t.q.reshape(len(t.t), -1))], assembly.numbers(point, c))
+        for c, t in enumerate(motion)
+    ]
+    widest = max(range(len(gaps)), key=lambda c: float(np.max(gaps[c], initial=0.0)))
+    k, j = divmod(int(np.argmax(gaps[widest])), len(model.joints))
+    reach = max(float(np.ptp(t.q[:, :, :3], axis=(0, 1)).max()) for t in motion)
+    if (gap := float(gaps[widest][k, j])) > _OPEN * min(reach, 1.0):
+        joint, trajectory = model.joints[j], motion[widest]
+        yield (
+            f"{joint.kind} {joint.name!r} stays {gap:.2g} m or rad open at t = {trajectory.t[k]:.4g} s of "
+            f"{trajectory.name!r}: correct the lengths and frames of its bodies, or make one a Parameter"
+        )
+
+
+def _broken_row(assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group]) -> Iterator[str]:
+    """The hard row of some groups that is farthest off."""
+    problem = assembly.transcription
+    found: list[tuple[float, int, Factor, int]] = []
+    for c, chain in enumerate(residuals):
+        for factor, values in zip(problem.factors, chain, strict=True):
+            if factor.hard and factor.group in groups and values.size:
+                i = int(np.argmax(np.abs(values)))
+                found.append((float(np.abs(values).flat[i]), c, factor, i))
+    if found and (worst := max(found, key=lambda one: one[0]))[0] > _BROKEN:
+        off, c, factor, i = worst
+        yield (
+            f"the hard row {problem.provenance(c, factor, i)} ({factor.name}) is off by {off:.2g}: what contradicts it "
+            "has to go, or give it a sigma"
+        )
+
+
+def _at_bounds(assembly: Assembly, point: Point) -> Iterator[str]:
+    problem = assembly.transcription
+    at = (point.parameters <= problem.lower) | (point.parameters >= problem.upper)
+    names = [name for name, held in zip(problem.names, at & (problem.lower < problem.upper), strict=True) if held]
+    if names:
+        yield f"{', '.join(names)} at a bound: widen it unless nature sets it"

@@ -1,0 +1,79 @@
+"""Where an evaluation yields NaN or infinity: the factor, the recording, the step, and the operation that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array, Kernel
+from spookid.kernels.not_finite import cause
+from spookid.transcription.factor import Factor
+from spookid.transcription.factor_kernels import augmented
+from spookid.transcription.transcription import Point, Transcription
+
+
+def fault(problem: Transcription, point: Point, derivatives: bool = True) -> str:
+    """The first residual along a recording that is not finite, or else the first derivative, and why; empty if all are.
+
+    Derivatives are made anew and evaluated without compiled code: they are for solves that cannot go on.
+    """
+    with np.errstate(all="ignore"):
+        return next(_faults(problem, point, derivatives), "")
+
+
+def because(said: str, problem: Transcription, here: Point, ahead: Point | None = None) -> str:
+    """What a solver says of its end, with the fault that it is for if there is one: here, or where its steps lead."""
+    if ahead is not None and (found := fault(problem, ahead, derivatives=False)):
+        return f"{said}, for steps lead to where something is not finite: {found}"
+    return f"{said}: {found}" if (found := fault(problem, here)) else said
+
+
+def _faults(problem: Transcription, point: Point, derivatives: bool) -> Iterator[str]:
+    lost = [name for name, value in zip(problem.names, point.parameters, strict=True) if not np.isfinite(value)]
+    if lost:
+        yield f"{', '.join(lost)} has no finite value"
+    for chain, states in zip(problem.chains, point.states, strict=True):
+        steps = np.flatnonzero(~np.isfinite(states).all(axis=1))
+        if steps.size:
+            yield f"{chain.at(int(steps[0]))}: the motion itself is not finite"
+    for c, residuals in enumerate(problem.residuals(point)):
+        yield from _first(problem, point, c, [factor.residual for factor in problem.factors], residuals)
+    slopes = [augmented(f, problem.manifold, problem.shared[0]) for f in problem.factors if derivatives]
+    for c in range(len(problem.chains) if derivatives else 0):
+        pairs = zip(problem.factors, slopes, strict=True)
+        yield from _first(problem, point, c, slopes, [_values(problem, f, slope, point, c) for f, slope in pairs])
+
+
+def _first(
+    problem: Transcription, point: Point, chain: int, quantities: Sequence[ca.SX], values: Sequence[Array]
+) -> Iterator[str]:
+    """Of quantities of the factors (rows, columns), and their numbers column by column at each step (count, entries),
+    the first step of a chain at which one is not finite."""
+    found = [(*np.argwhere(~np.isfinite(v))[0].tolist(), i) for i, v in enumerate(values) if not np.isfinite(v).all()]
+    if found:
+        step, entry, i = min(found)
+        yield _told(problem, point, chain, step, problem.factors[i], ca.densify(quantities[i]), entry)
+
+
+def _values(problem: Transcription, factor: Factor, quantity: ca.SX, point: Point, chain: int) -> Array:
+    stepwise, shared = problem.arguments(factor, chain, point)
+    function = ca.Function("values", problem.symbols(factor), [ca.vec(ca.densify(quantity))])
+    return Kernel(function, len(stepwise))(stepwise, shared, np.empty((len(stepwise[0]), 1, quantity.numel())))[:, 0]
+
+
+def _told(
+    problem: Transcription, point: Point, chain: int, step: int, factor: Factor, quantity: ca.SX, entry: int
+) -> str:
+    stepwise, shared = problem.arguments(factor, chain, point)
+    values = [*(values[step] for values in stepwise), *shared]
+    parameters = dict(zip(problem.names, ca.vertsplit(problem.shared[0]), strict=True))
+    column, row = divmod(entry, len(factor.rows))
+    why = cause(ca.vec(quantity)[entry], problem.symbols(factor), values, parameters)
+    place = problem.provenance(chain, factor, step * len(factor.rows) + row)
+    if quantity.shape[1] == 1:
+        return f"{place} ({factor.name}): {why}"
+    after = column - (quantity.shape[1] - 1 - len(problem.names))
+    by = problem.names[after] if after >= 0 else "the motion"
+    return f"{place} ({factor.name}), its derivative by {by}: {why}"

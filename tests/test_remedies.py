@@ -1,0 +1,105 @@
+"""Every status, every notice and every refusal says what to do: all messages that the package can issue are read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_faults import C_FREE, T, problem
+from test_impossible import four_bar
+
+import spookid
+from spookid import Parameter, Recording, Status
+from spookid.assembly.assembly import assemble
+from spookid.assembly.trajectories import trajectories
+from spookid.estimation import fitting
+from spookid.estimation.held import held_notices
+from spookid.results import notices
+from spookid.results.notices import HELD
+from spookid.solvers.status import Outcome, Timing
+
+SOURCE = Path(spookid.__file__).parent
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install)\b")
+"""In refusals: a clause of its own, or what is asked for."""
+ADVICE = re.compile(
+    r"\?|(\bspookid \w+`)|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust)\b"
+    r"|\b([Tt]ry|[Ll]ook|begin|helps?)\b|There is nothing to do|until the model has it"
+    r"|\{(one|text|remedy|'; '\.join\(parts\))\}"
+)
+"""In notices: likewise; or what makes the rest says it, which others test."""
+PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
+"""Refusals that end with what another one, or its words, says."""
+
+
+def text(node: ast.expr) -> str:
+    """A message as it is written, numbers and names in braces."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text(part) for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return text(node.left) + text(node.right)
+    return str(node.value) if isinstance(node, ast.Constant) else f"{{{ast.unparse(getattr(node, 'value', node))}}}"
+
+
+def refusals() -> Iterator[tuple[str, str]]:
+    """Place and text of each ``raise ProblemError``."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            raised = node.exc if isinstance(node, ast.Raise) else None
+            if isinstance(raised, ast.Call) and ast.unparse(raised.func) == "ProblemError":
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}", text(raised.args[0])
+
+
+def told() -> Iterator[tuple[str, str]]:
+    """Opening and text of each notice that has a rank."""
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.FormattedValue):
+                name = ast.unparse(node.values[0].value)
+                if name.isupper() and hasattr(notices, name):
+                    yield name, text(node)
+
+
+def test_every_refusal_says_what_to_do() -> None:
+    found = dict(refusals())
+    assert len(found) > 700
+    mute = {place: said for place, said in found.items() if not (REMEDY.search(said) or PASSED_ON.search(said))}
+    assert mute == {}
+
+
+def test_every_notice_says_what_to_do() -> None:
+    found = list(told())
+    openings = {name for name, value in vars(notices).items() if name.isupper() and isinstance(value, str)}
+    assert {name for name, _ in found} == openings
+    assert [said for _, said in found if not ADVICE.search(said)] == []
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_says_what_to_do(status: Status) -> None:
+    assert status.advice.endswith(".")
+    assert status in (Status.CONVERGED, Status.INTERRUPTED) or re.search(r": \w+", status.advice)
+
+
+def test_a_fit_that_stopped_names_the_recording_that_holds_the_cost() -> None:
+    made = problem(C_FREE)
+    slow = Recording(T, {"angle": 0.5 * T}, name="wrong")
+    found = made.with_(recordings=[*made.recordings, slow]).solve(max_iterations=1)
+    assert found.status is Status.MAX_ITERATIONS
+    (held,) = (notice for notice in found.notices if notice.startswith(HELD))
+    assert "recording 'wrong' has " in held
+    assert "is 'Δp hinge': fit it alone" in held
+    assert not any(notice.startswith(HELD) for notice in made.solve().notices)
+
+
+def test_a_loop_that_stays_open_is_named_with_its_joint_and_the_bound() -> None:
+    assembly = assemble(four_bar(Parameter("L", 0.95, lower=0.95, upper=1.0)))
+    (held,) = held_notices(assembly, assembly.start, trajectories(assembly, assembly.start))
+    assert re.match(rf"{HELD} Hinge 'h\d' stays 0\.\d+ m or rad open at t = [\d.]+ s of 'recording'", held)
+    assert held.endswith("L at a bound: widen it unless nature sets it.")
+    ended = Outcome(Status.CONVERGED, "a test", assembly.start, (), Timing(0.0, 0.0, 0.0))
+    met = fitting._if_met(assembly, ended)
+    assert met.status is Status.STALLED
+    assert met.detail.startswith("the hard 'joints' is off by 0.")
