@@ -78,7 +78,9 @@ def fit(
     if start.held:
         assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)
-    solver.prepare(assembly.transcription, point)
+    searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
+    kernels = assembly.transcription.kernels
+    solver.prepare(assembly.transcription, point, [lambda: kernels.contractions] if searches else [])
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
