@@ -10,8 +10,12 @@ import pytest
 from mechanisms import Array
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
-from spookid.estimation.outliers import standing_out
+from spookid.assembly.declaration import Declaration
+from spookid.estimation import solving
+from spookid.estimation.gaps import solved_across_gaps
+from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.results.notices import EXCESS, GAP, OUTLIERS
+from spookid.results.result import Result
 
 TRUTH = {"J": 0.005, "b": 0.002}
 SIGMA = 2e-3
@@ -60,6 +64,21 @@ def test_the_motion_turns_over_in_a_gap_and_the_fit_finds_how_often() -> None:
     assert not [notice for notice in solution.notices if notice.startswith(GAP)]
 
 
+def test_the_fit_across_a_gap_begins_where_its_parts_end() -> None:
+    """Not at the user's guesses, which have had their turn: a motion that parts have told does not go with them."""
+    t, theta = swing().t, swing().signals["theta"]
+    holed = swing().with_signals(theta=np.where((t > 0.6) & (t < 1.8), np.nan, theta))
+    problem = rod().with_(recordings=[holed], initial={name: 2 * value for name, value in TRUTH.items()})
+    begun: list[tuple[int, dict[str, float]]] = []
+
+    def solve(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+        begun.append((len(part.recordings), dict(part.initial)))
+        return before or solving.solve(part, warm_start=near, hold=held)
+
+    solved_across_gaps(problem, None, solve)
+    assert begun == [(2, dict(problem.initial)), (1, {}), (1, {})]
+
+
 def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     recording, wrong = with_spikes()
     solution = rod().with_(recordings=[recording]).solve()
@@ -72,6 +91,21 @@ def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     solution.save(tmp_path / "out")
     assert load(tmp_path / "out").outliers == solution.outliers
     assert len((tmp_path / "out" / "outliers.csv").read_text().splitlines()) == 7
+
+
+def test_likelihoods_that_are_compared_are_of_the_same_samples() -> None:
+    recording, wrong = with_spikes()
+    problem = rod().with_(recordings=[recording], step_correction=False)
+    solution = problem.solve()
+    fixed = solution.values | {"b": 0.004}
+    for found in (None, solution):
+        same = of_same_samples(problem, found)
+        assert np.flatnonzero(np.isnan(same.recordings[0].signals["theta"])).tolist() == wrong.tolist()
+        other = same.with_(fixed=["b"], initial=fixed).solve()
+        assert not other.outliers
+        assert other.trajectories[0].samples.sum() == solution.trajectories[0].samples.sum()
+    assert of_same_samples(problem, solution).solve().log_likelihood == pytest.approx(solution.log_likelihood, abs=1e-3)
+    assert other.log_likelihood < solution.log_likelihood
 
 
 @pytest.mark.study
