@@ -86,14 +86,14 @@ def cluster(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:
-        executor = _Cluster(client, address)
+        executor = Cluster(client, address)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it
 
 
-class _Cluster(Executor):
+class Cluster(Executor):
     """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
 
     def __init__(self, client: Any, address: str) -> None:
