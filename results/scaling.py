@@ -112,7 +112,7 @@ def told(folder: Path) -> dict[str, object]:
 def struck(folder: Path) -> tuple[bool, float]:
     """A worker is killed in the middle of a fit, then the command itself, and it is begun again: whether no digit
     differs from that of a fit that nobody disturbed; and what a recording takes on disk meanwhile [kB]."""
-    lies, sizes = folder / ".struck.joint", list[int]()
+    lies, sizes = folder / ".struck.unfinished" / "joint", list[int]()
 
     def kill(running: "subprocess.Popen[bytes]") -> None:
         kept = lies / "fit.npz"

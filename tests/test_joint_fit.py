@@ -208,7 +208,7 @@ class Joint:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kept = folder / ".out.joint" / "fit.npz"
+        self.kept = folder / ".out.unfinished" / "joint" / "fit.npz"
         write(folder, 60, 5.0)
 
     def command(self, out: str, *how: str) -> list[str]:
