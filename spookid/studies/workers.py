@@ -30,10 +30,23 @@ def processes(jobs: int) -> Executor:
     Processes that have nothing to do end by themselves.
     """
     one_each = dict.fromkeys(_THREADS, "1")
-    executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
-    with _blocked():
+    with _blocked(), _quiet():
+        executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
         executor.submit(int)  # which starts them
     return executor
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The process that clears up after workers, which begins here, does not warn the user of what it clears up."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONWARNINGS")
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager
