@@ -155,7 +155,7 @@ static void add_tiles(const lanes *sums, size tiles, const size *tile, double *t
 }
 
 /* Sums of products of entries of transposed Jacobians (n, count), added to bands and borders step by step, and to
-   corners over all. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
+   corners over all, every eighth step to the same of eight sums. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
    Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. A sum goes to
    its place among the tiles of the band, then of the border, then to the corners. The bands of the steps that are `fresh`
    steps ahead are cleared first, if it is not negative. */
@@ -163,13 +163,14 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
                           const double *matrix, size count, unsigned long long *seen, size targets, const int *begin,
                           const int *left, const int *right, const int *place, size bands, const size *band_at,
                           double *band, size band_stride, size borders, const size *border_at, double *border,
-                          size border_stride, size corners, double *corner, size *done, size fresh) {
+                          size border_stride, size corners, loose *corner, size *done, size fresh) {
   size tiled = (bands + borders) * LANES, s = 0;
   lanes *J = room(count + tiled + corners), *sums = J + count, *last = sums + tiled;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
   int failed = !J || !here_first;
-  for (size t = 0; t < tiled + corners && !failed; ++t) sums[t] = ZERO;
+  for (size t = 0; t < tiled && !failed; ++t) sums[t] = ZERO;
+  for (size t = 0; t < corners && !failed; ++t) last[t] = corner[t];
   for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
     if (!rows) take(J, matrix + s * count, count, here, count);
@@ -189,8 +190,7 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
     add_tiles(sums + bands * LANES, borders, border_at, border + s * border_stride, border_stride, here);
   }
   *done = s < n ? s : n;
-  for (size t = 0; t < corners && !failed; ++t)
-    for (int l = 0; l < LANES; ++l) corner[t] += last[t][l];
+  for (size t = 0; t < corners && !failed; ++t) corner[t] = last[t];
   free(here_first);
   release(J);
   return failed;

@@ -43,7 +43,7 @@ class _Plan:
     border: Integers
     """Where each tile begins, and how many numbers it has, (tiles, 2)."""
     corner: Integers
-    """Places in the corner's lower triangle."""
+    """Places in the corner's upper triangle."""
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
@@ -73,22 +73,26 @@ def add_products(
     held = _places(block)
     seen = seen[: columns * rows if held is None else len(held)]
     reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
+    # Summed on from plan to plan, the digits do not depend on which entries were seen before.
+    sums = np.zeros((corner.size, LANES))
     while done < count:
         plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, tangent, width, unknowns)
         if plan is None:
             break
         part, kernel, matrix = _given(block, done)
-        sums = np.zeros(len(plan.corner))
+        corners = sums[plan.corner]
         band_at, border_at = plan.tiles
         by.products(
             *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
             *(len(plan.place), *plan.lists),
             *(len(plan.band), band_at, address(band[part]), tangent * width),
             *(len(plan.border), border_at, address(border[part]), tangent),
-            *(len(plan.corner), address(sums), address(reached), max(block.offsets) if fresh else -1),
+            *(len(plan.corner), address(corners), address(reached), max(block.offsets) if fresh else -1),
         )
-        _add(sums, plan.corner, corner)
+        sums[plan.corner] = corners
         done, places = done + int(reached[0]), plan.seen
+    upper = sums.sum(axis=1).reshape(corner.shape)
+    corner += upper + np.triu(upper, 1).T
     return done, places
 
 
@@ -110,14 +114,6 @@ def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...],
         return far, (kernel.function, *kernel.arguments(*block.jacobian.at(far))), None
     near = slice(first, min(first + CHUNK, far.stop))
     return near, nothing, block.jacobian(near)
-
-
-def _add(sums: Array, places: Integers, corner: Array) -> None:
-    """Add sums of the lower triangle to a symmetric corner."""
-    rows, columns = np.divmod(places, len(corner))
-    corner[rows, columns] += sums
-    apart = rows != columns
-    corner[columns[apart], rows[apart]] += sums[apart]
 
 
 @lru_cache(maxsize=64)
