@@ -225,12 +225,7 @@ def payload(
 
 
 def _regressed(
-    problem: Declaration,
-    solution: Result,
-    fixed: Declaration,
-    arm: ArmKnowledge,
-    body: str,
-    known_mass: float | None,
+    problem: Declaration, solution: Result, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
 ) -> Payload:
     """What the balance of efforts tells.
 
