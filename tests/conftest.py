@@ -28,8 +28,8 @@ settings.load_profile("repeatable")
 _SHIPPED, _CODE_LIBRARY = Compiler.flags, native.code_library
 
 
-def _unoptimized(compiler: Compiler, length: int) -> tuple[str, ...]:
-    return ("-O0", *_SHIPPED(compiler, length)[1:])
+def _unoptimized(compiler: Compiler, *source: float) -> tuple[str, ...]:
+    return ("-O0", *_SHIPPED(compiler, *source)[1:])
 
 
 def _optimized_library(code: str) -> ctypes.CDLL:

@@ -825,7 +825,8 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     out, err = capsys.readouterr()
     assert "interrupted after 1 iteration" in out
-    assert err == "spookid: interrupted; the best iterate of a is in out/a\nspookid: not started: b\n"
+    told = "interrupted; the best iterate of a is in out/a, and the same command goes on"
+    assert err == f"spookid: {told}\nspookid: not started: b\n"
     assert (tree("out/a")["status"], tree("out/a")["iterations"]) == ("interrupted", 1)
     assert not Path("out/b").exists()
 
@@ -985,7 +986,9 @@ def test_ctrl_c(here, data):
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
-    assert terminal.seen.endswith("spookid: interrupted; the best iterate of swing is in out\r\n")
+    assert terminal.seen.endswith(
+        "spookid: interrupted; the best iterate of swing is in out, and the same command goes on\r\n"
+    )
     assert tree("out")["status"] == "interrupted"
     assert {path.name for path in Path("out").iterdir()} == FILES
 

@@ -6,6 +6,7 @@ import json
 import math
 import signal
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,17 @@ from mechanisms import pendulum, twin
 from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
+from spookid.assembly.loading import load_declaration
 from spookid.cli.main import main
 from spookid.estimation.solving import solve
 from spookid.report import profile as profile_folder
 from spookid.report.profile import table
 from spookid.results.result import Result
 from spookid.solution import Solution
+from spookid.studies import profiling, sweeping
+from spookid.studies.crew import Crew
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
+from spookid.studies.settings import Variant
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 
@@ -254,3 +259,16 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
     assert len(fits) == resumed + 2
     assert Path("out/profile.json").read_bytes() == Path("whole/profile.json").read_bytes()
     assert sorted(path.name for path in here.iterdir() if "fits" in path.name) == []
+
+
+def test_workers_walk_both_sides_to_the_same_digits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what they have fitted is not fitted again."""
+    plan = sweeping.plan(load_declaration("swing.py"), str(here / "swing.py"), (), Variant())
+    posed, backend, options = plan.variant.posed(plan.problem)
+    found = solve(posed, backend, options)
+    alone = profiling.profile(posed, "J", None, found)
+    with ThreadPoolExecutor(2) as threads:
+        crew = Crew(executor=threads)
+        assert profile_folder.shared(plan, posed, ["J"], found, crew, here / "kept")[0].points == alone.points
+        monkeypatch.setattr(profile_folder, "solve", None)
+        assert profile_folder.shared(plan, posed, ["J"], found, crew, here / "kept")[0].points == alone.points

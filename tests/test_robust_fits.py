@@ -10,7 +10,7 @@ import pytest
 from mechanisms import Array
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
-from spookid.estimation.outliers import standing_out
+from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.results.notices import EXCESS, GAP, OUTLIERS
 
 TRUTH = {"J": 0.005, "b": 0.002}
@@ -72,6 +72,21 @@ def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     solution.save(tmp_path / "out")
     assert load(tmp_path / "out").outliers == solution.outliers
     assert len((tmp_path / "out" / "outliers.csv").read_text().splitlines()) == 7
+
+
+def test_likelihoods_that_are_compared_are_of_the_same_samples() -> None:
+    recording, wrong = with_spikes()
+    problem = rod().with_(recordings=[recording], step_correction=False)
+    solution = problem.solve()
+    fixed = solution.values | {"b": 0.004}
+    for found in (None, solution):
+        same = of_same_samples(problem, found)
+        assert np.flatnonzero(np.isnan(same.recordings[0].signals["theta"])).tolist() == wrong.tolist()
+        other = same.with_(fixed=["b"], initial=fixed).solve()
+        assert not other.outliers
+        assert other.trajectories[0].samples.sum() == solution.trajectories[0].samples.sum()
+    assert of_same_samples(problem, solution).solve().log_likelihood == pytest.approx(solution.log_likelihood, abs=1e-3)
+    assert other.log_likelihood < solution.log_likelihood
 
 
 @pytest.mark.study

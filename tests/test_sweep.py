@@ -30,7 +30,7 @@ from spookid.report.sweep import run
 from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
-from spookid.studies.axes import Axis, axes_of, axis, grid_points
+from spookid.studies.axes import Axis, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import SweepPoint, comma_separated, failed, solve_point, sweep_table
 from spookid.studies.workers import cut_off, processes
@@ -81,9 +81,9 @@ def solves(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The points that are solved in this process."""
     seen: list[dict[str, Any]] = []
 
-    def spy(problem: Problem, variant: Variant, values: dict[str, Any]) -> SweepPoint:
+    def spy(problem: Problem, variant: Variant, values: dict[str, Any], near: dict[str, float] | None) -> SweepPoint:
         seen.append(values)
-        return solve_point(problem, variant, values)
+        return solve_point(problem, variant, values, near)
 
     monkeypatch.setattr(sweeping, "solve_point", spy)
     return seen
@@ -136,7 +136,31 @@ def test_axes_make_a_grid_whose_last_axis_changes_fastest() -> None:
             axes_of(wrong)  # type: ignore[arg-type]
 
 
+def test_points_begin_from_neighbours_that_come_before() -> None:
+    numbers, texts = Axis("a", (0.0, 1.0, 2.0, 3.0, 4.0)), Axis("b", ("x", "y"))
+    assert from_neighbours([numbers]) == [{2: None}, {1: 2, 4: 2}, {0: 1, 3: 4}]
+    assert from_neighbours([texts]) == [{0: None, 1: None}]
+    assert from_neighbours([Axis("start", (0.0, 1.0, 2.0))]) == [{0: None, 1: None, 2: None}]
+    groups, known = from_neighbours([numbers, texts, replace(numbers, name="c")]), set[int]()
+    for group in groups:
+        for number, near in group.items():
+            places = [np.unravel_index(i, (5, 2, 5)) for i in (number, number if near is None else near)]
+            assert sum(own != other for own, other in zip(*places, strict=True)) == (near is not None)
+            assert (near in known) is (near is not None)
+        known |= group.keys()
+    assert known == set(range(50))
+
+
 # --- points ---
+
+
+def test_a_neighbour_is_begun_from_and_its_own_guess_if_that_leads_nowhere(here: Path) -> None:
+    problem, variant = load_problem("swing.py"), Variant(initial={"J": 0.1})
+    far = solve_point(problem, variant, {"b": 0.02})
+    near = solve_point(problem, variant, {"b": 0.02}, {"J": far.parameters["J"].estimate})
+    assert near.iterations < far.iterations
+    assert near.parameters["J"].estimate == pytest.approx(far.parameters["J"].estimate, rel=1e-6)
+    assert solve_point(problem, variant, {"b": 0.02}, {"J": -1.0}).parameters == far.parameters
 
 
 def test_a_point_is_what_a_solve_with_its_settings_gives(here: Path) -> None:
@@ -227,7 +251,7 @@ def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
     class Dying(ThreadPoolExecutor):
         def submit(self, *_: Any, **__: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            future.set_exception(sweeping.BrokenExecutor("gone"))
+            future.set_exception(BrokenExecutor("gone"))
             return future
 
     found = sweep("swing.py", {"step": [0.02, 0.04]}, executor=Dying(1), folder="out")

@@ -16,6 +16,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import excitation as excitations
 from spookid.report import export
+from spookid.report.kept_fits import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.robots.planning import limits_within
@@ -35,7 +36,8 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     criterion: str | Sequence[str] = arguments.criterion
     if criterion not in ("determinant", "largest"):
         criterion = tuple(name.strip() for name in arguments.criterion.split(","))
-    with progress.line(f"{problem.name}: planning", run.watched) as show:
+    kept = KeptFits(unfinished(out), sorted((n, v) for n, v in vars(arguments).items() if not callable(v)))
+    with progress.line(f"{problem.name}: planning", run.watched) as show, kept.searching(problem):
 
         def told_of(start: int, iteration: int, value: float) -> None:
             show(f"{problem.name}: start {start}, iteration {iteration}, criterion {value:.5g}")
@@ -59,8 +61,10 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     picture = excitations.save(out, found)
     run.say("\n".join([str(found), *(f"\n{one}" for one in told), f"\nWritten to {out} and {picture}"]))
     if found.interrupted:
-        terminal.complain(f"interrupted; the best motion of the searches that had ended is in {out}")
+        ended = f"the best motion of the searches that had ended is in {out}, and the same command goes on"
+        terminal.complain(f"interrupted; {ended}")
         return Exit.INTERRUPTED
+    kept.end()
     return Exit.DONE
 
 

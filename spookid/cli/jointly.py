@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from pathlib import Path
 
 from spookid.cli import progress, terminal
 from spookid.cli.runner import Job, Run
+from spookid.report.kept_fits import unfinished
 from spookid.results.result import Result
 from spookid.studies.crew import Crew
 from spookid.studies.joint_fit import fit_jointly, planned
 from spookid.studies.settings import Variant
-from spookid.studies.shares import forget
 
 
 def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> Result:
@@ -20,9 +19,9 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
     Raises:
         KeyboardInterrupt: once the user has interrupted.
     """
-    path, folder = f"{run.file.path.absolute()}::{job.key}", _kept(job)
+    path, folder = f"{run.file.path.absolute()}::{job.key}", unfinished(job.folder) / "joint"
     crew = Crew(run.arguments.jobs or 1, executor)
-    plan = planned(run.file.problems[job.key], path, variant, folder.absolute(), crew)
+    plan = planned(run.file.problems[job.key], path, variant, folder, crew)
     names = [parameter.name for parameter in job.problem.free]
     try:
         with progress.SolverLine(job.label, names, run.watched) as line:
@@ -31,13 +30,3 @@ def solved(run: Run, job: Job, variant: Variant, executor: Executor | None) -> R
         terminal.complain(f"what was done of {job.label} is kept; the same command goes on")
         raise
     return found
-
-
-def ended(job: Job) -> None:
-    """Forget what lies beside the folder of results."""
-    forget(_kept(job))
-
-
-def _kept(job: Job) -> Path:
-    """Where chains and states lie until the folder of results is written."""
-    return job.folder.with_name(f".{job.folder.name}.joint")

@@ -29,8 +29,7 @@ _STATUS = """exit status:
   3    not converged, or a simulation came to a step that has no solution, or
        the run of a payload does not fit; what there is, is written and says so
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far,
-       and the fits that a command of several has finished are kept: the same
-       command goes on
+       and the same command goes on where it stood, to the same digits
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
 _VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are

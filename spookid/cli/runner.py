@@ -18,7 +18,7 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.report.kept_fits import KeptFits
+from spookid.report.kept_fits import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Callback, Iteration
@@ -63,7 +63,7 @@ class Job:
         return self.out
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Run:
     """A command that runs: its problem file, its arguments, and what may interrupt it."""
 
@@ -120,7 +120,8 @@ class Run:
 
     def keeping(self, out: str | Path | None, work: Work) -> Exit:
         """Work whose fits are kept until its folder is written."""
-        self.kept.begin(out, [self.arguments.command, getattr(self.arguments, "backend", None), self.options])
+        how = [self.arguments.command, getattr(self.arguments, "backend", None), self.options | {"threads": None}]
+        self.kept = KeptFits(None if out is None else unfinished(out), how)
         end = work()
         if end is not Exit.INTERRUPTED:
             self.kept.end()

@@ -34,20 +34,19 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
-    changed, forget = variant(run.arguments, job.problem.parameter_set.known), starting.ended
+    changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
             from spookid.cli import jointly  # with workers
 
-            solution, forget = jointly.solved(run, job, changed, executor), jointly.ended
+            solution = jointly.solved(run, job, changed, executor)
         else:
             problem, found = starting.begun(run, job, changed, executor)
-            with run.fitting(job.label, problem) as callback:
+            with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
         solution = asking(solution.changed(source=run.file.source(job.key)), asked)
         arguments = run.arguments
         export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
-        forget(job)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
         if not run.arguments.quiet:  # a summary takes a while
@@ -55,7 +54,7 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}, and the same command goes on")
         return Exit.INTERRUPTED
     if solution.status is Status.CONVERGED:
         return Exit.DONE

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.runner import Job, Run
+from spookid.report.kept_fits import unfinished
 from spookid.results.values import Basin
 from spookid.studies.settings import Variant
 
@@ -38,20 +37,10 @@ def begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tu
                 known.append(point)
                 done(before)
 
-            guesses, found = searched(plan, _kept(job), run.arguments.jobs, executor, seen)
+            guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, executor, seen)
     except KeyboardInterrupt:
         solved = sum(point.status is not None for point in known)
         terminal.complain(f"{solved} of {count} starts of {job.label} are solved; the same command does the rest")
         raise
     problem = job.problem
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses)), found
-
-
-def ended(job: Job) -> None:
-    """Forget the starts: the folder of results has what they found."""
-    shutil.rmtree(_kept(job), ignore_errors=True)
-
-
-def _kept(job: Job) -> Path:
-    """Where starts are kept until the folder of results is written, which is written whole or not at all."""
-    return job.folder.with_name(f".{job.folder.name}.starts")

@@ -15,11 +15,11 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, ended, in_turn, scheduled, start, variant
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
-from spookid.files import remove
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
 from spookid.report import sweep as sweeps
+from spookid.report.kept_fits import unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Status
@@ -74,16 +74,15 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
             return run.refit(", ".join([job.label, *held]), problem, near)
 
         solution = fit(job.problem, None)
-        kept, crew = job.folder.with_name(f".{job.folder.name}.sides").absolute(), Crew(arguments.jobs or 1, executor)
+        crew = Crew(arguments.jobs or 1, executor)
         if crew.alone:
             found = [walk(job.problem, name, fit, solution) for name in names]
         else:
             path = f"{run.file.path.absolute()}::{job.key}"
             settings = variant(arguments, job.problem.parameter_set.known)
             plan = sweeping.plan(run.file.problems[job.key], path, (), settings)
-            found = profiles.shared(plan, job.problem, names, solution, crew, kept)
+            found = profiles.shared(plan, job.problem, names, solution, crew, unfinished(job.folder) / "sides")
         profiles.save(job.folder, found)
-        remove(kept)
         run.show(profiles.table(found), job.out)
         failed = ", ".join(p.name for p in found if not p.converged)
         return ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")

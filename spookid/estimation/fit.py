@@ -29,9 +29,10 @@ from spookid.estimation.followed import followed_notices
 from spookid.estimation.held import held_notices
 from spookid.estimation.identifiability import (
     Identifiability,
-    a_posteriori,
+    condensed_at,
     contradictions,
     disagreement,
+    identified,
     papers_weight,
     trade_offs,
 )
@@ -51,6 +52,7 @@ from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.score_tests import ScoreTests
 from spookid.transcription.factor import Group
+from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
 from spookid.version import __version__
 
@@ -88,10 +90,19 @@ class Fit:
         return self.outcome.status is Status.CONVERGED, self.result.log_likelihood
 
     @cached_property
+    def condensed(self) -> Condensed | None:
+        """The linearized problem; None if the states are not determined."""
+        return condensed_at(self.assembly, self.point, self._free)
+
+    @cached_property
     def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""
-        free = self.assembly.transcription.free_directions(self.point.parameters)
-        return a_posteriori(self.assembly, self.point, free, self.found.covariance if self.found else None)
+        covariance = self.found.covariance if self.found and self.condensed is not None else None
+        return identified(self.assembly, self.point, self._free, self.condensed, covariance)
+
+    @property
+    def _free(self) -> FreeDirections:
+        return self.assembly.transcription.free_directions(self.point.parameters)
 
     @cached_property
     def tensions(self) -> Mapping[str, ConstraintTension]:
@@ -116,7 +127,7 @@ class Fit:
 
         Along a common scale of all forces lie the residuals themselves, and would be projected out of them.
         """
-        condensed, hidden = self.identifiability.condensed, self.identifiability.analysis.hidden
+        condensed, hidden = self.condensed, self.identifiability.analysis.hidden
         if condensed is None or not len(hidden):
             return condensed
         problem = self.assembly.transcription
@@ -143,14 +154,14 @@ class Fit:
     def with_(self, **fields: Any) -> Fit:
         """The same fit with other fields of its result."""
         copy = replace(self, over={**self.over, **fields})
-        known = ("identifiability", "motion", "influence")
+        known = ("condensed", "identifiability", "motion", "influence")
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
         return copy
 
     def judged(self, known: Identifiability) -> Fit:
         """The same fit with what others have found out of its parameters."""
         copy = replace(self)
-        copy.__dict__["identifiability"] = known
+        copy.__dict__.update(condensed=known.condensed, identifiability=known)
         return copy
 
     def later(self, make: Callable[[], object]) -> Any:

@@ -21,6 +21,7 @@ from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Outcome, Status
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
@@ -77,11 +78,13 @@ def fit(
     if start.held:
         assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)
-    solver.prepare(assembly.transcription, point)
+    searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
+    kernels = assembly.transcription.kernels
+    solver.prepare(assembly.transcription, point, [lambda: kernels.contractions] if searches else [])
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
-        outcome = solver.solve(assembly.transcription, point, callback)
+        outcome = solved(solver, assembly.transcription, point, callback)
         times = Times.of(outcome.timing, build, compiling)
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()

@@ -79,18 +79,37 @@ def a_posteriori(
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
 ) -> Identifiability:
-    """Linearize at ``point``.
+    """Linearize at ``point``; arguments as of ``identified``."""
+    return identified(assembly, point, free, condensed_at(assembly, point, free), covariance, noisy)
+
+
+def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
+    """The linearized problem there; None if the states are not determined."""
+    try:
+        return Condensed(linearize(assembly.transcription, point), free)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return None
+
+
+def identified(
+    assembly: Assembly,
+    point: Point,
+    free: FreeDirections,
+    condensed: Condensed | None,
+    covariance: tuple[Array, Array] | None = None,
+    noisy: bool = False,
+) -> Identifiability:
+    """What the problem says where it is linearized.
 
     Args:
         free: directions in which parameters move.
+        condensed: at the point; None if the states are not determined.
         covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
     """
     transcription = assembly.transcription
-    magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
-    try:
-        condensed = Condensed(linearize(transcription, point), free)
-    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+    if condensed is None:
+        magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
         return Identifiability(analyse(transcription.names, None, magnitudes, free), None, (), ())
     given = not assembly.noise or noisy
     if given:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
@@ -48,6 +50,10 @@ class Stiff:
     """Of the noise that was found over that of ``problem``, by the names in ``Factor.noise``."""
 
 
+def _no_errors() -> None:
+    """Noise is taken from another fit."""
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """A fit with the noise it found."""
@@ -55,9 +61,8 @@ class Found:
     assembly: Assembly
     """With the numbers of the noise."""
     outcome: Outcome
-    covariance: tuple[Array, Array] | None
-    """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise is
-    taken from another fit."""
+    errors: Callable[[], tuple[Array, Array] | None]
+    """Gives ``covariance``."""
     log_likelihood: float
     noise: tuple[Noise, ...]
     normaliser: Array | None = None
@@ -68,6 +73,12 @@ class Found:
     """Linearized where they were found; None where noise is taken from another fit."""
     rough: bool = False
     """True if it ended near a maximum that it would have come to."""
+
+    @cached_property
+    def covariance(self) -> tuple[Array, Array] | None:
+        """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise
+        is taken from another fit."""
+        return self.errors()
 
 
 def maximize_likelihood(
@@ -86,7 +97,8 @@ def maximize_likelihood(
 
     Args:
         hold: True to keep the known noise as it is, and leave out what is not known of it.
-        roughly: True to end where a step promises 0.1 of the log-likelihood, if nothing disturbs the motion.
+        roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
+            if nothing disturbs the motion, and its errors wait until they are asked for.
     """
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
@@ -98,28 +110,35 @@ def maximize_likelihood(
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, None, math.nan, ())
+        return Found(assembly, outcome, _no_errors, math.nan, ())
     rough = roughly and _undisturbed(search) and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not rough:
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
-    return found_by(assembly, search, outcome, hold, rough)
+    return replace(found_by(assembly, search, outcome, hold, roughly), rough=rough)
 
 
-def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, rough: bool = False) -> Found:
-    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Found``."""
+def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Found:
+    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Found``.
+
+    Args:
+        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
+    """
     numbered = search.problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
     value = float(-search.best.value - search.best.states.excess * math.log(2 * math.pi) / 2)
-    errors = None
+    errors: Callable[[], tuple[Array, Array] | None] = _no_errors
+    if not (hold or outcome.status is Status.INTERRUPTED):
+        errors = cache(partial(marginalization.covariance, search))
     try:
-        errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
+        _ = None if leads else errors()
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
+        errors = _no_errors
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states, rough)
+    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -139,7 +158,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     if problem.has_density:
         return start, logs
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
-        outcome = search.inner.like(_TOGETHER).solve(problem.with_numbers(search.numbers(logs)), start)
+        outcome = solved(search.inner.like(_TOGETHER), problem.with_numbers(search.numbers(logs)), start, None)
     if outcome.status is Status.DIVERGED:
         return start, logs
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
@@ -177,10 +196,10 @@ def fit_at_known_noise(
         for name, place in zip(_spread(size), size.places, strict=True):
             constants[place] = by_name[size.kind, name] or _least(size)
     numbered = assembly.transcription.with_numbers(constants)
-    outcome = _without(solver.solve(numbered, start, callback), float(constants[-1]))
+    outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(known))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
@@ -212,13 +231,13 @@ def fit_at_guessed_noise(
     for own, log in zip(places, logs, strict=True):
         constants[list(own)] = math.exp(log)
     numbered = assembly.transcription.with_numbers(constants)
-    outcome, h, found = solver.solve(numbered, start, callback), assembly.problem.step, list[Noise]()
+    outcome, h, found = solved(solver, numbered, start, callback), assembly.problem.step, list[Noise]()
     for size, log in zip(assembly.noise, logs, strict=True):
         value, moving = math.exp(log), size.kind == "disturbance"
         std = value / h if moving else value / size.averaging
         density = value / math.sqrt(h) if moving else math.nan
         found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(found))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(found))
 
 
 def _stiff(search: Search) -> Stiff:

@@ -20,6 +20,7 @@ from spookid.data.channels import Channel, order
 from spookid.data.losses import BENT
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
+from spookid.estimation.robust_start import linear
 from spookid.kernels.kernel import Array, Mask
 from spookid.parameter import number
 from spookid.results.lazy import Clock, Lazy
@@ -201,6 +202,28 @@ def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
     """The recording without these samples."""
     left = {name: np.where(mask, np.nan, recording.signal(name)) for name, mask in wrong.items()}
     return recording.with_signals(**left)
+
+
+def of_same_samples(problem: Declaration, found: Result | None = None) -> Declaration:
+    """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
+    Before a fit those go that stand out from their neighbours."""
+    if all(sensor.loss != "auto" for sensor in problem.observations):
+        return problem
+    if found is None:
+        recordings = [without_suspects(problem, recording)[0] for recording in problem.recordings]
+    else:
+        left = [one for one in found.outliers if one.left_out]
+        recordings = [_masked(recording, _at(recording, left)) for recording in problem.recordings]
+    plain = [linear(sensor, ("auto",)) for sensor in problem.observations]
+    return problem.with_(observations=plain, recordings=recordings, step=problem.step)
+
+
+def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
+    own = [one for one in outliers if one.recording == recording.name]
+    return {
+        signal: np.isin(recording.t, [one.t for one in own if one.signal == signal])
+        for signal in dict.fromkeys(one.signal for one in own)
+    }
 
 
 def without_suspects(problem: Declaration, recording: Recording) -> tuple[Recording, int]:

@@ -6,6 +6,7 @@ the whole recording may pass for outliers. So the losses come last.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
 from spookid.data.channels import Sensor
-from spookid.data.losses import BENT
+from spookid.data.losses import BENT, Loss
 from spookid.kernels.kernel import Array
 
 _FAR = 10.0
@@ -29,14 +30,15 @@ def without_outliers(problem: Declaration) -> Declaration:
     for recording in problem.recordings:
         kept = {c.signal: _without(recording.signal(c.signal), c.period) for c in robust}
         recordings.append(recording.with_signals(**kept))
-    plain = [_linear(sensor) for sensor in problem.observations]
+    plain = [linear(sensor, BENT) for sensor in problem.observations]
     estimator = "hard" if problem.estimator == "hard" else "noise"
     straight = problem.with_(observations=plain, recordings=recordings, step=problem.step, step_correction=False)
     return straight.with_(estimator=estimator)
 
 
-def _linear(sensor: Sensor) -> Sensor:
-    if sensor.loss not in BENT:
+def linear(sensor: Sensor, losses: Sequence[Loss]) -> Sensor:
+    """The sensor with a linear loss, if its own is one of these."""
+    if sensor.loss not in losses:
         return sensor
     other = copy(sensor)
     object.__setattr__(other, "loss", "linear")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +145,7 @@ def prepare_kernels(
     notice, began = "", time.perf_counter()
     if compiles(steps):
         try:
-            return _compiled(signatures, seed, define)
+            return _compiled(signatures, seed, define, steps)
         except (CompilationError, OSError) as error:
             notice = f"Not compiled, so several times slower: {error}. CasADi's virtual machine evaluates the model."
     seconds = time.perf_counter() - began if notice else 0.0
@@ -165,7 +166,9 @@ def compiles(steps: int) -> bool:
     return choices[setting]
 
 
-def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[], Sequence[ca.Function]]) -> Kernels:
+def _compiled(
+    signatures: Sequence[Signature], seed: bytes, define: Callable[[], Sequence[ca.Function]], steps: int
+) -> Kernels:
     began, defining = time.perf_counter(), 0.0
     tool = compiler.find()
 
@@ -176,9 +179,9 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
         defining = time.perf_counter() - start
         code = source(functions)
         with let_others():
-            return tool.build(code, folder)
+            return tool.build(code, folder, steps)
 
-    loaded, _ = library(_key(seed, tool), build)
+    loaded, _ = library(_key(seed, tool, steps), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
     ended = time.perf_counter()
     return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended, refusal())
@@ -199,8 +202,8 @@ def code_library(code: str) -> ctypes.CDLL:
     return library(_key(code.encode(), tool), build)[0]
 
 
-def _key(seed: bytes, tool: Compiler) -> str:
+def _key(seed: bytes, tool: Compiler, steps: float = math.inf) -> str:
     digest = hashlib.sha256(seed)
-    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0), compiler.processor()):
+    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0, steps), compiler.processor()):
         digest.update(b"\0" + word.encode())
     return digest.hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import shlex
@@ -23,6 +24,9 @@ ENORMOUS_SOURCE = 600_000
 arm's second derivatives along some hundred steps never make up for."""
 SHORT_SOURCE = 50_000
 """Sources of fewer characters are optimized more."""
+FEW_STEPS = 5_000
+"""Along fewer steps -O1 is enough: it takes half as long, a second or two of a first fit, and costs a fit some
+hundredths of one."""
 _AS_TEXT: Any = {"text": True, "errors": "replace"}
 TIMEOUT = 120.0
 """A compiler that takes longer [s] is given up."""
@@ -40,26 +44,27 @@ class Compiler:
     version: str
     """First line of what it says of itself."""
 
-    def flags(self, length: int) -> tuple[str, ...]:
-        """For a source of so many characters. Nothing here lets the compiler reorder sums.
+    def flags(self, length: int, steps: float = math.inf) -> tuple[str, ...]:
+        """For a source of so many characters, to be run along so many steps. Nothing lets the compiler reorder sums.
 
         Functions are hidden unless they say otherwise: one called like another of the process would be taken for it.
         """
         levels = ((SHORT_SOURCE, "-O3"), (LONG_SOURCE, "-O2"), (ENORMOUS_SOURCE, "-O1"))
         level = next((level for longest, level in levels if length <= longest), "-O0")
+        level = min(level, "-O1") if steps < FEW_STEPS else level
         # Without the second one, -O1 leaves the registers for vectors to hold nothing for long.
         careful = "-fno-math-errno", "-fexpensive-optimizations", "-Wno-psabi"
         return (level, *careful, "-march=native", "-fPIC", "-shared", "-fvisibility=hidden")
 
-    def build(self, source: str, folder: Path) -> Path:
-        """Compile a source to a shared library in ``folder``.
+    def build(self, source: str, folder: Path, steps: float = math.inf) -> Path:
+        """Compile a source, to be run along so many steps, to a shared library in ``folder``.
 
         Raises:
             CompilationError: if that fails.
         """
         code, library = folder / "kernels.c", folder / "kernels.so"
         code.write_text(source, encoding="ascii")
-        flags = self.flags(len(source))
+        flags = self.flags(len(source), steps)
         try:
             self._run(folder, *flags, str(code), "-o", str(library), "-lm")
         except CompilationError:  # not every compiler knows the processor it runs on

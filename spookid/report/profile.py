@@ -58,8 +58,7 @@ def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, w
     """In a worker."""
     with sweeping.alone:
         problem, backend, options = variant.posed(sweeping.problem_of(path, expected))
-        kept = KeptFits()
-        kept.begin(folder / f"{name} {way}", [backend, options])
+        kept = KeptFits(folder / f"{name} {way}", [backend, options])
 
         def fit(held: Declaration, near: Result | None) -> Result:
             return kept.fit(held, lambda: solve(held, backend, options, None, near))

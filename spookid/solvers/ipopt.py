@@ -16,6 +16,7 @@ the residual, as the cosine that Levenberg–Marquardt tests, too.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -78,9 +79,10 @@ class Ipopt(metaclass=Door):
             known = ", ".join(HESSIANS)
             raise ProblemError(f"backend 'ipopt': hessian {self.hessian!r} is not known; choose from {known}")
 
-    def prepare(self, transcription: Transcription, start: Point) -> None:
-        """Have all kernels ready that ``solve`` takes from any start."""
-        _ = transcription.kernels.points, transcription.kernels.jacobians
+    def prepare(self, transcription: Transcription, start: Point, beside: Sequence[Callable[[], object]] = ()) -> None:
+        """Have all kernels ready that ``solve`` takes from any start, and what those ``beside`` make ready."""
+        for make in (lambda: transcription.kernels.points, lambda: transcription.kernels.jacobians, *beside):
+            make()
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""

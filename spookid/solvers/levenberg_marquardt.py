@@ -10,7 +10,7 @@ NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 198
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -95,15 +95,19 @@ class LevenbergMarquardt(metaclass=Door):
         if not isinstance(self.threads, int) or self.threads < 1:
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
-    def prepare(self, transcription: Transcription, start: Point) -> None:
+    def prepare(self, transcription: Transcription, start: Point, beside: Sequence[Callable[[], object]] = ()) -> None:
         """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
-        one that takes longest, which starts first, is not the last to end."""
+        one that takes longest, which starts first, is not the last to end.
+
+        Args:
+            beside: each makes something else ready, which a compiler is longer at.
+        """
         longest = max(chain.steps for chain in transcription.chains)
         with ThreadPool(min(_COMPILERS, processors())) as pool:
             pool.map(_done, needed_first(transcription))
             reduced = ReducedProblem(transcription, start, recursion=self.recursion())
             reach = max(factor.reach for factor in reduced.kept)
-            late: list[Callable[[], object]] = [*reduced.needed()]
+            late: list[Callable[[], object]] = [*beside, *reduced.needed()]
             late.append(partial(worthwhile, longest, reduced.tangent, reach))
             if reduced.saddle and not self.recursive and reach <= 1:
                 late.append(partial(saddle_blocks, longest))

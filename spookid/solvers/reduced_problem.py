@@ -96,7 +96,7 @@ class ReducedProblem:
     def __init__(
         self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL, recursion: RiccatiRoutines | None = None
     ) -> None:
-        self.problem, self.pool, self._start = problem, pool, start
+        self.problem, self.pool, self.start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
@@ -218,11 +218,11 @@ class ReducedProblem:
         soft = [f for f in self.kept if f.group is Group.STATE and not f.first_only and f not in self.coupled]
         dynamics = any(f.box is None and not f.first_only for f in self.coupled)
         if dynamics and any(f.noise for f in soft):
-            self.penalty = _RANDOM * self._balance(self._start, Group.OBSERVATION)
+            self.penalty = _RANDOM * self._balance(self.start, Group.OBSERVATION)
         elif soft or not self.coupled:
             self.penalty *= _STIFF * PENALTY / self._stiffness
         else:
-            self.penalty *= _STIFFEST * self._balance_left(self._start)
+            self.penalty *= _STIFFEST * self._balance_left(self.start)
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:

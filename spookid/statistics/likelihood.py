@@ -47,13 +47,14 @@ class States:
 
     Args:
         reduced: of the transcription with its noise.
+        ahead: what the point is the projection of; None if it was given.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(self, reduced: ReducedProblem, point: Point) -> None:
-        self.reduced, self.point = reduced, point
+    def __init__(self, reduced: ReducedProblem, point: Point, ahead: Point | None = None) -> None:
+        self.reduced, self.point, self.ahead = reduced, point, ahead
         self.chains = [_Chain(reduced, point, c) for c in range(len(reduced.problem.chains))]
 
     @property
@@ -110,9 +111,18 @@ class States:
         flat = self.reduced.tangent == self.reduced.problem.manifold.ambient
         return flat and not any(factor.hard for factor in self.reduced.kept)
 
+    @classmethod
+    def projected(cls, reduced: ReducedProblem, ahead: Point) -> States:
+        """At the projection of a point."""
+        return cls(reduced, reduced.project(ahead), ahead)
+
     def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
         """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
         the logarithms of noises by their names."""
+        return self.reduced.project(self.stepped(parameters, logs))
+
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+        """The same before it is projected."""
         problem, moves = self.reduced.problem, []
         step = np.zeros(len(problem.names)) if parameters is None else parameters
         for chain in self.chains:
@@ -121,7 +131,7 @@ class States:
                 move += chain.following(logs)
             steps = move.reshape(-1, self.reduced.tangent)
             moves.append(self.reduced.expand(steps, chain.basis))
-        return self.reduced.project(problem.retract(self.point, moves, step))
+        return problem.retract(self.point, moves, step)
 
 
 def marginal(states: States, logs: Mapping[str, float]) -> Marginal:

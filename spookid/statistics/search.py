@@ -15,7 +15,9 @@ Levenberg–Marquardt where these do not suffice or hard rows link steps. Steps 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,12 +25,21 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import (
+    Place,
+    facts_of,
+    history_arrays,
+    history_of,
+    next_place,
+    point_arrays,
+    point_of,
+)
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.trial import FittedStates, Trial
+from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point, Transcription
@@ -51,8 +62,6 @@ _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
-_INDEPENDENT = 1e-8
-"""Eigenvalue of the scaled matrix of a step at least."""
 
 
 @dataclass(eq=False)
@@ -81,6 +90,7 @@ class Search:
     """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
+    _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = _SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
@@ -89,6 +99,9 @@ class Search:
             settled: converged if a step promises less of −log L.
         """
         began = time.perf_counter()
+        self._place = self.next_place(start, logs)
+        if (kept := self._place.read()) is not None:
+            return self._gone_on(kept, settled, began)
         try:
             self.best = self.trial(start, logs)
             self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
@@ -98,21 +111,68 @@ class Search:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
             return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
+        return self._to_its_end(partial(self._begun, settled), began)
+
+    def carried_on(self) -> Outcome:
+        """The same from where it has come to, to its end."""
+        began = time.perf_counter()
+        self._place = self.next_place(self.best.point, self.best.logs)
+        if (kept := self._place.read()) is not None:
+            return self._gone_on(kept, _SETTLED, began)
+        return self._to_its_end(partial(self._iterate, _SETTLED), began)
+
+    def _begun(self, settled: float) -> End:
+        self._accept(self.best, 0.0, 0.0)
+        return self._iterate(settled)
+
+    def _to_its_end(self, iterate: Callable[[], End], began: float) -> Outcome:
         try:
-            self._accept(self.best, 0.0, 0.0)
-            status, detail = self._iterate(settled)
+            status, detail = iterate()
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
-    def carried_on(self, settled: float = _SETTLED, damping: float = 0.0, correction: Array | None = None) -> Outcome:
-        """The same from where it has come to, to its end; what ``turn`` was told goes on."""
-        began = time.perf_counter()
-        try:
-            status, detail = self._iterate(settled, damping, correction)
-        except KeyboardInterrupt:
-            status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
-        return self._outcome(status, detail, began)
+    # --- kept on disk, see ``resuming`` ---
+
+    def next_place(self, start: Point, logs: Array) -> Place:
+        """Where a search from there is kept."""
+        return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
+
+    def _keep(self, *facts: object) -> None:
+        """All that follows from here on: damping and correction, or how it has ended."""
+        best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
+        arrays |= {"logs": best.logs, "floors": self.floors}
+        if (informed := best.__dict__.get("informed", best.earlier)) is not None:
+            arrays |= {"informed logs": informed[0], "informed": informed[1]}
+        for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
+            arrays[name] = np.array(value)
+        self._place.keep(arrays)
+
+    def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
+        """From what was kept."""
+        logs, self.floors, self.history = kept["logs"], kept["floors"], history_of(kept)
+        informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
+        states, found = self.states_of(kept)
+        self.best = Trial(self.sizes, logs, states, found, *self.by_sizes(found), informed)
+        if "status" in kept:
+            return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
+        return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
+
+    def states_arrays(self) -> dict[str, Array]:
+        """The best states, which ``states_of`` reads: what they were linearized from, for the sake of all digits."""
+        states = self.best.states
+        assert isinstance(states, States)
+        start = point_arrays(states.reduced.start, "start")
+        return start if states.ahead is None else start | point_arrays(states.ahead, "ahead")
+
+    def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
+        """From ``states_arrays``."""
+        start = point_of(kept, "start")
+        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
+        reduced = ReducedProblem(held, start)
+        ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
+        states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
+        return states, self.told(states, kept["logs"])
 
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
@@ -184,12 +244,12 @@ class Search:
         reduced = ReducedProblem(held, start)
         states, last = None, np.inf
         if not reduced.coupled:
-            states = States(reduced, reduced.project(start))
+            states = States.projected(reduced, start)
             if states.cost > most:
                 raise NotPositiveDefiniteError("the step is too long")
             while not self._close(states) and states.cost < last:
                 last = states.cost
-                states = States(reduced, states.moved())
+                states = States.projected(reduced, states.stepped())
         self.spent["evaluate"] += time.perf_counter() - began
         return states if states is not None and self._close(states) else None
 
@@ -207,17 +267,18 @@ class Search:
     def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
         correction = np.zeros_like(self.best.matrix) if correction is None else correction
         while len(self.history) <= self.max_iterations:
-            self.turn(damping, correction)
+            if self._place.due:
+                self._keep(damping, correction)
             here = self.best
             matrix = here.matrix + correction
-            if not _definite(matrix):
+            if not definite(matrix):
                 correction = np.zeros_like(correction)
                 matrix = here.matrix
             step, promised, damping = self._step(matrix, damping, settled)
             if step is None:
                 return self._end(promised, settled)
             near = promised < _NEAR
-            correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
+            correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
 
     def _end(self, promised: float, settled: float) -> End:
@@ -230,10 +291,6 @@ class Search:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
-    def turn(self, damping: float, correction: Array) -> None:
-        """Called before each step, with all that the next ones follow from beside ``best``, ``floors`` and the
-        history."""
-
     def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
         here, promised = self.best, np.inf
@@ -242,7 +299,7 @@ class Search:
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
         fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
-            whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
+            whole = matrix + np.diag((damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
                 gradient = np.concatenate([here.marginal.score, self._eased(alone)])
@@ -257,10 +314,10 @@ class Search:
                 return None, promised, damping
             step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
             trial = self._moved(step)
-            if trial is not None and (fall := _fall(here, trial)) > _ACCEPT * promised:
+            if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, damping, length)
-                kept = fall / promised
+                kept = gain / promised
                 following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
             damping = max(4 * damping, _FIRST)
@@ -325,6 +382,8 @@ class Search:
         self.callback(self.history[-1])
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
+        if status is not Status.INTERRUPTED and self._place.due:
+            self._keep(0.0, 0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
         redundant = self.best.states.redundant
         return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
@@ -334,30 +393,3 @@ class Search:
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
         timing = Timing(time.perf_counter() - began, **self.spent)
         return Outcome(Status.DIVERGED, detail, start, (first,), timing)
-
-
-def _fall(here: Trial, there: Trial) -> float:
-    """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
-    rule."""
-    beside = (here.beside + there.beside) / 2
-    return here.value - there.value - float(beside @ (there.unknowns - here.unknowns))
-
-
-def _definite(matrix: Array) -> bool:
-    diagonal = np.diag(matrix)
-    seen = diagonal > 0
-    if np.any(diagonal < 0) or not np.any(seen):
-        return not np.any(diagonal < 0)
-    scale = np.sqrt(diagonal[seen])
-    return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -_INDEPENDENT)
-
-
-def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
-    """C with which the matrix after a step explains how the score changed along it."""
-    missing = after.score - before.score - (after.matrix + correction) @ step
-    diagonal = np.diag(after.matrix)
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    along = float(missing @ step)
-    if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
-        return correction
-    return correction + np.outer(missing, missing) / along

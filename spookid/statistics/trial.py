@@ -17,6 +17,8 @@ from spookid.transcription.transcription import Point
 
 _ALIKE = 0.02
 """Change of the logarithms of sizes within which their information counts as the same."""
+INDEPENDENT = 1e-8
+"""Eigenvalue of the scaled matrix of a step at least."""
 
 
 class FittedStates(Protocol):
@@ -118,3 +120,31 @@ class Trial:
         whole = np.zeros((n + m, n + m))
         whole[:n, :n], whole[n:, n:] = self.marginal.information, self.fisher
         return whole
+
+
+def fall(here: Trial, there: Trial) -> float:
+    """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
+    rule."""
+    beside = (here.beside + there.beside) / 2
+    return here.value - there.value - float(beside @ (there.unknowns - here.unknowns))
+
+
+def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
+    """C with which the matrix after a step explains how the score changed along it."""
+    missing = after.score - before.score - (after.matrix + correction) @ step
+    diagonal = np.diag(after.matrix)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    along = float(missing @ step)
+    if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
+        return correction
+    return correction + np.outer(missing, missing) / along
+
+
+def definite(matrix: Array) -> bool:
+    """True if a matrix has no negative eigenvalue, each unknown in its own unit."""
+    diagonal = np.diag(matrix)
+    seen = diagonal > 0
+    if np.any(diagonal < 0) or not np.any(seen):
+        return not np.any(diagonal < 0)
+    scale = np.sqrt(diagonal[seen])
+    return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)

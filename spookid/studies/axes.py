@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.studies.random_starts import START
 
 AxisValue: TypeAlias = float | str
 """A value on an axis: a number, or the name of a stepper, of a backend ..."""
@@ -100,6 +101,37 @@ def grid_points(axes: Sequence[Axis]) -> list[dict[str, AxisValue]]:
     return [
         dict(zip([one.name for one in axes], values, strict=True)) for values in product(*(one.values for one in axes))
     ]
+
+
+def from_neighbours(axes: Sequence[Axis]) -> list[dict[int, int | None]]:
+    """Numbers of all points of a grid, in groups one after another, each with that of the neighbour, of an earlier
+    group, that it begins from; None: from none.
+
+    Along an axis of numbers the middle comes first, then the middles of both halves, and so on, so that groups grow.
+    Points that differ in a text, or in the number of a random start, are no neighbours.
+    """
+    trees = [_halved(len(one.values)) if one.is_numeric and one.name != START else None for one in axes]
+    sizes, groups = [len(one.values) for one in axes], dict[int, dict[int, int | None]]()
+    for number, place in enumerate(product(*map(range, sizes))):
+        depths = [0 if tree is None else tree[at][0] for tree, at in zip(trees, place, strict=True)]
+        deepest, near = int(np.argmax(depths)), list(place)
+        if (tree := trees[deepest]) is not None:
+            near[deepest] = tree[place[deepest]][1]
+        own = int(np.ravel_multi_index(near, sizes)) if any(depths) else None
+        groups.setdefault(sum(depths), {})[number] = own
+    return [groups[depth] for depth in sorted(groups)]
+
+
+def _halved(count: int) -> list[tuple[int, int]]:
+    """Depth of each place in a tree of halves, and the place above it."""
+    found, parts = [(0, 0)] * count, [(0, count, 0, 0)]
+    while parts:
+        first, last, above, depth = parts.pop()
+        if first < last:
+            middle = (first + last) // 2
+            found[middle] = depth, above
+            parts += [(first, middle, middle, depth + 1), (middle + 1, last, middle, depth + 1)]
+    return found
 
 
 def _distinct(what: str, values: list[AxisValue]) -> tuple[AxisValue, ...]:

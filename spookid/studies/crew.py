@@ -3,10 +3,10 @@ it was at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from spookid.errors import ProblemError
 from spookid.studies.workers import cut_off, processes
@@ -14,7 +14,18 @@ from spookid.studies.workers import cut_off, processes
 R = TypeVar("R")
 
 _TRIES = 3
-"""Of one piece of work whose workers die."""
+"""Rounds in which workers die and nothing is done, before each piece of work is tried by itself."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """In the place of a result: workers die at it."""
+
+    reason: str
+
+
+Answers: TypeAlias = Generator[tuple[int, R | Lost], None, None]
+"""Numbers of tasks and what became of them, as they come."""
 
 
 @dataclass(eq=False)
@@ -38,32 +49,38 @@ class Crew:
         Raises:
             ProblemError: that of a task, or if workers die at one again and again.
         """
-        if self.alone:
-            yield from (work(*task) for task in tasks)
-            return
-        found: dict[int, R] = {}
-        left, tries, told = dict(enumerate(tasks)), 0, 0
-        while left:
-            lost = None
-            for number, result in self._round(work, left):
-                if isinstance(result, BaseException):
-                    lost = result
-                    continue
-                found[number] = result
-                del left[number]
-                while told in found:
-                    yield found.pop(told)
-                    told, tries = told + 1, 0
-            if lost is not None:
-                self.lost, tries = self.lost + 1, tries + 1
-                if tries == _TRIES:
-                    raise ProblemError(
-                        f"workers die at it, {_TRIES} times now ({type(lost).__name__}: {lost})"
-                        "; run it with one worker to see why"
-                    )
+        found, told = dict[int, R](), 0
+        for number, result in self.answers(work, dict(enumerate(tasks))):
+            if isinstance(result, Lost):
+                why = f"workers die at it, {_TRIES + 1} times now ({result.reason}); run it with one worker to see why"
+                raise ProblemError(why)
+            found[number] = result
+            while told in found:
+                yield found.pop(told)
+                told += 1
 
-    def _round(self, work: Callable[..., R], left: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, R | Exception]]:
-        """Numbers and results as they come; in the place of one what became of its worker."""
+    def answers(self, work: Callable[..., R], tasks: Mapping[int, tuple[Any, ...]]) -> Answers[R]:
+        """Numbers of tasks and their results as they come; a worker that dies costs what it was at, which others do.
+
+        Raises:
+            ProblemError: that of a task.
+        """
+        if self.alone:
+            yield from ((number, work(*task)) for number, task in tasks.items())
+            return
+        left, idle = dict(tasks), 0
+        while left and idle < _TRIES:
+            before = len(left)
+            for number, result in self._round(work, left):
+                if not isinstance(result, Lost):
+                    del left[number]
+                    yield number, result
+            self.lost += bool(left)
+            idle = idle + 1 if len(left) == before else 0
+        for number, task in left.items():
+            yield from self._round(work, {number: task})
+
+    def _round(self, work: Callable[..., R], left: Mapping[int, tuple[Any, ...]]) -> Answers[R]:
         pool = processes(self.jobs) if self.executor is None else self.executor
         futures = dict[Future[R], int]()
         try:
@@ -78,8 +95,7 @@ class Crew:
                 future.cancel()
             raise
 
-    def _answer(self, result: Callable[[], R]) -> R | Exception:
-        """The result, or what became of the worker."""
+    def _answer(self, result: Callable[[], R]) -> R | Lost:
         try:
             return result()
         except ProblemError:
@@ -87,7 +103,7 @@ class Crew:
         except Exception as error:  # a cluster loses workers, and tells so in its own types
             if not isinstance(error, (BrokenExecutor, MemoryError)) and self.executor is None:
                 raise
-            return error
+            return Lost(f"{type(error).__name__}: {error}")
 
 
 def _submitted(pool: Executor, work: Callable[..., R], task: tuple[Any, ...]) -> Future[R]:

@@ -24,6 +24,7 @@ import numpy as np
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
+from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.solvers.status import Status
@@ -169,7 +170,8 @@ def crossvalidate(
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
     Noise is estimated in all of them, without a state weight: likelihoods compare. Parameters of which each recording
-    has its own are estimated in all of them, too, as its states are.
+    has its own are estimated in all of them, too, as its states are. Samples that stand out from their neighbours are
+    left out of all (``loss="auto"`` of a sensor): which they are does not hang on the model.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
@@ -181,7 +183,7 @@ def crossvalidate(
     _check(problem)
     refuse_contacts(problem, "fits of each other's states")
     fit = fit or _solve
-    problem = problem.with_(estimator="noise")
+    problem = of_same_samples(problem.with_(estimator="noise"))
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
     fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]

@@ -23,6 +23,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result
 from spookid.solvers.callbacks import Watch
+from spookid.solvers.resuming import next_place
 from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
@@ -139,6 +140,12 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
             if progress is not None:
                 progress(start, iteration, value)
 
+        guess = search.design.efforts.problem.guess
+        place = next_place("excitation", repr(sorted(guess.items())), search.design.known.tobytes(), z.tobytes())
+        if (kept := place.read()) is not None:
+            found.append(kept["best"])
+            ends.append(str(kept["end"]))
+            continue
         try:
             best, end = search.improved(z, watch, seen, most)
         except KeyboardInterrupt:
@@ -147,6 +154,8 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
             if not found:
                 raise KeyboardInterrupt
             return _Found(begun, found, ends, True)
+        if place.due:
+            place.keep({"best": best, "end": np.array(end)})
         found.append(best)
         ends.append(end)
     return _Found(begun, found, ends, False)

@@ -44,6 +44,7 @@ from spookid.results.notices import ranked
 from spookid.results.result import Result, Size, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
@@ -52,7 +53,7 @@ from spookid.statistics.variances import lost
 from spookid.studies import shares
 from spookid.studies.axes import AxisValue
 from spookid.studies.crew import Crew
-from spookid.studies.joint_search import SETTLED, Everyone, JointSearch, Place
+from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
 from spookid.studies.shares import MARKER, Source, Sums, states_of, template
 from spookid.transcription.free_directions import FreeDirections
@@ -144,6 +145,14 @@ def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
         KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
     """
+    facts = digest(plan.problem), plan.variant, sorted(versions().items())
+    identity = hashlib.sha256(repr(facts).encode()).hexdigest()
+    _keep_apart(plan, identity)
+    with kept_in(Journal(plan.folder, identity)):
+        return _fitted(plan, crew, callback)
+
+
+def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
     began = time.perf_counter()
     posed, _, options = plan.variant.posed(plan.problem)
     first = solve(_of_sample(posed), "lm", options)
@@ -154,13 +163,11 @@ def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -
     assembly = template(plan.problem, source)
     everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), crew)
     search, logs = _search(everyone, first, options, callback)
-    _keep_apart(plan, [source, search.sizes, len(search.problem.names), everyone.count, versions()])
-    start = Place((), np.array([first.values[p.name] for p in assembly.problem.free]))
+    start = Elsewhere((), np.array([first.values[p.name] for p in assembly.problem.free]))
     sizes = everyone.ask(search.pass_of("prepare", start, logs))
     search.freedom = max(int(sizes["rows",]) - search.freedom * int(sizes["steps",]), 1)
     built = time.perf_counter() - began
-    given = {} if search.sizes else {"settled": SETTLED}
-    outcome = search.gone_on(**given) or search.run(start, logs, **given)
+    outcome = search.run(start, logs, **({} if search.sizes else {"settled": SETTLED}))
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
@@ -188,9 +195,9 @@ def _search(
     return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
 
 
-def _keep_apart(plan: JointPlan, facts: object) -> None:
+def _keep_apart(plan: JointPlan, identity: str) -> None:
     """Forget what an earlier fit has left in the folder, unless it was this one; other files are left alone."""
-    identity, place = hashlib.sha256(repr(facts).encode()).hexdigest(), plan.folder / MARKER
+    place = plan.folder / MARKER
     try:
         same = msgspec.json.decode(place.read_bytes())["identity"] == identity
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -206,7 +213,7 @@ def _result(
     """The answer, with the motion of the first recordings."""
     began, there = time.perf_counter(), search.best.point
     assembly, found = everyone.assembly, None
-    version = there.version if isinstance(there, Place) else 0
+    version = there.version if isinstance(there, Elsewhere) else 0
     states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
     outcome = replace(outcome, point=Point(states, there.parameters))
     if search.sizes:

@@ -1,4 +1,4 @@
-"""The search for the maximum of the likelihood over recordings that lie elsewhere, and what is kept of it on disk."""
+"""The search for the maximum of the likelihood over recordings that lie elsewhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.files import replacing
 from spookid.kernels.kernel import Array
-from spookid.solvers.status import Iteration, Outcome
+from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal
 from spookid.statistics.search import Search
-from spookid.statistics.trial import FittedStates, Trial
+from spookid.statistics.trial import FittedStates
 from spookid.studies.crew import Crew
-from spookid.studies.shares import FIT, Pass, Source, Sums, add, blocks, together, work, work_here
+from spookid.studies.shares import Pass, Source, Sums, add, blocks, together, work, work_here
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
@@ -60,7 +59,7 @@ class Everyone:
 
 
 @dataclass(frozen=True, eq=False)
-class Place(Point):
+class Elsewhere(Point):
     """Parameters, and states that lie elsewhere."""
 
     version: int = 0
@@ -71,7 +70,7 @@ class Place(Point):
 class JointStates:
     """The best states of all recordings, which lie elsewhere."""
 
-    point: Place
+    point: Elsewhere
     sums: Sums
     redundant: int
 
@@ -112,7 +111,7 @@ class JointSearch(Search):
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
         """What is asked of all recordings at a point."""
-        base = cast(Place, point).version
+        base = cast(Elsewhere, point).version
         folder, sizes = str(self.everyone.folder), self.sizes
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)
         return replace(asked, **more)
@@ -120,12 +119,12 @@ class JointSearch(Search):
     def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
         self.versions += 1
-        stale = tuple(number for number in self._written if number != cast(Place, start).version)
+        stale = tuple(number for number in self._written if number != cast(Elsewhere, start).version)
         sums = self.everyone.ask(self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most))
-        self._written = [cast(Place, start).version, self.versions]
-        return self._of(Place((), start.parameters, version=self.versions), logs, sums)
+        self._written = [cast(Elsewhere, start).version, self.versions]
+        return self._of(Elsewhere((), start.parameters, version=self.versions), logs, sums)
 
-    def _of(self, point: Place, logs: Array, sums: Sums) -> tuple[JointStates, Marginal]:
+    def _of(self, point: Elsewhere, logs: Array, sums: Sums) -> tuple[JointStates, Marginal]:
         states = JointStates(point, sums, self.redundant)
         found = together(sums, self.problem.has_density, partial(self._information, point, logs))
         if self.sizes:
@@ -136,46 +135,25 @@ class JointSearch(Search):
         value = self.freedom * float(np.log(least))
         return states, replace(found, value=value, gradient=slope, information=information)
 
-    def _information(self, point: Place, logs: Array) -> Mapping[tuple[str, str], float]:
+    def _information(self, point: Elsewhere, logs: Array) -> Mapping[tuple[str, str], float]:
         sums = self.everyone.ask(self.pass_of("fisher", point, logs))
         return {(one, other): value for (_, one, other), value in sums.items()}
 
-    # --- kept on disk ---
+    def next_place(self, start: Point, logs: Array) -> Place:
+        """Written before every step, for states of steps that led nowhere are not kept."""
+        place = super().next_place(start, logs)
+        place.wait = 0.0
+        return place
 
-    @property
-    def _kept(self) -> Path:
-        return self.everyone.folder / FIT
+    def states_arrays(self) -> dict[str, Array]:
+        """Sums over the best states, and the number under which these lie."""
+        states = cast(JointStates, self.best.states)
+        text = json.dumps([states.point.version, self.versions, [list(key) for key in states.sums]])
+        sums = {f"sum {i}": np.asarray(value) for i, value in enumerate(states.sums.values())}
+        return {**sums, "states": np.array(text), "parameters": states.point.parameters}
 
-    def turn(self, damping: float, correction: Array) -> None:
-        """Keep all that the next steps follow from, so that a fit that is begun anew goes on from here."""
-        best, arrays = self.best, dict[str, Any]()
-        sums = cast(JointStates, best.states).sums
-        arrays |= {f"sum {i}": value for i, value in enumerate(sums.values())}
-        arrays |= {"parameters": best.point.parameters, "logs": best.logs, "floors": self.floors}
-        if (informed := best.__dict__.get("informed", best.earlier)) is not None:
-            arrays |= {"informed logs": informed[0], "informed": informed[1]}
-        arrays["history"] = np.array([[i.damping, i.step_norm, *i.costs.values()] for i in self.history])
-        arrays["path"] = np.array([i.parameters for i in self.history])
-        version = cast(Place, best.point).version
-        text = json.dumps([version, self.versions, damping, [list(key) for key in sums]])
-        with replacing(self._kept) as part, part.open("wb") as file:
-            np.savez(file, state=np.array(text), correction=correction, **arrays)
-
-    def gone_on(self, **settled: float) -> Outcome | None:
-        """The search from where it was kept to its end; None if nothing is kept. Arguments are as of ``run``."""
-        if not self._kept.exists():
-            return None
-        with np.load(self._kept) as kept:
-            version, self.versions, damping, keys = json.loads(str(kept["state"]))
-            sums: Sums = {tuple(key): kept[f"sum {i}"][()] for i, key in enumerate(keys)}
-            logs, self.floors = kept["logs"], kept["floors"]
-            informed = (kept["informed logs"], kept["informed"]) if "informed" in kept.files else None
-            states, found = self._of(Place((), kept["parameters"], version=version), logs, sums)
-            self.best = Trial(self.sizes, logs, states, found, *self.by_sizes(found), informed)
-            rows = zip(kept["history"].tolist(), kept["path"], strict=True)
-            self.history = [
-                Iteration(i, dict(zip(Group, costs, strict=True)), own, length, there)
-                for i, ((own, length, *costs), there) in enumerate(rows)
-            ]
-            correction = kept["correction"]
-        return self.carried_on(damping=damping, correction=correction, **settled)
+    def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
+        """From ``states_arrays``."""
+        version, self.versions, keys = json.loads(str(kept["states"]))
+        sums: Sums = {tuple(key): kept[f"sum {i}"][()] for i, key in enumerate(keys)}
+        return self._of(Elsewhere((), kept["parameters"], version=version), kept["logs"], sums)

@@ -27,6 +27,7 @@ from spookid.assembly.relations import attainable
 from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
+from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
@@ -262,7 +263,7 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | 
             f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
-    problem = problem.with_(estimator="noise")
+    problem = of_same_samples(problem.with_(estimator="noise"), solution)
     if solution.choice is not None and solution.choice.estimator == "hard":
         solution = fit(problem, None)
     shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)

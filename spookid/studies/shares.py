@@ -24,6 +24,7 @@ from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array, Mask
+from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -43,8 +44,6 @@ Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
 MARKER = "joint_fit.json"
 """File that tells a folder of a joint fit, and of which."""
-FIT = "fit.npz"
-"""File of a folder that has the search of all recordings."""
 _KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
 """Files of recordings."""
 _LARGEST = 32
@@ -318,16 +317,15 @@ def _place(folder: Path, first: int) -> Path:
 
 def forget(folder: Path) -> None:
     """Remove what a joint fit keeps in a folder, and nothing else."""
-    for place in (folder / FIT, folder / MARKER):
-        for kept in (place, *abandoned(place, "part")):
-            remove(kept)
+    for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
+        remove(kept)
     for place in folder.glob("[0-9]" * 7):
         for kept in place.iterdir() if place.is_dir() else ():
             if _KEPT.fullmatch(kept.name):
                 remove(kept)
-    for place in (*folder.glob("[0-9]" * 7), folder):
         with suppress(OSError):  # of one that holds something else
             place.rmdir()
+    resuming.forget(folder)
 
 
 def states_of(folder: Path, count: int, some: int, version: int) -> tuple[Array, ...]:

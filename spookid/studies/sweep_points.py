@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
@@ -109,31 +109,42 @@ class Sweep(Tabular):
         return {**point.values, **facts, "log_likelihood": point.log_likelihood, **estimates, **errors}
 
 
-def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
+def solve_point(
+    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
+) -> SweepPoint:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
+
+    Args:
+        near: estimates of a neighbour to begin from; if that does not converge, the variant's own guesses do.
 
     Raises:
         KeyboardInterrupt: if the solve was interrupted.
     """
     began = time.perf_counter()
+    found = _solved(problem, replace(variant, initial={**variant.initial, **near}), values) if near else None
+    if found is None or not found.converged:
+        found = _solved(problem, variant, values)
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+def _solved(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         solution = solve(changed, backend, options)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # no answer that a sweep could keep
     except ProblemError as error:
-        return failed(values, str(error), time.perf_counter() - began)
+        return failed(values, str(error))
     except Exception as error:  # one point must not cost the others
-        return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began)
-    seconds = time.perf_counter() - began
+        return failed(values, f"{type(error).__name__}: {error}")
     s = solution
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood)
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood)
 
 
-def failed(values: Mapping[str, AxisValue], message: str, seconds: float = math.nan) -> SweepPoint:
+def failed(values: Mapping[str, AxisValue], message: str) -> SweepPoint:
     """A point without a solution."""
-    return SweepPoint(values, None, " ".join(message.split()), 0, _UNKNOWN, {}, seconds)
+    return SweepPoint(values, None, " ".join(message.split()), 0, _UNKNOWN, {}, math.nan)
 
 
 # --- as text ---

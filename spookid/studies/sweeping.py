@@ -6,11 +6,11 @@ import hashlib
 import math
 import re
 import threading
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,10 @@ from spookid.kernels.thread_pool import processors
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.assumptions import assumed
-from spookid.studies.axes import Axis, AxisValue, grid_points
+from spookid.studies.axes import Axis, AxisValue, from_neighbours, grid_points
+from spookid.studies.crew import Crew, Lost
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
-from spookid.studies.workers import cut_off, processes
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -107,58 +107,37 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
         seen(point, True)
-    missing = {i: values for i, values in enumerate(everything) if i not in known}
-    with closing(_solved(plan, missing, jobs, executor)) as solved:  # workers end at once if this does
-        for i, point in solved:
-            if store is not None:
-                store.put(point)
-            known[i] = point
-            seen(point, False)
+    workers = 1 if plan.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
+    crew = Crew(workers, executor)
+    work = partial(solve_point, plan.problem) if crew.alone else partial(_work, str(plan.path), plan.digest)
+    for group in from_neighbours(plan.axes):
+        missing = {i: _estimates(None if near is None else known[near]) for i, near in group.items() if i not in known}
+        tasks = {i: (plan.variant, everything[i], near) for i, near in missing.items()}
+        with closing(crew.answers(work, tasks)) as answers:  # workers end at once if this does
+            for i, found in answers:
+                died = "a worker process died, for want of memory perhaps"
+                point = failed(everything[i], died) if isinstance(found, Lost) else found
+                if store is not None:
+                    store.put(point)
+                known[i] = point
+                seen(point, False)
     return plan.sweep(tuple(known[i] for i in range(len(everything))))
 
 
-def _solved(
-    plan: Plan, missing: Mapping[int, Mapping[str, AxisValue]], jobs: int | None, executor: Executor | None
-) -> Generator[tuple[int, SweepPoint], None, None]:
-    """Numbers and points, as they come."""
-    workers = min(jobs or processors(), len(missing))
-    if plan.path is None or (executor is None and workers <= 1):
-        for i, values in missing.items():
-            yield i, solve_point(plan.problem, plan.variant, values)
-        return
-    pool = processes(workers) if executor is None else executor
-    task = (plan.path, plan.digest, plan.variant)
-    futures = {pool.submit(_work, *task, values): i for i, values in missing.items()}
-    try:
-        for future in as_completed(futures):
-            i = futures[future]
-            yield i, _answer(future, missing[i])
-    except BaseException:
-        if executor is None:
-            cut_off(pool)
-        for future in futures if executor is not None else ():
-            future.cancel()
-        raise
-
-
-def _answer(future: Future[SweepPoint], values: Mapping[str, AxisValue]) -> SweepPoint:
-    try:
-        return future.result()
-    except ProblemError:
-        raise  # the file cannot be loaded any more
-    except BrokenExecutor:
-        return failed(values, "a worker process died, for want of memory perhaps")
-    except Exception as error:  # a cluster loses workers, and tells so in its own types
-        return failed(values, f"{type(error).__name__}: {error}")
+def _estimates(point: SweepPoint | None) -> dict[str, float] | None:
+    """Those of a neighbour, if it has any to begin from."""
+    if point is None or not point.converged:
+        return None
+    return {name: e.estimate for name, e in point.parameters.items() if not e.fixed}
 
 
 # --- in the workers ---
 
 
-def _work(path: str, expected: str, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
+def _work(path: str, expected: str, *task: Any) -> SweepPoint:
     """Solve a point in a worker."""
     with alone:
-        return solve_point(problem_of(path, expected), variant, values)
+        return solve_point(problem_of(path, expected), *task)
 
 
 @lru_cache(maxsize=1)

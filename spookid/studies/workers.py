@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, InvalidStateError
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +20,8 @@ from spookid.errors import ProblemError
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _PATIENCE = "10s"
+_GLANCE = 0.2
+"""How often is seen whether a scheduler is there [s]."""
 
 
 def processes(jobs: int) -> Executor:
@@ -76,13 +80,46 @@ def cluster(address: str) -> Iterator[Executor]:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise ProblemError("a scheduler needs Dask; install it with: pip install 'spookid[dask]'") from None
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is done again, or told below
     try:
         client = distributed.Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:
-        executor: Executor = client.get_executor(pure=False)
+        executor = _Cluster(client, address)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it
+
+
+class _Cluster(Executor):
+    """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._executor = client, client.get_executor(pure=False)
+        self._gone = ProblemError(
+            f"the Dask scheduler at {address} is gone; once there is one, the same command goes on with what is kept"
+        )
+        self._running = weakref.WeakSet[Future[Any]]()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def submit(self, work: Any, /, *given: Any, **named: Any) -> Future[Any]:
+        """Raises ProblemError if the scheduler is gone."""
+        if self._client.status != "running":
+            raise self._gone
+        future: Future[Any] = self._executor.submit(work, *given, **named)
+        self._running.add(future)
+        return future
+
+    def _watch(self) -> None:
+        while self._client.status == "running":
+            time.sleep(_GLANCE)
+        time.sleep(_GLANCE)  # for what was submitted meanwhile
+        for future in list(self._running):
+            with suppress(InvalidStateError):
+                future.set_exception(self._gone)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As that of any executor."""
+        self._executor.shutdown(wait=wait)
