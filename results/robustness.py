@@ -233,9 +233,7 @@ GAPS = """
 
 A Furuta pendulum released near its upright position, 10 s, 200 samples a second; guesses within a decade of the truth,
 a gap in both angles at a random time. Right: converged, and every estimate within 4 standard errors of the truth. Told:
-not right, and the answer says so first. Silent: neither; with three twins each the told one is a fit across the gap
-that stalled, and the silent one is at the best minimum with its viscous friction 2 % or 6 standard errors off: the
-disturbance of that joint has come out as none, and the standard error too small with it.
+not right, and the answer says so first. Silent: neither.
 
 | | twins | right | told | silent |
 |---|---|---|---|---|"""

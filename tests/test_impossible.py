@@ -63,6 +63,16 @@ def test_a_friction_that_is_estimated_to_be_negative_is_told() -> None:
     assert [n for n in found.notices if n.startswith(f"{NEGATIVE} hinge viscous: -0.0")]
 
 
+def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:
+    model, t = pendulum(viscous=0.01, stiffness=Parameter("k", 0.1)), np.arange(150) * 0.01
+    swing = 0.3 * np.exp(-0.2 * t) * np.cos(3 * t) + 1e-4 * np.random.default_rng(0).normal(size=t.size)
+    sensors = [HingeAngle(model.joints[0], "angle")]
+    problem = Problem("p", model, [Recording(t, {"angle": swing})], sensors, step=0.01, step_correction=False)
+    told = [notice for notice in problem.solve().notices if notice.startswith(NEGATIVE)]
+    assert told[0].startswith(f"{NEGATIVE} hinge stiffness: -0.")
+    assert "pushes away from rest" in told[0]
+
+
 def four_bar(coupler: Any, stepper: Any = None, brace: bool = False) -> Problem:
     """Links of 0.1 m, ``coupler`` and 0.2 m between pins 0.4 m apart; a fifth link braces it."""
     bodies = [Body(name, mass=0.2, inertia=(1e-3, 1e-3, 1e-3)) for name in ("crank", "coupler", "rocker", "brace")]

@@ -10,8 +10,12 @@ import pytest
 from mechanisms import Array
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
+from spookid.assembly.declaration import Declaration
+from spookid.estimation import solving
+from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.results.notices import EXCESS, GAP, OUTLIERS
+from spookid.results.result import Result
 
 TRUTH = {"J": 0.005, "b": 0.002}
 SIGMA = 2e-3
@@ -58,6 +62,21 @@ def test_the_motion_turns_over_in_a_gap_and_the_fit_finds_how_often() -> None:
     shown = np.unwrap(solution.trajectories[0].predicted[:, 0])
     assert np.ptp(shown - theta[: len(shown)]) < 0.1  # also inside the gap
     assert not [notice for notice in solution.notices if notice.startswith(GAP)]
+
+
+def test_the_fit_across_a_gap_begins_where_its_parts_end() -> None:
+    """Not at the user's guesses, which have had their turn: a motion that parts have told does not go with them."""
+    t, theta = swing().t, swing().signals["theta"]
+    holed = swing().with_signals(theta=np.where((t > 0.6) & (t < 1.8), np.nan, theta))
+    problem = rod().with_(recordings=[holed], initial={name: 2 * value for name, value in TRUTH.items()})
+    begun: list[tuple[int, dict[str, float]]] = []
+
+    def solve(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+        begun.append((len(part.recordings), dict(part.initial)))
+        return before or solving.solve(part, warm_start=near, hold=held)
+
+    solved_across_gaps(problem, None, solve)
+    assert begun == [(2, dict(problem.initial)), (1, {}), (1, {})]
 
 
 def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
         return SweepPoint({"start": float(start)}, status, status.advice, 9, Cost(1.0, 2.0), moved, 0.1, likely)
 
     points = (
-        point(0, 10.0),
+        replace(point(0, 10.0), notices=("odd",)),
         point(1, 50.0),
         point(2, 50.2, 0.3),
         point(3, 50.1, 20.0),
@@ -108,6 +109,9 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     found = basins(Sweep("rod", axes, points, Variant(), {}))
     assert [one.starts for one in found] == [(2, 1), (3,), (0,), (4,), (5,)]
     assert [one.outcome for one in found] == ["converged"] * 3 + ["stalled", "failed"]
+    assert found[0].message == Status.CONVERGED.advice
+    assert found[1].message.endswith("It is as likely as the best, with other estimates: the data do not tell which.")
+    assert found[2].message.endswith("It is not the answer: its log-likelihood is 40.2 below that of the best. odd")
     assert found[3].message == Status.STALLED.advice
     assert found[4].message == "no solution"
     assert math.isnan(found[4].costs[0])

@@ -59,7 +59,7 @@ def solved_across_gaps(problem: Declaration, near: Result | None, solve: Solve) 
     if parts.status is not Status.CONVERGED:
         return solve(problem, near, False, parts)  # what the parts do not tell, the whole may
     crossed = parts.changed(trajectories=_crossed(lead, parts, [len(own) for own in pieces]))
-    held = solve(lead, crossed, True, parts)
+    held = solve(_as_begun(lead), crossed, True, parts)
     if held.status is Status.INTERRUPTED:
         return held
     answer = solve(_as_begun(problem), held, False, held)

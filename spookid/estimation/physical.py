@@ -20,7 +20,7 @@ from spookid.results.notices import NEGATIVE
 from spookid.results.result import Derived, Result
 from spookid.statistics.combinations import prior_share
 
-_NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature")
+_NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
 _SURE = 3.0
 """Standard errors below zero from which on a negative estimate is told."""
 
@@ -53,10 +53,14 @@ def negative_notices(problem: Declaration, result: Result) -> Iterator[str]:
     rows += [_Row(f"{body.name} mass", "kg", body.mass) for body in problem.model.bodies]
     for found in _derived((row for row in rows if not is_constant(row.formula)), problem, result).values():
         if found.estimate < -_SURE * found.std_err:
+            what = (
+                "a spring that pushes away from rest, as few do. Is the sign of gravity or of a sensor reversed?"
+                if found.name.endswith(" stiffness")
+                else "which nothing in nature has and no simulation bears."
+            )
             yield (
-                f"{NEGATIVE} {found.name}: {found.estimate:.3g} {found.unit}, which nothing in nature has and no "
-                "simulation bears. Give its parameters bounds or a prior; the model may have one term too many, or an "
-                "input the wrong sign."
+                f"{NEGATIVE} {found.name}: {found.estimate:.3g} {found.unit}, {what} Give its parameters bounds or a "
+                "prior; the model may have one term too many, or an input the wrong sign."
             )
 
 

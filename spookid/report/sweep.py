@@ -24,7 +24,7 @@ from spookid.results.documents import marker_document
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, AxisValue, axes_of
 from spookid.studies.settings import Variant
-from spookid.studies.sweep_points import Sweep, SweepPoint, comma_separated, coordinates_of, sweep_table
+from spookid.studies.sweep_points import Sweep, SweepPoint, comma_separated, coordinates_of, doubted, sweep_table
 from spookid.studies.sweeping import Plan, Seen, Store
 from spookid.tables.numbers import counted, number, quantity, superscripts
 
@@ -148,5 +148,6 @@ def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]
 
 
 def _notices(sweep: Sweep) -> list[str]:
-    """Points that are no answer."""
-    return [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
+    """Points that are no answer, and what puts others in doubt."""
+    unsettled = [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
+    return [*unsettled, *doubted(sweep)]

@@ -24,6 +24,7 @@ from spookid.studies.random_starts import START
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import Sweep, SweepPoint
 from spookid.studies.sweeping import Plan, Seen, Store
+from spookid.tables.numbers import number
 
 _SAME = 0.5
 """Difference of log-likelihoods within which two answers are one, which noise changes by as much."""
@@ -45,7 +46,7 @@ def basins(sweep: Sweep) -> tuple[Basin, ...]:
             own.append(point)
     for point in sorted(sweep.unsettled, key=_rank):
         groups.append([point])
-    return tuple(_basin(group) for group in groups)
+    return tuple(_basin(group, groups[0][0]) for group in groups)
 
 
 def _rank(point: SweepPoint) -> tuple[bool, float, float]:
@@ -74,16 +75,28 @@ def _same(one: SweepPoint, other: SweepPoint) -> bool:
     return True
 
 
-def _basin(points: Sequence[SweepPoint]) -> Basin:
+def _basin(points: Sequence[SweepPoint], best: SweepPoint) -> Basin:
     first = points[0]
+    worse = [_worse(first, best)] if first is not best and first.converged else []
     return Basin(
         outcome=first.outcome,
         starts=tuple(int(_number(point)) for point in points),
         costs=tuple(point.cost.total for point in points),
         log_likelihoods=tuple(point.log_likelihood for point in points),
         parameters={name: e.estimate for name, e in first.parameters.items() if not e.fixed},
-        message=first.message,
+        message=" ".join([first.message, *worse, *first.notices]),
     )
+
+
+def _worse(point: SweepPoint, best: SweepPoint) -> str:
+    """By how much a minimum is worse than the best one."""
+    less = best.log_likelihood - point.log_likelihood
+    if less <= _SAME:
+        return "It is as likely as the best, with other estimates: the data do not tell which."
+    if math.isfinite(less):
+        return f"It is not the answer: its log-likelihood is {number(less, 3)} below that of the best."
+    times = point.cost.total / max(best.cost.total, 1e-300)
+    return f"It is not the answer: its cost is {number(times, 3)} times that of the best."
 
 
 def planned(problem: Declaration, path: str | None, count: int, seed: int, variant: Variant) -> Plan:

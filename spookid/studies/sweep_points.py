@@ -11,6 +11,7 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
+from spookid.results.notices import DOUBTS
 from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, AxisValue
@@ -19,6 +20,8 @@ from spookid.tables.numbers import labelled, number, uncertain
 from spookid.tables.table import Table, side_by_side
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
+_MOST = 6
+"""Doubts that are told."""
 _UNKNOWN = Cost(math.nan, math.nan, math.nan)
 
 
@@ -39,6 +42,8 @@ class SweepPoint(Listed):
     """Wall time of the whole solve [s]."""
     log_likelihood: float = math.nan
     """NaN with a given state weight."""
+    notices: tuple[str, ...] = ()
+    """Those of the solution that put it in doubt."""
 
     @property
     def converged(self) -> bool:
@@ -139,7 +144,8 @@ def _solved(problem: Declaration, variant: Variant, values: Mapping[str, AxisVal
         return failed(values, f"{type(error).__name__}: {error}")
     s = solution
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood)
+    doubts = tuple(notice for notice in s.notices if notice.startswith(DOUBTS))
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood, doubts)
 
 
 def failed(values: Mapping[str, AxisValue], message: str) -> SweepPoint:
@@ -173,7 +179,16 @@ def _blocks(sweep: Sweep, width: int) -> list[Block]:
         facts.append([labelled(name, unit), *(_estimate(p.parameters.get(name)) for p in points)])
     failures = [f"  {coordinates_of(point)}: {point.message}" for point in points if point.status is None]
     said = ["\n".join(["Failed", *failures])] if failures else []
+    doubts = [f"  {line}" for line in doubted(sweep)]
+    said += ["\n".join(["In doubt", *doubts])] if doubts else []
     return [_title(sweep), *side_by_side(axes, facts, width), *said]
+
+
+def doubted(sweep: Sweep) -> list[str]:
+    """What puts answers in doubt, of the first few points and their number."""
+    doubts = [f"{coordinates_of(point)}: {notice}" for point in sweep.points for notice in point.notices]
+    more = [f"... and {len(doubts) - _MOST} more"] if len(doubts) > _MOST else []
+    return [*doubts[:_MOST], *more]
 
 
 def comma_separated(sweep: Sweep) -> str:
