@@ -85,6 +85,7 @@ class Problem(Declaration, Tabular):
                 start that does not fit.
         """
         began = time.perf_counter()
+        from spookid.estimation.questions import asked_in_doubt
         from spookid.estimation.solving import solve
         from spookid.solution import Solution
 
@@ -98,11 +99,11 @@ class Problem(Declaration, Tabular):
         result = solve(problem, backend, others, callback, warm_start).changed(basins=found)
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
-        return Solution.of(result.changed(times=times))
+        return Solution.of(asked_in_doubt(problem, result.changed(times=times)))
 
     def questions(self) -> tuple[str, ...]:
-        """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; see
-        ``spookid.estimation.questions``."""
+        """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; ``solve`` asks
+        in its notices if the answer is in doubt. See ``spookid.estimation.questions``."""
         from spookid.estimation.questions import questions
 
         return questions(self)

@@ -95,6 +95,13 @@ def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str
     assert words in asked
 
 
+def test_an_answer_that_is_in_doubt_asks_without_being_asked() -> None:
+    doubtful = slide(change=scaled("x", 1e3)).solve()
+    assert doubtful.notices[0].startswith(QUESTION)
+    assert "if x was in millimetres" in doubtful.notices[0]
+    assert not any(notice.startswith(QUESTION) for notice in slide(2e-3).solve().notices)
+
+
 def test_what_is_given_twice_is_asked_about() -> None:
     problem = slide()
     again = replace(problem.recordings[0], name="again")

@@ -23,8 +23,9 @@ from spookid.estimation.explained import Balance, Efforts, longest_interval
 from spookid.kernels.kernel import Array
 from spookid.parameter import is_constant
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import QUESTION, ranked
+from spookid.results.notices import DOUBTS, QUESTION, ranked
 from spookid.results.result import Result
+from spookid.solvers.status import Status
 from spookid.tables.numbers import number
 
 _LITTLE = 0.25
@@ -85,6 +86,17 @@ def asking(result: Result, asked: Sequence[str]) -> Result:
         return result
     clock = next(iter(result.clocks), Clock())
     return result.changed(notices=Lazy(lambda: ranked([*asked, *result.notices]), clock))
+
+
+def asked_in_doubt(problem: Declaration, result: Result) -> Result:
+    """A result whose notices ask, too, if it is in doubt: it did not converge, or says that it does not fit."""
+
+    def notices() -> tuple[str, ...]:
+        told = result.notices
+        doubtful = result.status is not Status.CONVERGED or any(notice.startswith(DOUBTS) for notice in told)
+        return ranked([*questions(problem), *told]) if doubtful else told
+
+    return result.changed(notices=Lazy(notices, next(iter(result.clocks), Clock())))
 
 
 # --- what needs no model ---
