@@ -112,7 +112,7 @@ def told(folder: Path) -> dict[str, object]:
 def struck(folder: Path) -> tuple[bool, float]:
     """A worker is killed in the middle of a fit, then the command itself, and it is begun again: whether no digit
     differs from that of a fit that nobody disturbed; and what a recording takes on disk meanwhile [kB]."""
-    lies, sizes = folder / ".struck.joint", list[int]()
+    lies, sizes = folder / ".struck.unfinished" / "joint", list[int]()
 
     def kill(running: "subprocess.Popen[bytes]") -> None:
         kept = lies / "fit.npz"
@@ -199,9 +199,9 @@ def filled(words: str, **facts: Any) -> str:
 
 
 def main() -> None:
-    largest, load = int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1], os.getloadavg()[0]
+    largest, load = max(int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1], STRUCK), os.getloadavg()[0]
     rows, found = list[Ended](), dict[str, Any]()
-    for count in (count for count in COUNTS if count <= max(largest, STRUCK)):
+    for count in (*(count for count in COUNTS if count < largest), largest):
         with tempfile.TemporaryDirectory() as scratch:
             rows.append(measured(Path(scratch), count))
             print(rows[-1], flush=True)

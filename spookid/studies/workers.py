@@ -30,10 +30,23 @@ def processes(jobs: int) -> Executor:
     Processes that have nothing to do end by themselves.
     """
     one_each = dict.fromkeys(_THREADS, "1")
-    executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
-    with _blocked():
+    with _blocked(), _quiet():
+        executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
         executor.submit(int)  # which starts them
     return executor
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The process that clears up after workers, which begins here, does not warn the user of what it clears up."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONWARNINGS")
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager
@@ -86,14 +99,14 @@ def cluster(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:
-        executor = _Cluster(client, address)
+        executor = Cluster(client, address)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it
 
 
-class _Cluster(Executor):
+class Cluster(Executor):
     """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
 
     def __init__(self, client: Any, address: str) -> None:
