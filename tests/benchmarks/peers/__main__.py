@@ -72,7 +72,9 @@ def interleaved(
     for (name, words), fit in fits.items():
         taken, error = median(spent[name, words]), np.abs(fit.estimates / TRUTH - 1).max()
         ratio = taken / median(spent[first, words])
-        cells = f"{1e3 * taken:.3g} ms", f"{ratio:.3g}", f"{peers[name][1]:.2g} s", f"{100 * error:.2g} %"
+        time_taken = f"{taken:.3g} s" if taken >= 1 else f"{1e3 * taken:.3g} ms"
+        lost = f"{100 * error:.2g} %" if error < 10 else "elsewhere"
+        cells = time_taken, f"{ratio:.3g}", f"{peers[name][1]:.0f} s", lost
         rows.append((name, words, *cells, f"{1e3 * fit.rms:.2g} mrad", fit.note))
     return rows
 
