@@ -36,7 +36,8 @@ Four parameters of a Furuta pendulum and its motion from two angles, 10 s at 100
 chaotic. Single shooting believes the dynamics and needs a good start; spookid and the fit in JAX let a small torque
 disturb them. Times are of a fit whose code is ready; "ready after" has what the first one took with all that it builds
 and compiles. Errors of spookid and of JAX are those of their step of 10 ms: `problem.solve()` takes that out, too,
-and estimates the noise, which these fits are given (or lack).
+and estimates the noise, which these fits are given (or lack). "Elsewhere" is a fit that ended at another
+minimum, an estimate more than tenfold off.
 """
 
 
