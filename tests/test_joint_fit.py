@@ -225,7 +225,7 @@ class Joint:
     def begin(self, *how: str) -> subprocess.Popen[str]:
         """Started, and in the middle of its fit."""
         running = subprocess.Popen(self.command("out", *how), cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        while not self.kept:
+        while not any(self.folder.glob(".out.unfinished/joint/*/*.1.npy")):  # states of the first pass
             assert running.poll() is None
             time.sleep(0.05)
         return running
