@@ -208,11 +208,16 @@ class Joint:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kept = folder / ".out.unfinished" / "joint" / "fit.npz"
         write(folder, 60, 5.0)
 
     def command(self, out: str, *how: str) -> list[str]:
         return [sys.executable, "-m", "spookid", "solve", "twins.py", "--quiet", "--out", out, *how]
+
+    @property
+    def kept(self) -> int:
+        """When the fit was kept last [ns]; 0: not yet."""
+        places = (self.folder / ".out.unfinished" / "joint").glob("*.place.npz")
+        return max((place.stat().st_mtime_ns for place in places), default=0)
 
     def run(self, out: str, *how: str) -> None:
         subprocess.run(self.command(out, *how), cwd=self.folder, check=True)
@@ -220,15 +225,15 @@ class Joint:
     def begin(self, *how: str) -> subprocess.Popen[str]:
         """Started, and in the middle of its fit."""
         running = subprocess.Popen(self.command("out", *how), cwd=self.folder, stderr=subprocess.PIPE, text=True)
-        while not self.kept.exists():
+        while not any(self.folder.glob(".out.unfinished/joint/*/*.1.npy")):  # states of the first pass
             assert running.poll() is None
             time.sleep(0.05)
         return running
 
     def goes_on(self) -> None:
         """Until the next iterate is kept."""
-        before = self.kept.stat().st_mtime_ns
-        while self.kept.stat().st_mtime_ns == before:
+        before = self.kept
+        while self.kept == before:
             time.sleep(0.05)
 
     def check(self) -> None:
