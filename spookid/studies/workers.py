@@ -9,8 +9,9 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, InvalidStateError
+from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -99,14 +100,14 @@ def cluster(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:
-        executor = _Cluster(client, address)
+        executor = Cluster(client, address)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it
 
 
-class _Cluster(Executor):
+class Cluster(Executor):
     """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
 
     def __init__(self, client: Any, address: str) -> None:
@@ -121,8 +122,10 @@ class _Cluster(Executor):
         """Raises ProblemError if the scheduler is gone."""
         if self._client.status != "running":
             raise self._gone
-        future: Future[Any] = self._executor.submit(work, *given, **named)
+        future, remote = Future[Any](), self._executor.submit(work, *given, **named)
         self._running.add(future)
+        remote.add_done_callback(partial(_passed_on, future))
+        future.add_done_callback(lambda ended: remote.cancel() if ended.cancelled() else None)
         return future
 
     def _watch(self) -> None:
@@ -136,3 +139,14 @@ class _Cluster(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As that of any executor."""
         self._executor.shutdown(wait=wait)
+
+
+def _passed_on(future: Future[Any], remote: Future[Any]) -> None:
+    """What became of work, unless its scheduler is gone."""
+    with suppress(InvalidStateError):
+        if remote.cancelled():
+            future.set_exception(BrokenExecutor("cancelled by its scheduler"))
+        elif (error := remote.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(remote.result())
