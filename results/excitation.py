@@ -92,7 +92,9 @@ def planned(problem: Problem, **how) -> Excitation:
     return problem.excite(DURATION, limits, noise=noise, rate=RATE, **how)
 
 
-def twins(problem: Problem, found: Excitation, count: int) -> Iterator[tuple[Array, Array, bool]]:
+def twins(
+    problem: Problem, found: Excitation, noise: dict[str, float], count: int
+) -> Iterator[tuple[Array, Array, bool]]:
     """Estimates less the truth, standard errors, and whether the fit converged, of one twin after another."""
     names, sizes = found.expected.names, found.expected.sizes
     for seed in range(count):
@@ -101,11 +103,8 @@ def twins(problem: Problem, found: Excitation, count: int) -> Iterator[tuple[Arr
         lower, upper = (np.array([getattr(p, side) for p in problem.free]) for side in ("lower", "upper"))
         moved = guess + SPREAD * sizes * np.clip(rng.standard_normal(len(guess)), -3, 3)
         truth = dict(zip(names, np.clip(moved, lower, upper).tolist(), strict=True))
-        efforts = problem.inverse_dynamics(truth, motion=tuple(found.motion)).predicted
-        clean = {f"q{i + 1}": found.motion[0][:, i] for i in range(6)}
-        clean |= {f"tau{i + 1}": efforts[:, i] for i in range(6)}
-        sigma = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)}
-        noisy = {name: values + sigma[name] * rng.standard_normal(len(values)) for name, values in clean.items()}
+        clean = found.recording(truth).signals
+        noisy = {name: clean[name] + size * rng.standard_normal(len(clean[name])) for name, size in noise.items()}
         twin = problem.with_(recordings=[Recording(t=found.trajectory.t, signals=noisy, name="twin")])
         solution = twin.solve()
         off = np.array([solution[name].estimate - truth[name] for name in names])
@@ -124,7 +123,8 @@ def main() -> None:
     seconds = (time.process_time() - began) / len(designed)
     others = [planned(problem, starts=1, max_iterations=0, seed=100 + i).expected for i in range(counts.random)]
     found = designed["largest"]
-    results = list(twins(problem, found, counts.twins))
+    sigmas = {f"q{i}": POSITION_NOISE for i in range(1, 7)} | {f"tau{i}": s for i, s in enumerate(EFFORT_NOISE, 1)}
+    results = list(twins(problem, found, sigmas, counts.twins))
     text = [
         INTRO,
         compared(designed, others, seconds),

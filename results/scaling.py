@@ -112,16 +112,18 @@ def told(folder: Path) -> dict[str, object]:
 def struck(folder: Path) -> tuple[bool, float]:
     """A worker is killed in the middle of a fit, then the command itself, and it is begun again: whether no digit
     differs from that of a fit that nobody disturbed; and what a recording takes on disk meanwhile [kB]."""
-    lies, sizes = folder / ".struck.joint", list[int]()
+    lies, sizes = folder / ".struck.unfinished" / "joint", list[int]()
 
     def kill(running: "subprocess.Popen[bytes]") -> None:
-        kept = lies / "fit.npz"
-        while not kept.exists():
+        def kept() -> int:
+            return max((place.stat().st_mtime_ns for place in lies.glob("*.place.npz")), default=0)
+
+        while not any(lies.glob("*/*.1.npy")):  # states of the first pass
             time.sleep(0.02)
         workers = [c for c in children(running.pid) if b"loky" in Path(f"/proc/{c}/cmdline").read_bytes()]
         os.kill(workers[-1], signal.SIGKILL)
-        before = kept.stat().st_mtime_ns
-        while kept.stat().st_mtime_ns == before:
+        before = kept()
+        while kept() == before:
             time.sleep(0.02)
         running.kill()
         sizes.extend(file.stat().st_size for file in lies.glob("0*/*.*"))
@@ -182,7 +184,7 @@ def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
     lines += [f"- One process and two give the same digits: {yes[found['same']]}."]
     lines += [f"- A Dask cluster of two workers does, too: {yes[found['dask']]}."]
     lines += [
-        "- So does a fit one of whose workers is killed in its second pass, and later the command itself, and which"
+        "- So does a fit one of whose workers is killed in its first pass, and later the command itself, and which"
     ]
     lines += [f"  the same command ends: {yes[found['undisturbed']]}."]
     cost, disk = each(rows[-1], rows[-2]), found["disk"]
@@ -199,9 +201,9 @@ def filled(words: str, **facts: Any) -> str:
 
 
 def main() -> None:
-    largest, load = int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1], os.getloadavg()[0]
+    largest, load = max(int(sys.argv[1]) if len(sys.argv) > 1 else COUNTS[-1], STRUCK), os.getloadavg()[0]
     rows, found = list[Ended](), dict[str, Any]()
-    for count in (count for count in COUNTS if count <= max(largest, STRUCK)):
+    for count in (*(count for count in COUNTS if count < largest), largest):
         with tempfile.TemporaryDirectory() as scratch:
             rows.append(measured(Path(scratch), count))
             print(rows[-1], flush=True)

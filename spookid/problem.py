@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.graphs.picture import Picture
     from spookid.kernels.kernel import Array
     from spookid.results.result import Result
-    from spookid.results.values import Basin
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
@@ -71,11 +70,12 @@ class Problem(Declaration, Tabular):
         Args:
             backend: "lm", the package's own Levenberg–Marquardt; "riccati", the same with steps by a Riccati recursion,
                 which holds hard rows exactly; or "ipopt", a general solver of nonlinear programs.
-            callback: called with every accepted iterate.
+            callback: called with every accepted iterate, of every start.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side
                 of the guess, and the best answer that converged is the solution; its ``basins`` tell where all ended.
+                Ctrl-C ends them with the best of those that had ended.
             seed: of these guesses; the same seed draws the same.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
@@ -90,13 +90,12 @@ class Problem(Declaration, Tabular):
         from spookid.solution import Solution
 
         problem, others = self._split(options)
-        found: tuple[Basin, ...] = ()
-        if starts != 1:
+        if starts == 1:
+            result = solve(problem, backend, others, callback, warm_start)
+        else:
             from spookid.studies.starting import from_starts
 
-            guesses, found = from_starts(problem, starts, seed, backend, others, warm_start)
-            problem = problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses))
-        result = solve(problem, backend, others, callback, warm_start).changed(basins=found)
+            result = from_starts(problem, starts, seed, backend, others, callback, warm_start)
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
         return Solution.of(asked_in_doubt(problem, result.changed(times=times)))

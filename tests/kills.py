@@ -81,8 +81,8 @@ class Command:
     def name(self) -> str:
         """Its first word, and what tells it from others of the same."""
         jobs = self.words[self.words.index("--jobs") + 1] if "--jobs" in self.words else ""
-        backend = "ipopt" if "ipopt" in self.words else ""
-        return "-".join(filter(None, [self.words[0], jobs and f"jobs{jobs}", backend]))
+        others = [word.lstrip("-") for word in ("ipopt", "--starts") if word in self.words and self.words[0] == "solve"]
+        return "-".join(filter(None, [self.words[0], jobs and f"jobs{jobs}", *others]))
 
 
 GRID = ("--over", "J=0.008:0.014:6")
@@ -91,6 +91,8 @@ COMMANDS = {
     for command in (
         Command(("solve", "swing.py", "--out", "solved"), "solved"),
         Command(("solve", "swing.py", "--backend", "ipopt", "--state-weight", "1e4", "--out", "ipopt"), "ipopt"),
+        Command(("solve", "two.py", "--jobs", "2", "--out", "joint"), "joint"),
+        Command(("solve", "swing.py", "--starts", "3", "--jobs", "2", "--out", "begun"), "begun"),
         Command(("sweep", "swing.py", *GRID, "--jobs", "1", "--out", "swept1"), "swept1"),
         Command(("sweep", "swing.py", *GRID, "--jobs", "2", "--out", "swept2"), "swept2"),
         Command(("audit", "swing.py", "--out", "audited"), "audited", (0, 3)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
-from spookid.studies.crew import Crew
+from spookid.studies.crew import Crew, Lost
 from spookid.studies.shares import forget
+from spookid.studies.workers import Cluster
 from tests.benchmarks.many_twins import TRUTH, write
 
 
@@ -102,6 +104,45 @@ def test_workers_that_die_at_it_end_it_with_a_sentence() -> None:
             list(Crew(executor=executor).map(pow, [(2, 2)]))
 
 
+def test_a_worker_that_dies_costs_what_it_was_at() -> None:
+    """Of five pieces of work one kills whoever does it."""
+
+    class Deadly(ThreadPoolExecutor):
+        def submit(self, work: Any, /, *given: Any, **named: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            if given == (3, 2):
+                future.set_exception(BrokenExecutor("gone"))
+                return future
+            return super().submit(work, *given, **named)
+
+    with Deadly(1) as executor:
+        crew = Crew(executor=executor)
+        found = dict(crew.answers(pow, {i: (i, 2) for i in range(5)}))
+    assert found == {0: 0, 1: 1, 2: 4, 3: Lost("BrokenExecutor: gone"), 4: 16}
+    assert crew.lost > 0
+
+
+def test_work_of_a_scheduler_that_is_gone_ends() -> None:
+    class Client:
+        status = "running"
+
+        def get_executor(self, pure: bool) -> Executor:
+            return Waiting(1)
+
+    class Waiting(ThreadPoolExecutor):
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            return Future()
+
+    client = Client()
+    executor = Cluster(client, "tcp://here:1")
+    future = executor.submit(abs, 1)
+    client.status = "connecting"
+    with pytest.raises(ProblemError, match="scheduler at tcp://here:1 is gone"):
+        future.result(timeout=60)
+    with pytest.raises(ProblemError, match="is gone"):
+        executor.submit(abs, 1)
+
+
 def test_what_it_does_not_know_is_refused(path: Path, tmp_path: Path) -> None:
     for settings, words in (
         ({"backend": "ipopt"}, "take 'lm'"),
@@ -162,24 +203,92 @@ def test_files_are_recordings_that_are_read_when_asked_for(path: Path) -> None:
         RecordingFiles([files.paths[0], files.paths[0]])
 
 
+class Joint:
+    """The command of a joint fit of sixty twins, and what it keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        write(folder, 60, 5.0)
+
+    def command(self, out: str, *how: str) -> list[str]:
+        return [sys.executable, "-m", "spookid", "solve", "twins.py", "--quiet", "--out", out, *how]
+
+    @property
+    def kept(self) -> int:
+        """When the fit was kept last [ns]; 0: not yet."""
+        places = (self.folder / ".out.unfinished" / "joint").glob("*.place.npz")
+        return max((place.stat().st_mtime_ns for place in places), default=0)
+
+    def run(self, out: str, *how: str) -> None:
+        subprocess.run(self.command(out, *how), cwd=self.folder, check=True)
+
+    def begin(self, *how: str) -> subprocess.Popen[str]:
+        """Started, and in the middle of its fit."""
+        running = subprocess.Popen(self.command("out", *how), cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        while not any(self.folder.glob(".out.unfinished/joint/*/*.1.npy")):  # states of the first pass
+            assert running.poll() is None
+            time.sleep(0.05)
+        return running
+
+    def goes_on(self) -> None:
+        """Until the next iterate is kept."""
+        before = self.kept
+        while self.kept == before:
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """It gave what one process gives."""
+        self.run("whole", "--jobs", "1")
+        assert digits(load(self.folder / "out")) == digits(load(self.folder / "whole"))
+
+
 @pytest.mark.study
 def test_commands_that_are_killed_go_on(tmp_path: Path) -> None:
     """Of two worker processes one is killed, and later the command itself; the same command ends the fit."""
-    path = write(tmp_path, 60, 5.0)
-    command = [sys.executable, "-m", "spookid", "solve", path.name, "--quiet", "--out"]
-    subprocess.run([*command, "whole", "--jobs", "1"], cwd=tmp_path, check=True)
-    running = subprocess.Popen([*command, "out", "--jobs", "2"], cwd=tmp_path)
-    folder = tmp_path / ".out.unfinished" / "joint"
-    while len(places := sorted(folder.glob("*.place.npz"), key=os.path.getmtime)) < 1:
-        time.sleep(0.05)
-    kept = places[-1]
+    joint = Joint(tmp_path)
+    running = joint.begin("--jobs", "2")
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     workers = [c for c in children if b"loky" in Path(f"/proc/{c}/cmdline").read_bytes()]
     os.kill(int(workers[-1]), signal.SIGKILL)
-    before = kept.stat().st_mtime_ns
-    while kept.stat().st_mtime_ns == before:
-        time.sleep(0.05)
+    joint.goes_on()
     running.kill()
     running.wait()
-    subprocess.run([*command, "out", "--jobs", "2"], cwd=tmp_path, check=True)
-    assert digits(load(tmp_path / "out")) == digits(load(tmp_path / "whole"))
+    joint.run("out", "--jobs", "2")
+    joint.check()
+
+
+@pytest.mark.study
+def test_a_worker_and_a_scheduler_that_are_killed_change_no_digit(tmp_path: Path) -> None:
+    """The command says that the scheduler is gone, and goes on with another one."""
+    pytest.importorskip("distributed")
+    joint, place = Joint(tmp_path), tmp_path / "scheduler.json"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def daemon(kind: str, *how: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--scheduler-file", str(place), "--no-dashboard"]
+        started.append(subprocess.Popen([*words, *how], stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    def cluster() -> tuple[str, subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        place.unlink(missing_ok=True)
+        scheduler = daemon("scheduler", "--port", "0")
+        while not place.exists():
+            time.sleep(0.05)
+        workers = [daemon("worker", "--nthreads", "1", "--no-nanny") for _ in range(2)]
+        return str(json.loads(place.read_text())["address"]), scheduler, workers[-1]
+
+    try:
+        address, scheduler, worker = cluster()
+        running = joint.begin("--scheduler", address)
+        worker.kill()
+        joint.goes_on()
+        scheduler.kill()
+        _, said = running.communicate(timeout=60)
+        assert running.returncode == 2
+        assert said.count("\n") == 1
+        assert f"the Dask scheduler at {address} is gone" in said
+        joint.run("out", "--scheduler", cluster()[0])
+    finally:
+        for one in started:
+            one.kill()
+    joint.check()

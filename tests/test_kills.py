@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +21,19 @@ def test_a_sweep_that_is_struck_with_its_workers_ends_with_a_sentence(tmp_path: 
     strike = Strike(signal.SIGINT, random.uniform(0.5, 1.5), None, group=True)
     found = struck(LONG.words, prepared(tmp_path), strike)
     assert (found.status, list(complaints(LONG, strike, found, tmp_path))) == (130, [])
+
+
+def test_what_dead_workers_leave_is_cleared_without_a_word() -> None:
+    leaving = """
+import os
+from spookid.studies.workers import processes
+from loky.backend import resource_tracker
+processes(1)
+resource_tracker.register("/spookid-no-semaphore", "semlock")
+os._exit(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", leaving], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr == ""
 
 
 @pytest.mark.study

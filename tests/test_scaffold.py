@@ -340,6 +340,19 @@ def test_gains_of_a_data_sheet(solved: Path, tmp_path: Path, capsys: pytest.Capt
         assert words in capsys.readouterr().err
 
 
+def test_a_gain_that_the_log_does_not_tell_is_like_the_others(solved: Path, tmp_path: Path) -> None:
+    run, rng = Recording.from_csv(solved / "log.csv"), np.random.default_rng(1)
+    Recording(run.t, run.signals | {"elbow_current": rng.normal(size=len(run.t))}).to_csv(tmp_path / "log.csv")
+    out = tmp_path / "arm.py"
+    assert main(["new", str(solved / "arm.urdf"), str(tmp_path / "log.csv"), "--out", str(out)]) == 0
+    gains = {p.name: p for p in load_problem(str(out)).parameters if p.name.endswith("_gain")}
+    usual = gains["shoulder_gain"].guess
+    assert usual == pytest.approx(GAINS["shoulder"], rel=0.3)
+    assert gains["shoulder_gain"].prior is None
+    assert gains["elbow_gain"].prior == pytest.approx((usual, 0.2 * usual), rel=0.01)
+    assert "The log hardly tells the gain of elbow," in out.read_text(encoding="utf-8")
+
+
 def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Recording.from_csv(solved / "log.csv")
     columns = {name: np.rad2deg(values) if name == "elbow_pos" else values for name, values in run.signals.items()}

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from solutions import pendulum_problem, recording
 from test_robust_fits import TRUTH, rod, swing, within
 
 from spookid import Parameter, Problem, ProblemError, load
 from spookid.cli.main import main
 from spookid.results.notices import UNEXPLAINED
 from spookid.results.result import Cost, Estimate
-from spookid.solvers.status import Status
+from spookid.solvers.status import Iteration, Status
 from spookid.studies.axes import Axis
 from spookid.studies.random_starts import _drawn, drawn
 from spookid.studies.settings import Variant
@@ -69,6 +70,23 @@ def test_the_best_start_is_the_answer() -> None:
     assert "2 of 2 starts converged, 2 of them at the best minimum." in solution.summary()
     with pytest.raises(ProblemError, match="starts and warm_start"):
         short().solve(starts=3, warm_start=solution)
+
+
+def test_ctrl_c_ends_with_the_best_start_that_had_ended() -> None:
+    told: list[int] = []
+
+    def callback(iteration: Iteration) -> None:
+        told.append(iteration.iteration)
+        if told.count(0) == 3:
+            raise KeyboardInterrupt
+
+    problem = pendulum_problem().with_(recordings=[recording()])
+    found, alone = problem.solve(starts=4, seed=1, callback=callback), problem.solve()
+    assert (found.status, found.detail) == (Status.INTERRUPTED, "after 2 of 4 starts")
+    assert sorted(start for one in found.basins for start in one.starts) == [0, 1]
+    assert found.values["J"] == pytest.approx(alone.values["J"], rel=1e-6)
+    told[:] = [0, 0]
+    assert problem.solve(starts=4, callback=callback).detail == "after 0 of 4 starts"
 
 
 def test_fewer_than_two_starts_are_refused() -> None:

@@ -349,7 +349,7 @@ def test_a_point_that_is_interrupted_is_no_point(
 
     def interrupted(*given: Any) -> Any:
         calls.append(given)
-        return solve(*given, lambda _: signal.raise_signal(signal.SIGINT) if len(calls) == 2 else None)
+        return solve(*given[:3], lambda _: signal.raise_signal(signal.SIGINT) if len(calls) == 2 else None)
 
     monkeypatch.setattr("spookid.studies.sweep_points.solve", interrupted)
     command = ["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "1", "--out", "out", "--quiet"]

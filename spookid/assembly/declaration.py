@@ -313,12 +313,12 @@ class Declaration(metaclass=Door):
         declared = parameters_in(late, self._what)
         return tuple({p.name: p for d in declared for p in (d, *self.parameter_set.of(d))})
 
-    @property
+    @cached_property
     def guess(self) -> dict[str, float]:
         """Guess of every parameter, by name."""
         return {p.name: p.guess for p in self.parameters} | self.given
 
-    @property
+    @cached_property
     def given(self) -> dict[str, float]:
         """Guesses in the place of those declared, by the name of each parameter."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}

@@ -7,6 +7,7 @@ the choice c is 1 for the recording a factor stands in, and 0 for all others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -58,7 +59,7 @@ class ParameterSet:
 
     def check(self, what: str) -> None:
         """Raise ProblemError if parameters of recordings could not be told apart by name."""
-        twice = next((name for name in self.recordings if self.recordings.count(name) > 1), None)
+        twice = next((name for name, count in Counter(self.recordings).items() if count > 1), None)
         if self.own and twice is not None:
             raise ProblemError(
                 f"{what} has several recordings named {twice!r}, each with its own {self.own[0].name!r}; give each "

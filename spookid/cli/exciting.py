@@ -14,6 +14,7 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, changed, source_of, start
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.report import excitation as excitations
 from spookid.report import export
 from spookid.report.kept_fits import KeptFits, unfinished
@@ -50,6 +51,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
             limits=limits,
             noise=_noise(arguments, problem),
             known=known,
+            initial=_home(arguments, problem),
             rate=arguments.rate,
             basis=arguments.basis,
             harmonics=arguments.harmonics,
@@ -118,12 +120,12 @@ def _noise(arguments: Namespace, problem: Declaration) -> Mapping[str, float]:
     """Sizes that the command names, by patterns."""
     random = [*(motor.signal for motor in problem.model.motors if motor.measured)]
     random += [channel.signal for channel in problem.channels]
-    random += [f.label for f in problem.model.freedoms]
+    random += dict.fromkeys(disturbance_names(problem.model))
     found: dict[str, float] = {}
     for pattern, size in arguments.noise:
         found |= dict.fromkeys(_matching("--noise", pattern, random), size)
     measured = {motor.label for motor in problem.model.motors if motor.measured}
-    signals = {*random} - {f.label for f in problem.model.freedoms} | {c.signal for c in problem.channels}
+    signals = {*random} - {*disturbance_names(problem.model)} | {c.signal for c in problem.channels}
     return {name: size for name, size in found.items() if name in signals or name not in measured}
 
 
@@ -136,17 +138,27 @@ def _limits(arguments: Namespace, problem: Declaration) -> MotionLimits:
 
     ranges: Sequence[tuple[str, Range]] = arguments.position_limit
     boxes: Sequence[tuple[str, Box]] = arguments.inside
+    cones: Sequence[tuple[str, Range]] = arguments.cone
+    contacts = [contact.name for contact in problem.model.holding.contacts]
     return MotionLimits(
         position={n: pair for pattern, pair in ranges for n in _matching("--position-limit", pattern, labels)},
         rate=each("--rate-limit", arguments.rate_limit),
         effort=each("--effort-limit", arguments.effort_limit),
         place=dict(boxes),
+        cone={n: pair for pattern, pair in cones for n in _matching("--cone", pattern, contacts)},
         where="spookid excite",
     )
+
+
+def _home(arguments: Namespace, problem: Declaration) -> Mapping[str, float] | None:
+    """The pose that the command names, by patterns."""
+    labels = [freedom.label for freedom in problem.model.freedoms]
+    found = {n: value for pattern, value in arguments.home for n in _matching("--home", pattern, labels)}
+    return found or None
 
 
 def _matching(flag: str, pattern: str, names: Sequence[str]) -> list[str]:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if not found:
-        raise ProblemError(f"{flag} {pattern}: nothing is called so; there are {', '.join(names)}")
+        raise ProblemError(f"{flag} {pattern}: nothing is called so; there are {', '.join(names) or 'none'}")
     return found

@@ -55,6 +55,18 @@ def _box(text: str) -> tuple[str, Box]:
     return name, (parts[0], parts[1], parts[2])
 
 
+def _cone(text: str) -> tuple[str, tuple[float, float]]:
+    """``foot=0.5:20``: friction and least normal force, 0 if it is left out."""
+    name, _, parts = text.partition("=")
+    friction, _, least = parts.partition(":")
+    try:
+        return name, (float(friction), float(least or 0))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not CONTACT=MU or CONTACT=MU:NEWTON, such as foot=0.5:20"
+        ) from None
+
+
 def _target(text: str) -> tuple[str, tuple[float, bool]]:
     """``J=1%`` or ``J=2e-4``: the error, and True if it is a share."""
     name, _, size = text.partition("=")
@@ -189,6 +201,21 @@ FLAGS = {
         "walls of the world around a frame, LOW:HIGH along x, y and z [m]: tool0=,,0.1: keeps it above 0.1 m",
         "FRAME=X,Y,Z",
         type=_box,
+        default=[],
+        **SEVERAL,
+    ),
+    "--cone": flag(
+        "friction that a contact may use, and least force along its normal [N]: foot=0.5:20; CONTACT may be a pattern",
+        "CONTACT=MU:NEWTON",
+        type=_cone,
+        default=[],
+        **SEVERAL,
+    ),
+    "--home": flag(
+        "positions of joints in the pose around which motions are planned (default: where the problem's first "
+        "recording begins, else the middle of limits)",
+        "JOINT=VALUE",
+        type=_pair,
         default=[],
         **SEVERAL,
     ),

@@ -60,14 +60,17 @@ tells it, and the next run takes what that has found:
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
 """
-_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms whose
-every joint has a motor. The motion is the one whose efforts tell most; errors
-that are told are those that `spookid solve` would report, with all sensors,
-noise and priors. Limits are the robot's file's, if the problem was made from
-one, and those of the flags. The CSV has the problem's signals and JOINT_rate.
+_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
+their motors move in every way in which they can: arms, loops, robots that stand
+on contacts. Of these the motion of the trunk is planned, and legs follow. The
+motion is the one whose efforts tell most; errors that are told are those that
+`spookid solve` would report, with all sensors, noise and priors. Limits are the
+robot's file's, if the problem was made from one, and those of the flags. The
+CSV has the problem's signals and JOINT_rate.
 
   spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
+  spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
 """
 _WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
 stamps and those of all signals of the problem; or, by its ending, any other
@@ -310,7 +313,8 @@ _COMMANDS = (
                 "--seed",
                 "--noise",
             ),
-            *("--position-limit", "--rate-limit", "--effort-limit", "--inside", "--until", "--set", "--fix", "--out"),
+            *("--position-limit", "--rate-limit", "--effort-limit", "--inside", "--cone", "--home", "--until"),
+            *("--set", "--fix", "--out"),
             "--quiet",
         ),
         {

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from spookid.data.recording import Recording
 from spookid.doors import Door
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at, evaluating, shown
 
 SAMPLE = 4
 """Recordings that tell what a problem of many is made of."""
@@ -67,7 +67,8 @@ class RecordingFiles(Sequence[Recording], metaclass=Door):
         Raises:
             ProblemError: naming the file.
         """
-        found = self._read(self.paths[number], **self._options)
+        with evaluating(f"{self.place}: RecordingFiles: read of {self.paths[number]}"):
+            found = self._read(self.paths[number], **self._options)
         if not isinstance(found, Recording):
             raise ProblemError(
                 f"{self.place}: RecordingFiles: read gives no Recording of {self.paths[number]}; return one"

@@ -54,6 +54,7 @@ class Balance:
         self.problem, self.free = problem, unknown(problem)
         self.regressor = Regressor(problem.model, self.free)
         self._function, self._others = self.regressor.in_parameters()
+        self._alone = self._function.slice("left", list(range(self._function.n_in())), [0])
 
     def along(self, recording: Recording) -> Efforts:
         """What a recording asks for.
@@ -87,15 +88,17 @@ class Balance:
 
     def rows(self, efforts: Efforts, free: Array) -> tuple[Array, Array]:
         """What is left, (N, m), and its slopes with the free Parameters, (N, m, n)."""
+        left, flat = (np.asarray(part.full()).T for part in self._function(*self._given(efforts, free)))
+        slopes = flat.reshape(len(left), len(free), left.shape[1])
+        return efforts.along(left), efforts.along(slopes.transpose(0, 2, 1))
+
+    def left(self, efforts: Efforts, free: Array) -> Array:
+        """What is left alone, (N, m)."""
+        return efforts.along(np.asarray(self._alone(*self._given(efforts, free)).full()).T)
+
+    def _given(self, efforts: Efforts, free: Array) -> tuple[object, ...]:
         known = [efforts.values[p.name] for p in self._others]
-        given = (*(part.T for part in efforts.motion), efforts.widths, efforts.inputs.T, free, known)
-        left, flat = (np.asarray(part.full()).T for part in self._function(*given))
-        slopes = flat.reshape(len(left), len(free), left.shape[1]).transpose(0, 2, 1)
-        if efforts.bases is None:
-            return left, slopes
-        count = min(basis.shape[1] for basis in efforts.bases)
-        basis = np.array([one[:, :count] for one in efforts.bases])
-        return np.einsum("kji,kj->ki", basis, left), np.einsum("kji,kjn->kin", basis, slopes)
+        return (*(part.T for part in efforts.motion), efforts.widths, efforts.inputs.T, free, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +121,13 @@ class Efforts:
     """Inputs then."""
     late: float = 0.0
     """By how much later than their stamps inputs act [s]."""
+
+    def along(self, rows: Array) -> Array:
+        """Rows of all coordinates (N, m_0, ...), along the directions that loops leave, (N, m, ...)."""
+        if self.bases is None:
+            return rows
+        count = min(basis.shape[1] for basis in self.bases)
+        return np.asarray(np.einsum("kji,kj...->ki...", [one[:, :count] for one in self.bases], rows))
 
     @cached_property
     def inputs(self) -> Array:
@@ -154,7 +164,7 @@ class Efforts:
         still = replace(self, motion=motion._replace(a=0 * motion.a))
         rest = replace(self, motion=Motion(motion.x, 0 * motion.s, 0 * motion.a))
         stages = (self, still, rest, replace(rest, samples=0 * inputs))
-        left = [self.balance.rows(one, free)[0] for one in stages]
+        left = [self.balance.left(one, free) for one in stages]
         parts = [*(one - other for one, other in pairwise(left)), left[-1]]
         total = np.sqrt(np.mean(sum((part**2 for part in parts), np.zeros(1)), axis=0))
         return np.where(total > 0, total, 1.0)
@@ -167,7 +177,7 @@ class Efforts:
     def unexplained(self) -> Array:
         """Share of the parts that is left along each direction, (m,); infinite where it is no number."""
         with np.errstate(all="ignore"):
-            left = self.balance.rows(self, self.nearest)[0]
+            left = self.balance.left(self, self.nearest)
             share = np.sqrt(np.mean(left**2, axis=0)) / self._sizes
         return np.where(np.isfinite(share), share, math.inf)
 

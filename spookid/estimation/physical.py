@@ -128,8 +128,10 @@ def _derived(rows: Iterable[_Row], problem: Declaration, result: Result) -> dict
     rows = list(_of_recordings(rows, problem))
     if not rows:
         return {}
-    symbols = [p for p in problem.parameters if any(ca.depends_on(row.formula, p) for row in rows)]
-    x, all_of = ca.vertcat(*symbols), ca.vertcat(*(row.formula for row in rows))
+    all_of = ca.vertcat(*(row.formula for row in rows))
+    there = {symbol.element_hash() for symbol in ca.symvar(all_of)}
+    symbols = [p for p in problem.parameters if p.element_hash() in there]
+    x = ca.vertcat(*symbols)
     at = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
     values, slopes = (np.asarray(part.full()) for part in at(ca.DM([result.values[p.name] for p in symbols])))
     known, found = result.sensitivities, {}

@@ -185,7 +185,10 @@ class Closing:
         left = self._rows(q, p)[chosen]
         for _ in range(_ITERATIONS):
             closed = np.max(np.abs(left), initial=0.0) <= _CLOSED * max(self._size, 1.0)
-            change = np.linalg.lstsq(self._slope(q, p)[np.ix_(chosen, columns)], left)[0]
+            slope = self._slope(q, p)[np.ix_(chosen, columns)]
+            if not (np.all(np.isfinite(slope)) and np.all(np.isfinite(left))):
+                return None
+            change = np.linalg.lstsq(slope, left)[0]
             for share in 0.5 ** np.arange(1 if closed else _HALVINGS):
                 there = q.copy()
                 there[columns] -= share * change

@@ -14,6 +14,8 @@ from spookid.studies.excitation_result import Excitation
 from spookid.studies.expected import ExpectedErrors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -41,36 +43,48 @@ def save(path: Path, found: Excitation) -> Path:
 
 
 def draw(found: Excitation) -> Figure:
-    """Positions, rates and efforts with their limits over time, and the errors before and after."""
+    """Positions, rates, efforts and forces of contacts with their limits over time, and the errors before and after."""
     from matplotlib.figure import Figure
 
-    errors = found.expected
-    shown = _largest(errors)
+    errors, bounds, labels = found.expected, found.bounds, found.labels
+    shown, joints = _largest(errors), range(len(labels))
     bars = max(0.17 * len(shown) + 1.0, 2.0)
-    figure = Figure(figsize=(_WIDE, 1.2 + 3 * _HIGH + bars), layout="constrained")
+    parts: list[tuple[str, Array, Array, Sequence[int], Sequence[str]]] = [
+        ("position [rad or m]", found.motion[0], bounds.position, joints, labels),
+        ("rate [rad/s or m/s]", found.motion[1], np.stack([-bounds.rate, bounds.rate]), joints, labels),
+        ("effort [N m or N]", found.efforts, np.stack([-bounds.effort, bounds.effort]), found.driven, labels),
+    ]
+    if found.contacts:
+        names, (normal, share) = (
+            list(found.contacts),
+            (np.stack(one, axis=1) for one in zip(*found.contacts.values(), strict=True)),
+        )
+        cones = np.array([found.limits.cone.get(name, (np.inf, -np.inf)) for name in names]).T
+        places, none = range(len(names)), np.full(len(names), np.inf)
+        parts.append(("force along normal [N]", normal, np.stack([cones[1], none]), places, names))
+        parts.append(("friction used", share, np.stack([-none, cones[0]]), places, names))
+    figure = Figure(figsize=(_WIDE, 1.2 + len(parts) * _HIGH + bars), layout="constrained")
     pictures.title(figure, f"Excitation of {found.problem}: {found.basis.duration:g} s")
-    panels = figure.subplots(4, 1, gridspec_kw={"height_ratios": [_HIGH, _HIGH, _HIGH, bars]})
-    t = found.trajectory.t
-    sides = found.bounds.position, *(np.stack([-one, one]) for one in (found.bounds.rate, found.bounds.effort))
-    units = ("position [rad or m]", "rate [rad/s or m/s]", "effort [N m or N]")
-    parts = zip(panels, (found.motion[0], found.motion[1], found.efforts), sides, units, strict=False)
-    for panel, values, limits, label in parts:
-        _curves(panel, t, values, limits, found.labels)
-        panel.set_ylabel(label)
-    panels[2].set_xlabel("t [s]")
-    panels[0].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    _bars(panels[3], errors, shown)
+    panels = figure.subplots(len(parts) + 1, 1, gridspec_kw={"height_ratios": [*(_HIGH for _ in parts), bars]})
+    for i, (label, values, limits, drawn, called) in enumerate(parts):
+        _curves(panels[i], found.trajectory.t, values, limits, drawn, called)
+        panels[i].set_ylabel(label)
+        if i in (0, 3):
+            panels[i].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    panels[-2].set_xlabel("t [s]")
+    _bars(panels[-1], errors, shown)
     return figure
 
 
-def _curves(panel: Axes, t: Array, values: Array, limits: Array, labels: tuple[str, ...]) -> None:
-    """Of all joints; their limits are dashed lines of the same colour, where they are near."""
-    for i, label in enumerate(labels):
+def _curves(panel: Axes, t: Array, values: Array, limits: Array, drawn: Sequence[int], labels: Sequence[str]) -> None:
+    """Of joints or contacts; their limits are dashed lines of the same colour, where they are near."""
+    for i in drawn:
+        label = labels[i]
         colour = COLOURS[i % len(COLOURS)]
         panel.plot(t, values[:, i], color=colour, lw=1.0, label=label if len(label) <= _NAMES else f"{label[:_NAMES]}…")
-    low, high = float(values.min()), float(values.max())
+    low, high = float(values[:, drawn].min()), float(values[:, drawn].max())
     room = 0.4 * max(high - low, 1e-12)
-    for i in range(len(labels)):
+    for i in drawn:
         for side in limits[:, i]:
             if low - room <= side <= high + room:
                 panel.axhline(side, color=COLOURS[i % len(COLOURS)], lw=0.8, ls="--", alpha=0.7)

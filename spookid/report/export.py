@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from spookid.data.npz import read_npz
 from spookid.doors import checked
+from spookid.files import beside, remove
 from spookid.report import pictures
 from spookid.report.aside import Copy, copied
 from spookid.report.summary import summarize
@@ -75,7 +75,7 @@ def save(
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
-    with _begun(solution, aside if figures else None) as drawn:
+    with _begun(solution, directory, aside if figures else None) as drawn:
         solution.settled()  # so that the times tell all of it
         files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summarize(solution)}
         if figures:
@@ -104,14 +104,17 @@ def _ready() -> None:
 
 
 @contextmanager
-def _begun(solution: Result, aside: Copy | None) -> Iterator[Callable[[], Mapping[str, bytes]]]:
+def _begun(
+    solution: Result, directory: folders.AnyPath, aside: Copy | None
+) -> Iterator[Callable[[], Mapping[str, bytes]]]:
     """Figures that are drawn from now on, by name; those are missing that could not be."""
     with ExitStack() as held:
         asked: list[Copy] = []
         # What cannot be computed is told by `settled`, and what cannot be kept here is no loss.
         with suppress(Exception):
             if aside is not None:
-                folder = Path(held.enter_context(TemporaryDirectory(prefix="spookid-")), "result")
+                folder = beside(Path(directory).resolve(), "part")
+                held.callback(remove, folder)
                 keep(solution, folder)
                 aside.ask(os.fsencode(folder))
                 asked.append(aside)

@@ -23,6 +23,7 @@ from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.replaying import WINDOW, Motion, replayed
 from spookid.robots.writing import rewritten
+from spookid.studies.motor_efforts import MotorEfforts
 from spookid.tables.numbers import number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
@@ -161,22 +162,35 @@ def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison
     if lacking := _lacking(new, result):
         words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
         files[f"the new file with {' and '.join(words)}"] = new.with_(joints=lacking), lacking
-    torques, cutoff, reasons = {}, None, {name: list[str]() for name in files}
-    for name, (own, _) in files.items():
+    torques, cutoff, reasons = dict[str, MotorEfforts](), None, {name: list[str]() for name in files}
+    replays = dict[str, Array]()
+    for name, (own, springs) in files.items():
         try:
             torques[name] = log.torques(own, cutoff)
             cutoff = torques[name].cutoff
         except ProblemError as error:
             reasons[name].append(f"no inverse dynamics, for {error}")
-    replays = {}
-    for name, (own, springs) in files.items():
         try:
             replays[name] = replayed(own, log.motion, springs)
         except ProblemError as error:
             reasons[name].append(f"no replays, for {error}")
-    told, none = next(iter(torques.values()), None), np.zeros((0, len(log.driven)))
-    starts = log.motion.starts
-    along = starts[:, None] + 1 + np.arange(log.motion.size)[None]
+    none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.motion.joints)))
+    versions = tuple(
+        Version(name, torques[name].efforts if name in torques else none, replays.get(name, nowhere), tuple(why))
+        for name, why in reasons.items()
+    )
+    return _comparison(robot, log, trajectory, next(iter(torques.values()), None), versions)
+
+
+def _comparison(
+    robot: Parts, log: _Log, trajectory: Trajectory, told: MotorEfforts | None, versions: tuple[Version, ...]
+) -> RobotComparison:
+    """What was measured, beside what each version of the file makes of it.
+
+    Args:
+        told: inverse dynamics of one of them; None: there are none.
+    """
+    along = log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
     return RobotComparison(
         robot.name,
         trajectory.name,
@@ -185,19 +199,11 @@ def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
         np.zeros(0) if told is None else told.t,
-        none if told is None else told.measured,
-        np.nan if cutoff is None else cutoff,
+        np.zeros((0, len(log.driven))) if told is None else told.measured,
+        np.nan if told is None else told.cutoff,
         trajectory.t[along],
         log.seen[along],
-        tuple(
-            Version(
-                name,
-                torques[name].efforts if name in torques else none,
-                replays.get(name, np.zeros((0, 0, len(log.motion.joints)))),
-                tuple(reasons[name]),
-            )
-            for name in files
-        ),
+        versions,
     )
 
 

@@ -34,6 +34,8 @@ class Drive:
     armature: float
     gain: float = 1.0
     """Effort per unit of the signal."""
+    alike: bool = False
+    """True if the log does not tell the gain, and it is the usual one of the other drives."""
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
@@ -76,7 +78,10 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapp
     gains = {label: given.get(label) or one.gain(independent) for label, one in seen.items()}
     known = [gain for gain in gains.values() if gain is not None]
     usual = float(np.median(known)) if known else 1.0
-    return {label: one.drive(gains[label] or usual) for label, one in seen.items()}
+    return {
+        label: replace(one.drive(gains[label] or usual), alike=gains[label] is None and bool(known))
+        for label, one in seen.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)

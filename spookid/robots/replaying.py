@@ -76,17 +76,8 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
     except ImportError:
         raise ProblemError("replays need MuJoCo: pip install 'spookid[robots]'") from None
     _check(robot)
-    try:
-        model, names = _model(robot, mujoco)
-    except (ValueError, RuntimeError, FileNotFoundError, UnicodeDecodeError) as error:
-        raise ProblemError(
-            f"MuJoCo refuses {robot.source.document.path} ({' '.join(str(error).split())}); correct the file as it says"
-        ) from None
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
-    model.opt.timestep = motion.step / parts
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    for flag in ("CONTACT", "LIMIT", "AUTORESET"):
-        model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}")
+    model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)
     start, begins = np.zeros((len(motion.starts), 1 + model.nq + model.nv)), motion.starts
     start[:, 1 : 1 + model.nq] = model.qpos0
@@ -106,6 +97,21 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
     finally:
         mujoco.set_mju_user_warning(before)
     return np.asarray(states[:, parts - 1 :: parts, 1 + places])
+
+
+def _prepared(robot: Parts, mujoco: Any, step: float) -> tuple[Any, list[str]]:
+    """MuJoCo's model of the file, without contacts and limits, and the names of its joints; raises as ``replayed``."""
+    try:
+        model, names = _model(robot, mujoco)
+    except (ValueError, RuntimeError, FileNotFoundError, UnicodeDecodeError) as error:
+        raise ProblemError(
+            f"MuJoCo refuses {robot.source.document.path} ({' '.join(str(error).split())}); correct the file as it says"
+        ) from None
+    model.opt.timestep = step
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    for flag in ("CONTACT", "LIMIT", "AUTORESET"):
+        model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}")
+    return model, names
 
 
 def _check(robot: Parts) -> None:

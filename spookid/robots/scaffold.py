@@ -26,6 +26,9 @@ _MOST = 100
 """Coordinates of a robot of which a fit is of any use."""
 _DATA_SHEET = 0.1
 """Share within which a data sheet knows a gain."""
+_ALIKE = 0.2
+"""Share within which the drives of a robot are alike, where nothing else tells of one: without any prior its gain and
+all that it drives may shrink to nothing together."""
 _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 
@@ -273,7 +276,7 @@ robot = robots.read({", ".join(options)})
         """Motors, sensors and the problem."""
         robot, matched, log = self.robot, self.matched, self.log
         place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
-        lines = [*_about_gains(matched, self.gains), "motors = ["]
+        lines = [*_about_gains(matched, self.gains, self.drives), "motors = ["]
         for label, signal in matched.efforts.items():
             key, effort = _key(label, robot.freedoms), robot.coordinates[label].effort
             at = _joint(*place[label])
@@ -310,19 +313,25 @@ def _joint(name: str, index: int) -> tuple[str, str]:
     return f"robot.joints[{_quoted(name)}]", f", coordinate={index}" if index else ""
 
 
-def _about_gains(matched: Matched, gains: Mapping[str, float]) -> list[str]:
+def _about_gains(matched: Matched, gains: Mapping[str, float], drives: Mapping[str, Drive]) -> list[str]:
     """What there is to know of gains, as comments."""
     if matched.effort not in ("current", "voltage"):
         return []
-    without = [label for label in matched.efforts if label not in gains]
-    if not without:
+    alike = [label for label in matched.efforts if drives[label].alike]
+    without = [label for label in matched.efforts if label not in gains and label not in alike]
+    if not (without or alike):
         return ["# Masses and friction are no better known than the gains, whose priors fix their scale."]
+    untold = [
+        f"# The log hardly tells the gain of {', '.join(alike)}, which is taken to be like those of the",
+        f"# other drives, within {100 * _ALIKE:.0f} %.",
+    ]
     return [
         f"# A {matched.effort} alone tells no gain from a scale of all masses and friction. Here that scale is as well",
         "# known as the file's inertias, WITHIN. Data sheets know gains better: spookid new --gain JOINT=VALUE takes",
         f"# them as known within {100 * _DATA_SHEET:.0f} %, or give a Parameter prior=(value, error). A log with a",
         "# payload of known mass, beside one without it, tells the scale, too. Regressed along the log, with no prior:",
-        f"# {', '.join(without)}.",
+        f"# {', '.join(without) or 'none'}.",
+        *(untold if alike else ()),
     ]
 
 
@@ -335,7 +344,7 @@ def _motor(key: str, signal: str, kind: str, drive: Drive, effort: str, at: tupl
     elif kind != "torque":
         lower = 0.0 if drive.gain > 0 else -np.inf
         upper = np.inf if drive.gain > 0 else 0.0
-        share = _DATA_SHEET if known else 0.0
+        share = _DATA_SHEET if known else _ALIKE if drive.alike else 0.0
         value = _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", lower, upper, share)
         gain = [f"        gain={value},"]
     return [

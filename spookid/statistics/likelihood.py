@@ -151,6 +151,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
             freedom.add(name, left_over)
             following.add(name, follow)
         value += chain.volume() + chain.measured(logs)
+        chain.release()
     left = states.corner
     return Marginal(
         value + float(left[-1, -1]),
@@ -204,11 +205,6 @@ class _Chain:
         return self.system.response
 
     @cached_property
-    def cross_covariances(self) -> list[Array]:
-        """P Jᵀ of each factor's rows, (count, columns, rows); of hard ones how states follow them."""
-        return [self.system.cross_covariances(number) for number in range(len(self.rows))]
-
-    @cached_property
     def determinants(self) -> Determinants:
         """Of the rows that are a density, and of hard ones."""
         return Determinants(self.kept, self.t)
@@ -227,20 +223,18 @@ class _Chain:
         """log det H − 2 Σ log |det D_k|."""
         return self.system.logarithm() - self.determinants.logarithm()
 
-    @cached_property
-    def weights(self) -> list[tuple[Factor, Array]]:
+    @property
+    def weights(self) -> Iterator[tuple[Factor, Array]]:
         """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
-        whole = []
-        for number, (factor, across) in enumerate(zip(self.reduced.kept, self.cross_covariances, strict=True)):
+        for number, factor in enumerate(self.reduced.kept):
             if factor.group is Group.PRIOR:
                 continue
-            weights = across.copy()
+            weights = self.system.cross_covariances(number)
             if (normal := self.determinants.slopes.get(number)) is not None:
                 weights[:, -self.t :] -= normal
             if factor in self.reduced.coupled:
                 weights *= np.sqrt(self.reduced.penalty)
-            whole.append((factor, weights))
-        return whole
+            yield factor, weights
 
     @cached_property
     def sweep(self) -> tuple[Array, Array]:
@@ -253,9 +247,10 @@ class _Chain:
     def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
         """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
         found = []
-        for (factor, rows), across in zip(self.kept, self.cross_covariances, strict=True):
+        for number, (factor, rows) in enumerate(self.kept):
             if not factor.noise:
                 continue
+            across = self.system.cross_covariances(number)
             r = _whole(rows, rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0])
             along = _whole(rows, self._along(rows, pulled[:, None])[:, 0])
             sums = np.stack([r**2, self._left(factor, rows, across), along * r]).sum(axis=1)
@@ -365,6 +360,11 @@ class _Chain:
         own = np.array([other == name for other in factor.noise])
         signs = (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0).transpose(0, 2, 1) * (alive * own)[:, None]
         return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
+
+    def release(self) -> None:
+        """Forget what is made again when asked for, and takes more room than what stays."""
+        self.system.release()
+        self.__dict__.pop("determinants", None)
 
     def measured(self, logs: Mapping[str, float]) -> float:
         """2 Σ log σ of the rows that are measurements, and no density of the states; where private unknowns are fitted

@@ -16,7 +16,7 @@ unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -143,7 +143,7 @@ class Slopes:
 
 
 def slopes(
-    reduced: ReducedProblem, point: Point, chain: int, weights: Sequence[tuple[Factor, Array]]
+    reduced: ReducedProblem, point: Point, chain: int, weights: Iterable[tuple[Factor, Array]]
 ) -> tuple[Array, Array]:
     """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
     whole = Slopes(reduced, point, chain)

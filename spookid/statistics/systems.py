@@ -57,6 +57,9 @@ class System(Protocol):
     def cross_covariances(self, number: int) -> Array:
         """P Jᵀ of soft rows, N of hard ones, by the number of the factor, (count, columns, rows)."""
 
+    def release(self) -> None:
+        """Forget covariances, the larger part of all that is kept; they are made again when asked for."""
+
 
 def system(factors: Sequence[Factor], rows: Sequence[Rows], steps: int, tangent: int, parameters: int) -> System:
     """The system of a chain from the rows of its factors.
@@ -81,21 +84,21 @@ class SoftSystem:
     def response(self) -> Array:
         return self._elimination.responses()
 
-    @property
+    @cached_property
     def variances(self) -> Array | None:
         t = self._tangent
-        return np.asarray(np.einsum("kii->ki", self._blocks[:, :t, :t]))
-
-    @cached_property
-    def _factor(self) -> Array:
-        return self._elimination.columns(slice(None))
+        return np.array(np.einsum("kii->ki", self._blocks[:, :t, :t]))
 
     @cached_property
     def _blocks(self) -> Array:
-        return selected_inverse(self._factor, self._tangent)
+        return selected_inverse(self._elimination.columns(slice(None)), self._tangent)
 
     def logarithm(self) -> float:
-        return 2 * float(np.sum(np.log(self._factor[0])))
+        return 2 * float(np.sum(np.log(self._elimination.columns(slice(None))[0])))
+
+    def release(self) -> None:
+        _ = self.variances  # few numbers, often asked for
+        self.__dict__.pop("_blocks", None)
 
     def cross_covariances(self, number: int) -> Array:
         rows = self._rows[number]
@@ -129,7 +132,6 @@ class HardSystem:
         solved = self._solved(border)
         self.corner = equations.corner - np.tensordot(border, solved, axes=((0, 1), (0, 1)))
         self._response = np.ascontiguousarray(solved[:, :tangent]).reshape(-1, border.shape[2])
-        self._covariances, self._ahead = self._swept()
 
     @property
     def response(self) -> Array:
@@ -148,15 +150,15 @@ class HardSystem:
         return np.ascontiguousarray(self._solved(wide)[:, :t]).reshape(right.shape)
 
     def cross_covariances(self, number: int) -> Array:
-        rows, t, P = self._rows[number], self._t, self._covariances
+        rows, t, (P, ahead) = self._rows[number], self._t, self._blocks_of_inverse
         if (held := self._held.get(number)) is not None:
             if held.first:
                 return np.asarray(P[:1, :t, held.place] @ held.back)
-            return np.concatenate([self._ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
+            return np.concatenate([ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
         if len(rows.offsets) == 1:
             return np.asarray(np.matmul(P[rows.offsets[0] :][:count, :t, :t], J))
-        here, there, cross = J[:, :t], J[:, t:], self._ahead[:, :, :t]
+        here, there, cross = J[:, :t], J[:, t:], ahead[:, :, :t]
         before = np.matmul(P[:-1, :t, :t], here) + np.matmul(cross, there)
         return np.concatenate(
             [before, np.matmul(cross.transpose(0, 2, 1), here) + np.matmul(P[1:, :t, :t], there)], axis=1
@@ -226,7 +228,11 @@ class HardSystem:
             half[k] -= inverses[k, :, :t] @ (across[k].T @ half[k + 1])
         return half
 
-    def _swept(self) -> tuple[Array, Array]:
+    def release(self) -> None:
+        self.__dict__.pop("_blocks_of_inverse", None)
+
+    @cached_property
+    def _blocks_of_inverse(self) -> tuple[Array, Array]:
         """Blocks of K⁻¹: the diagonal ones, (N, t + m, t + m), and those of a step's states with all of the next
         block, (N − 1, t, t + m)."""
         t, blocks = self._t, self._inverses.copy()

@@ -30,7 +30,7 @@ from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.excitation_search import Search
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
-from spookid.studies.planned_coordinates import PlannedCoordinates
+from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
 from spookid.studies.random_motion import Noises
 from spookid.studies.regression_unknowns import beliefs_of
@@ -89,7 +89,8 @@ def excite(
         max_iterations: of each search; 0 for the best of the random motions themselves.
         seed: of the random motions.
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
-            the middle of their limits, in mechanisms with loops or free bodies where springs are at rest.
+            the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
+            begins, else where springs are at rest.
         progress: told how far it is.
 
     Returns:
@@ -103,7 +104,13 @@ def excite(
     problem = at_estimates(problem, known)
     rate = _rate(problem) if rate is None else float(rate)
     plan = _Plan(
-        problem, Basis(basis, float(duration), harmonics), rate, limits or MotionLimits(), noise, known, initial
+        problem,
+        Basis(basis, float(duration), harmonics),
+        rate,
+        limits or MotionLimits(),
+        noise,
+        known,
+        home_pose(problem, initial),
     )
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)

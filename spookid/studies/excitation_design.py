@@ -235,8 +235,9 @@ class Design:
         return self.efforts.asked(self.motion(z, functions))
 
     def fitted(self, z: Array, t: Array, least: float = 0.0) -> tuple[Array, float]:
-        """A motion about its middle within the limits at times (N,), and the share of it that this is: 1 at the most,
-        and 0 if it would be no more than ``least``."""
+        """A motion lessened to lie within the limits at times (N,), and the share of it that this is: 1 at the most,
+        and 0 if it would be no more than ``least``. It is lessened about its middle, or about home where coordinates
+        follow others, as poses far from there need not exist."""
         functions, middle = self.basis.at(t), self._middle(z)
 
         def inside(share: float) -> bool:
@@ -253,9 +254,11 @@ class Design:
         return np.asarray(middle + low * (z - middle)), low
 
     def _middle(self, z: Array) -> Array:
-        """The constant part of a motion."""
-        parts = z.reshape(-1, self.basis.size).copy()
+        """What a motion is lessened about, which is constant."""
+        parts, coordinates = z.reshape(-1, self.basis.size).copy(), self.efforts.coordinates
         parts[:, 1:] = 0.0
+        if coordinates.dependent:
+            parts[:, 0] = coordinates.home[0]
         return parts.ravel()
 
 

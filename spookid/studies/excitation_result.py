@@ -66,6 +66,12 @@ class Excitation(Tabular):
         t = self.trajectory.t
         return planned_recording(self.declared.with_(initial=values), t, self.planned, self.initial)
 
+    @property
+    def driven(self) -> list[int]:
+        """Coordinates that have a motor."""
+        labels = {motor.label for motor in self.declared.model.motors}
+        return [i for i, label in enumerate(self.labels) if label in labels]
+
     def blocks(self) -> Sequence[Block]:
         """What was designed, its extremes beside their limits, the errors to expect, and notices."""
         kind = "Fourier series" if self.basis.name == "fourier" else "B-splines"
@@ -77,7 +83,8 @@ class Excitation(Tabular):
             at, rate, effort = (part[:, i] for part in (self.motion[0], self.motion[1], self.efforts))
             where = f"{number(at.min(), 3)} … {number(at.max(), 3)}"
             within = f"{number(low, 3)} … {number(high, 3)}" if math.isfinite(low) or math.isfinite(high) else ""
-            largest = (number(float(np.max(np.abs(part))), 3) for part in (rate, effort))
+            largest = [number(float(np.max(np.abs(part))), 3) for part in (rate, effort)]
+            largest[1] = largest[1] if i in self.driven else ""
             limits = (number(one, 3) if math.isfinite(one) else "" for one in most)
             pairs = zip(largest, limits, strict=True)
             rows.append((label, where, within, *(text for pair in pairs for text in pair)))
@@ -86,15 +93,23 @@ class Excitation(Tabular):
         return [title, *tables, self._gain, *self.expected.blocks(), *self.notices]
 
     @property
+    def contacts(self) -> dict[str, tuple[Array, Array]]:
+        """Of each contact, by its name: the force along the normal (N,) [N], and that across over that along it (N,),
+        infinite where it would pull."""
+        found, contacts = {}, {contact.name: contact for contact in self.declared.model.holding.contacts}
+        for name, force in self.forces.items():
+            normal, across = normal_and_across(contacts[name], force)
+            found[name] = normal, np.where(normal > 0, across / np.where(normal > 0, normal, 1.0), math.inf)
+        return found
+
+    @property
     def _cones(self) -> list[Table]:
         """Forces of contacts beside their limits; none without contacts."""
-        rows, contacts = [], {contact.name: contact for contact in self.declared.model.holding.contacts}
-        for name, force in self.forces.items():
+        rows = []
+        for name, (normal, share) in self.contacts.items():
             friction, least = self.limits.cone.get(name, (math.nan, math.nan))
-            normal, across = normal_and_across(contacts[name], force)
-            share = float(np.max(across / np.maximum(normal, 1e-300))) if np.all(normal > 0) else math.inf
             limits = (number(one, 3) if math.isfinite(one) else "" for one in (least, friction))
-            pairs = zip((number(float(normal.min()), 3), number(share, 3)), limits, strict=True)
+            pairs = zip((number(float(normal.min()), 3), number(float(share.max()), 3)), limits, strict=True)
             rows.append((name, *(text for pair in pairs for text in pair)))
         heads = ("contact", "least normal force [N]", "limit", "friction used", "limit")
         return [Table(heads, rows)] if rows else []

@@ -74,7 +74,8 @@ class PlannedEfforts:
     widths: Array
     frames: Sequence[Frame] = ()
     cones: Sequence[Cone] = ()
-    _last: dict[bytes, Array] = field(default_factory=dict, repr=False)
+    _last: list[Array] = field(default_factory=list, repr=False)
+    """z and y of the last motion."""
 
     @property
     def problem(self) -> Declaration:
@@ -131,12 +132,14 @@ class PlannedEfforts:
         return [np.asarray(part.full()).T for part in parts]
 
     def _closed(self, z: Array) -> Array:
-        """y, kept for the functions of the same motion."""
-        key = z.tobytes()
-        if key not in self._last:
-            self._last.clear()
-            self._last[key] = self.coordinates.closed(z)
-        return self._last[key]
+        """y, kept for the functions of the same motion and as a start for the next."""
+        if not (self._last and np.array_equal(self._last[0], z)):
+            has_near = self._last and self._last[0].shape == z.shape and np.all(np.isfinite(self._last[1]))
+            y = self.coordinates.closed(z, (self._last[0], self._last[1]) if has_near else None)
+            if has_near and np.any(np.isnan(y)):
+                y = self.coordinates.closed(z)
+            self._last[:] = [z, y]
+        return self._last[1]
 
     @cached_property
     def _given(self) -> list[ca.SX]:

@@ -61,13 +61,19 @@ class Search:
         efforts, limits = self.design.efforts, self.design.bounds
         home, n, problem = efforts.coordinates.home[0], len(limits.rate), efforts.problem
         still = np.stack([home, 0 * home, 0 * home])[:, None]
-        at, slopes = efforts.asked(still)[0, :n], np.abs(efforts.asked_slopes(still)[0, 0, :n])
+        asked = efforts.asked(still)
+        at, slopes = asked[0, :n], np.abs(efforts.asked_slopes(still)[0, 0, :n])
         room = np.minimum(limits.position[1] - at, at - limits.position[0])
         if np.any(room < 0):
             name = problem.model.freedoms[int(np.argmin(room))].label
             raise ProblemError(
                 f"{problem.place}: {name!r} is at {at[int(np.argmin(room))]:.4g} in the home pose, outside of its "
                 "limits; give initial, a pose within them"
+            )
+        if efforts.coordinates.dependent and (over := limits.beyond(asked)) > 0:
+            raise ProblemError(
+                f"{problem.place}: to stand in the home pose takes {100 * over:.3g} % more than the limits of efforts, "
+                "places or contacts allow; give initial, a pose within them"
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(slopes > _MOVES, 1 / slopes, np.inf)

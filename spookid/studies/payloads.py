@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -214,24 +214,34 @@ def payload(
             errors or of another problem, a mass below 0.
     """
     began = time.perf_counter()
-    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
-        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
     check_tree(problem)
-    frame = _frame(problem, body)
     arm = calibration.arm if isinstance(calibration, Payload) else calibration or ArmKnowledge.of(solution)
     arm.check(solution)
-    whole, recording = recording, with_values(problem, recording)
-    fixed = _at(problem, solution, recording, dict(values or {}), cutoff)
-    place = placed(frame, fixed.guess)
-    found = payload_rows(fixed, arm.names, frame.body, place)
+    used = with_values(problem, recording)
+    fixed = _at(problem, solution, used, dict(values or {}), cutoff)
+    found = _regressed(problem, solution, fixed, arm, body, known_mass)
+    notices = (*found.notices, *_ends(recording, used))
+    return replace(found, notices=notices, seconds=time.perf_counter() - began)
+
+
+def _regressed(
+    problem: Declaration, solution: Result, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
+) -> Payload:
+    """What the balance of efforts tells.
+
+    Args:
+        fixed: the problem along the run, at what is known of the arm.
+        arm: how well that is.
+    """
+    frame, given = _frame(problem, body), _given(known_mass)
+    found = payload_rows(fixed, arm.names, frame.body, placed(frame, fixed.guess))
     told = expected(problem, solution, found)
-    fit = regress(found.rows, arm.belief, _given(known_mass), told)
+    fit = regress(found.rows, arm.belief, given, told)
     quantities = _quantities(body, fit, known_mass)
-    notices = (*notices_of(problem, solution, found, told, fit, quantities, known_mass), *_ends(whole, recording))
     return Payload(
         problem.name,
         body,
-        recording.name,
+        fixed.recordings[0].name,
         quantities,
         fit.estimates,
         fit.covariance,
@@ -241,14 +251,16 @@ def payload(
         found.units,
         found.cutoff,
         fit.blocks,
-        notices,
+        tuple(notices_of(problem, solution, found, told, fit, quantities, known_mass)),
         ArmKnowledge(arm.names, arm.estimates, fit.found),
-        time.perf_counter() - began,
+        seconds=math.nan,
     )
 
 
 def _given(known_mass: float | None) -> Array:
     """π that is known: nothing, the mass, or all of none."""
+    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
+        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
     given = np.full(len(PI), np.nan)
     if known_mass == 0:
         given[:] = 0.0

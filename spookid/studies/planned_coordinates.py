@@ -16,6 +16,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.assembly import gather
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
@@ -100,7 +101,7 @@ class PlannedCoordinates:
         """x at home, (ambient,)."""
         problem, joints, model = self.problem, self.joints, self.problem.model
         moved, roots = self.middle, np.zeros(0)
-        if self.initial is not None or joints.closing or joints.roots:
+        if self.initial is not None or stands(problem):
             q = starting_state(problem, self.initial, 0)[None, : model.configuration.ambient]
             moved = displacements(model, q, problem.guess_on())[0]
             for i, freedom in enumerate(model.freedoms):
@@ -132,27 +133,36 @@ class PlannedCoordinates:
         """Of each z among the coordinates of all joints and, behind them, of free bodies."""
         return [self.joints.places[i] for i in self.planned]
 
-    def closed(self, z: Array) -> Array:
-        """y at N instants, (N, r), on the branch that leads there from home in a line; NaN if rows cannot hold.
+    def closed(self, z: Array, near: tuple[Array, Array] | None = None) -> Array:
+        """y at N instants of a motion, (N, r), on the branch that leads there in a line from home or from a motion near
+        by; NaN if rows cannot hold, or if that is on another branch at the next instant.
 
         Args:
             z: (N, m).
+            near: z and y of N instants.
         """
-        home, y = self.home
-        y, share, step = np.tile(y, (len(z), 1)), 0.0, 1.0
+        start, y = near or (np.tile(part, (len(z), 1)) for part in self.home)
         if not y.size:
             return y
+        share, step, slopes = 0.0, 1.0, self._rows(start, y)[1:]
         while share < 1:
-            slopes = self._rows(home + share * (z - home), y)[2]
-            ahead = np.einsum("krm,km->kr", slopes, z - home)
+            ahead = -_solved(slopes[0], np.einsum("kjm,km->kj", slopes[1], z - start))
             most = float(np.max(np.abs(ahead)))
             step = min(step, 1 - share, _AHEAD / max(most, 1e-12))
-            found = self._corrected(home + (share + step) * (z - home), y + step * ahead)
+            found = self._corrected(start + (share + step) * (z - start), y + step * ahead)
             if found is not None:
-                y, share, step = found, share + step, 2 * step
+                y, slopes = found
+                share, step = share + step, 2 * step
             elif (step := step / 2) < _LEAST:
                 return np.full(y.shape, np.nan)
-        return y
+        return y if self._is_steady(z, y, slopes) else np.full(y.shape, np.nan)
+
+    def _is_steady(self, z: Array, y: Array, slopes: tuple[Array, Array]) -> bool:
+        """True if y goes from each instant to the next as its slopes say."""
+        own, others = slopes
+        moved = np.diff(z, axis=0)
+        ends = (-_solved(own[k], np.einsum("kjm,km->kj", others[k], moved)) for k in (slice(0, -1), slice(1, None)))
+        return bool(np.max(np.abs(np.diff(y, axis=0) - sum(ends) / 2), initial=0.0) < _AHEAD)
 
     @cached_property
     def moving(self) -> Moving:
@@ -262,7 +272,7 @@ class PlannedCoordinates:
 
     @cached_property
     def _gap(self) -> ca.Function:
-        """(z, y) to g, its slopes with y column by column, and those of y with z."""
+        """(z, y) to g and its slopes with y and with z, column by column."""
         z, y = ca.SX.sym("z", len(self.planned)), ca.SX.sym("y", len(self.dependent))
         model, space = self.problem.model, self.joints.manifold
         values = self.regressor.numbers(self.problem.guess_on())
@@ -278,31 +288,49 @@ class PlannedCoordinates:
         )
         moved = (one.moved(*places) for one, *places in zip(self.held, after, before, strict=True))
         g = ca.vertcat(closed, *moved)
-        slopes = [ca.jacobian(g, part) for part in (y, z)]
-        found = at_guesses(self.problem, [g, ca.vec(slopes[0]), ca.vec(-_least(*slopes))], [z, y])
-        return ca.Function("gap", [z, y], [ca.densify(part) for part in found])
+        found = at_guesses(self.problem, [g, *(ca.vec(ca.jacobian(g, part)) for part in (y, z))], [z, y])
+        return ca.Function("gap", [z, y], ca.cse([ca.densify(part) for part in found]))
 
     def _rows(self, z: Array, y: Array) -> tuple[Array, Array, Array]:
-        """g (N, rows), its slopes with y (N, rows, r), and those of y with z (N, r, m)."""
-        g, own, follow = (np.asarray(part.full()).T for part in self._gap(z.T, y.T))
-        r = y.shape[1]
-        return g, own.reshape(len(g), r, -1).transpose(0, 2, 1), follow.reshape(len(g), -1, r).transpose(0, 2, 1)
+        """g (N, rows), and its slopes with y (N, rows, r) and with z (N, rows, m)."""
+        g, *slopes = (np.asarray(part.full()).T for part in self._gap(z.T, y.T))
+        own, others = (one.reshape(len(g), -1, g.shape[1]).transpose(0, 2, 1) for one in slopes)
+        return g, own, others
 
-    def _corrected(self, z: Array, y: Array) -> Array | None:
-        """y where rows hold, by Newton's method from near; None if that fails."""
+    def _corrected(self, z: Array, y: Array) -> tuple[Array, tuple[Array, Array]] | None:
+        """y where rows hold, by Newton's method from near, and their slopes; None if that fails."""
         for _ in range(_CORRECTIONS):
-            g, slopes, _ = self._rows(z, y)
+            g, *slopes = self._rows(z, y)
             if np.max(np.abs(g)) < _CLOSED:
-                return y
-            turned = slopes.transpose(0, 2, 1)
-            try:
-                step = -np.linalg.solve(turned @ slopes, turned @ g[:, :, None])[:, :, 0]
-            except np.linalg.LinAlgError:
-                return None
+                return y, (slopes[0], slopes[1])
+            step = _solved(slopes[0], g)
             if not np.max(np.abs(step)) < _AHEAD:
                 return None
-            y = y + step
+            y = y - step
         return None
+
+
+def _solved(J: Array, right: Array) -> Array:
+    """J⁺ right at N instants, (N, r), of J (N, rows, r) and (N, rows); NaN where J has no rank r."""
+    turned = J.transpose(0, 2, 1)
+    try:
+        return np.asarray(np.linalg.solve(turned @ J, turned @ right[:, :, None])[:, :, 0])
+    except np.linalg.LinAlgError:
+        return np.full(J.shape[::2], np.nan)
+
+
+def stands(problem: Declaration) -> bool:
+    """True of a mechanism whose home is no free choice: with loops, constraints, contacts or free bodies."""
+    joints = JointCoordinates(problem.model)
+    return bool(joints.closing or joints.roots)
+
+
+def home_pose(problem: Declaration, initial: Initial) -> Initial:
+    """``initial``; where there is none and home is no free choice, where the problem's first recording begins."""
+    if initial is not None or not problem.recordings or not stands(problem):
+        return initial
+    start, count = gather(problem, problem.recordings[0]).guess.states[0], len(problem.model.bodies)
+    return start[: 7 * count].reshape(count, 7), start[7 * count :].reshape(count, 6)
 
 
 def at_guesses(problem: Declaration, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:

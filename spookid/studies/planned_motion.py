@@ -20,7 +20,7 @@ from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.planned_coordinates import PlannedCoordinates
+from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.simulating import Initial
 
 _AROUND = 2, 3, 4
@@ -38,7 +38,7 @@ def planned_recording(problem: Declaration, t: Array, motion: Array, initial: In
         t: times, evenly spaced, (N,) [s].
         motion: of the planned coordinates, of trees on the ground those of all joints in the model's order: positions,
             rates and accelerations, (3, N, m).
-        initial: the home pose of mechanisms with loops, contacts or free bodies, as of ``simulate``.
+        initial: the home pose of mechanisms with loops, contacts or free bodies, as of ``excite``.
 
     Returns:
         a recording of all signals, and ``<label>_rate`` of each joint's coordinate, unless a sensor's is called so.
@@ -47,7 +47,7 @@ def planned_recording(problem: Declaration, t: Array, motion: Array, initial: In
         ProblemError: as ``PlannedCoordinates`` and ``PlannedEfforts``, and where nothing moves so.
     """
     # No recording of the problem's has a part in it.
-    alone = problem.with_(recordings=[], step=float(t[1] - t[0]))
+    initial, alone = home_pose(problem, initial), problem.with_(recordings=[], step=float(t[1] - t[0]))
     n = len(problem.model.freedoms)
     coordinates = PlannedCoordinates(alone, np.zeros(n), initial)
     efforts = PlannedEfforts(coordinates, np.ones(len(disturbance_names(problem.model))), np.full(n, WIDTH_AT_REST))
@@ -124,7 +124,7 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     if not missing:
         return given
     try:
-        coordinates = PlannedCoordinates(problem, np.zeros(len(problem.model.freedoms)))
+        coordinates = PlannedCoordinates(problem, np.zeros(len(problem.model.freedoms)), home_pose(problem, None))
         if any(place >= len(problem.model.freedoms) for place in coordinates.places):
             raise ProblemError(
                 f"{problem.place}: it has free bodies, of which no joint tells where they are; join them to the ground"

@@ -1,8 +1,8 @@
 """Several starts: guesses drawn at random, a solve from each, and the minima where they end.
 
 Each start is a point of a sweep over ``start``, so that they are solved in parallel, kept, and gone on with. The answer
-is the best that converged, solved once more in whole. (Its figure is the waterfall plot of Raue et al., PLoS ONE 8,
-2013.)
+is the best that converged; where workers have found it, it is solved once more in whole. (Its figure is the waterfall
+plot of Raue et al., PLoS ONE 8, 2013.)
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
+from spookid.results.result import Result
 from spookid.results.values import Basin
+from spookid.solvers.status import Callback, Status
 from spookid.studies import sweeping
-from spookid.studies.axes import axes_of
+from spookid.studies.axes import axes_of, grid_points
 from spookid.studies.random_starts import START
 from spookid.studies.settings import Variant
-from spookid.studies.sweep_points import Sweep, SweepPoint
+from spookid.studies.sweep_points import Sweep, SweepPoint, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
 from spookid.tables.numbers import number
 
@@ -128,19 +130,57 @@ def searched(
     found = basins(sweeping.run_sweep(plan, store, jobs, executor, seen))
     best = next((one for one in found if one.outcome != "failed"), None)
     if best is None:
-        raise ProblemError(f"{plan.problem.place}: no start can be solved; the first says: {found[0].message}")
+        raise _none(plan.problem, found[0].message)
     return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
 
 
 def from_starts(
-    problem: Declaration, count: int, seed: int, backend: str, options: Mapping[str, Any], warm_start: object
-) -> tuple[dict[str, float], tuple[Basin, ...]]:
-    """Guesses of the best of so many starts, solved one after another in this process, and where all ended.
+    problem: Declaration,
+    count: int,
+    seed: int,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: object,
+) -> Result:
+    """The best of so many starts, solved one after another in this process, with where all ended. If Ctrl-C comes after
+    the first, the best of those that had ended, marked as interrupted.
+
+    Args:
+        callback: called with every accepted iterate of each start.
 
     Raises:
-        ProblemError: for a warm start beside them, or as ``planned`` and ``searched``.
+        ProblemError: for a warm start beside them, if no start has an answer, or as ``planned``.
+        KeyboardInterrupt: if that came before there was any answer.
     """
     if warm_start is not None:
         raise ProblemError(f"{problem.place}: starts and warm_start are two beginnings; leave one out")
     plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
-    return searched(plan, None, 1, None, lambda point, before: None)
+    points: list[SweepPoint] = []
+    best: tuple[SweepPoint, Result] | None = None
+    try:
+        for values in grid_points(plan.axes):
+            point, found = solved_at(problem, plan.variant, values, callback)
+            if point.status is Status.INTERRUPTED:
+                best = best or (None if found is None else (point, found))
+                raise KeyboardInterrupt
+            points.append(point)
+            if found is not None and (best is None or _order(point) < _order(best[0])):
+                best = point, found
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        cut = {"status": Status.INTERRUPTED, "detail": f"after {len(points)} of {count} starts"}
+        return best[1].changed(**cut, basins=basins(plan.sweep(tuple(points))))
+    if best is None:
+        raise _none(problem, points[0].message)
+    return best[1].changed(basins=basins(plan.sweep(tuple(points))))
+
+
+def _none(problem: Declaration, message: str) -> ProblemError:
+    return ProblemError(f"{problem.place}: no start can be solved; the first says: {message}")
+
+
+def _order(point: SweepPoint) -> tuple[object, ...]:
+    """The converged first."""
+    return not point.converged, *_rank(point)

@@ -12,8 +12,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.notices import DOUBTS
-from spookid.results.result import Cost, Estimate
-from spookid.solvers.status import Status
+from spookid.results.result import Cost, Estimate, Result
+from spookid.solvers.status import Callback, Status
 from spookid.studies.axes import Axis, AxisValue
 from spookid.studies.settings import UNITS, Variant
 from spookid.tables.numbers import labelled, number, uncertain
@@ -126,26 +126,30 @@ def solve_point(
         KeyboardInterrupt: if the solve was interrupted.
     """
     began = time.perf_counter()
-    found = _solved(problem, replace(variant, initial={**variant.initial, **near}), values) if near else None
-    if found is None or not found.converged:
-        found = _solved(problem, variant, values)
+    found = None
+    if near:
+        found, _ = solved_at(problem, replace(variant, initial={**variant.initial, **near}), values)
+    if found is None or not (found.converged or found.status is Status.INTERRUPTED):
+        found, _ = solved_at(problem, variant, values)
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # no answer that a sweep could keep
     return replace(found, seconds=time.perf_counter() - began)
 
 
-def _solved(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
+def solved_at(
+    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
+) -> tuple[SweepPoint, Result | None]:
+    """The answer at a point and the solution, if there is one; both may be interrupted."""
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
-        solution = solve(changed, backend, options)
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # no answer that a sweep could keep
+        s = solve(changed, backend, options, callback)
     except ProblemError as error:
-        return failed(values, str(error))
+        return failed(values, str(error)), None
     except Exception as error:  # one point must not cost the others
-        return failed(values, f"{type(error).__name__}: {error}")
-    s = solution
+        return failed(values, f"{type(error).__name__}: {error}"), None
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
     doubts = tuple(notice for notice in s.notices if notice.startswith(DOUBTS))
-    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood, doubts)
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood, doubts), s
 
 
 def failed(values: Mapping[str, AxisValue], message: str) -> SweepPoint:

@@ -9,8 +9,9 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, InvalidStateError
+from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -30,10 +31,23 @@ def processes(jobs: int) -> Executor:
     Processes that have nothing to do end by themselves.
     """
     one_each = dict.fromkeys(_THREADS, "1")
-    executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
-    with _blocked():
+    with _blocked(), _quiet():
+        executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
         executor.submit(int)  # which starts them
     return executor
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The process that clears up after workers, which begins here, does not warn the user of what it clears up."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONWARNINGS")
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager
@@ -86,14 +100,14 @@ def cluster(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:
-        executor = _Cluster(client, address)
+        executor = Cluster(client, address)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it
 
 
-class _Cluster(Executor):
+class Cluster(Executor):
     """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
 
     def __init__(self, client: Any, address: str) -> None:
@@ -108,8 +122,10 @@ class _Cluster(Executor):
         """Raises ProblemError if the scheduler is gone."""
         if self._client.status != "running":
             raise self._gone
-        future: Future[Any] = self._executor.submit(work, *given, **named)
+        future, remote = Future[Any](), self._executor.submit(work, *given, **named)
         self._running.add(future)
+        remote.add_done_callback(partial(_passed_on, future))
+        future.add_done_callback(lambda ended: remote.cancel() if ended.cancelled() else None)
         return future
 
     def _watch(self) -> None:
@@ -123,3 +139,14 @@ class _Cluster(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As that of any executor."""
         self._executor.shutdown(wait=wait)
+
+
+def _passed_on(future: Future[Any], remote: Future[Any]) -> None:
+    """What became of work, unless its scheduler is gone."""
+    with suppress(InvalidStateError):
+        if remote.cancelled():
+            future.set_exception(BrokenExecutor("cancelled by its scheduler"))
+        elif (error := remote.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(remote.result())

@@ -34,6 +34,8 @@ def _faults(problem: Transcription, point: Point, derivatives: bool) -> Iterator
     lost = [name for name, value in zip(problem.names, point.parameters, strict=True) if not np.isfinite(value)]
     if lost:
         yield f"{', '.join(lost)} has no finite value"
+    if not point.states:
+        return  # those of a joint fit lie elsewhere
     for chain, states in zip(problem.chains, point.states, strict=True):
         steps = np.flatnonzero(~np.isfinite(states).all(axis=1))
         if steps.size:

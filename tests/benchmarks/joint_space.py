@@ -1,7 +1,7 @@
 """How fast joint coordinates are: ``python tests/benchmarks/joint_space.py``. Each figure beside its target.
 
-Of 1000 steps on one core, with known noise: a loop of the Furuta pendulum, and an iteration (equations, Jacobians,
-normal equations, step) of chains and of an arm, and what set-up costs where nothing has been compiled yet.
+Of 1000 steps on one core, with known noise: an iteration (equations, Jacobians, normal equations, step) of chains and
+of an arm, and what set-up costs where nothing has been compiled yet.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from benchmarks.problems import RELEASE
-from benchmarks.problems import furuta as weighted
 from benchmarks.rows import fresh_cache, set_up
 from benchmarks.table import Row, seconds, text
 
@@ -38,12 +35,10 @@ from spookid import (
     Parameter,
     Problem,
     Recording,
-    Variational,
     gravity,
 )
 from spookid.assembly.assembly import Assembly
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Outcome
 
 STEPS, STEP = 1000, 0.01
 LINK = 0.3
@@ -91,26 +86,6 @@ def chain(joints: int, ten: bool, driven: bool = False) -> Problem:
     return Problem("chain", model, [motion(joints)], sensors, step=STEP, every=1)
 
 
-def pendulum() -> Problem:
-    """The Furuta pendulum of ``problems``, rigid and without friction by load, of which four parameters are unknown."""
-    J_A, J_B = (Parameter(name, 0.01, lower=1e-6) for name in ("J_Azz", "J_Byy"))
-    b_1, b_2 = (Parameter(name, 1e-4, lower=0.0) for name in ("b_1", "b_2"))
-    arm = Body("A", mass=0.238, inertia=(1e-4, 0.003, J_A))
-    rod = Body("B", mass=0.428, inertia=(1e-4, J_B, 0.004))
-    axle, noise = {"x": (0, 0, 1), "y": (1, 0, 0)}, {"disturbance": 1e-3}
-    shoulder = Hinge("shoulder", GROUND.frame(**axle), arm.frame(at=(-0.128, 0, 0), **axle), viscous=b_1, **noise)
-    elbow = Hinge(
-        "elbow",
-        arm.frame(at=(0.12, 0, 0), x=(1, 0, 0), y=(0, 0, -1)),
-        rod.frame(at=(-0.092, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
-        viscous=b_2,
-        **noise,
-    )
-    model = Model([arm, rod], [shoulder, elbow], gravity=gravity(9.82), coordinates="joint")
-    sensors = [HingeAngle(hinge, f"theta{i}", sigma=1e-3) for i, hinge in enumerate((shoulder, elbow), start=1)]
-    return Problem("furuta", model, [Recording.from_csv(RELEASE, time="t")], sensors, step=STEP, every=1)
-
-
 def processor_time() -> float:
     """Of this process and those it has waited for [s]."""
     return time.process_time() + sum(os.times()[2:4])
@@ -127,22 +102,11 @@ def iteration(assembly: Assembly, least: Callable[[Callable[[], object]], float]
 
 
 def rows(names: list[str], repeats: int, clock: Callable[[], float]) -> Iterator[Row]:
-    """The Furuta pendulum first."""
+    """Of the chains and arms that are named."""
 
     def least(work: Callable[[], object]) -> float:
         return min(seconds(work, 1, clock) for _ in range(repeats))
 
-    if "furuta" in names:
-        kinds = {
-            "known noise": (pendulum(), "≤ 5 ms"),
-            "given weight, load friction": (weighted(Variational(), STEPS + 1, 4), ""),
-        }
-        for words, (problem, target) in kinds.items():
-            assembly, found = set_up(problem), list[Outcome]()
-            solve = partial(LevenbergMarquardt().solve, assembly.transcription, assembly.start)
-            spent = least(lambda s=solve, f=found: f.append(s()))
-            note = f"{len(found[-1].history) - 1} iterations, {found[-1].status.value}"
-            yield Row(f"Furuta pendulum, 4 parameters, {words}: loop", 1e3 * spent, "ms", target=target, note=note)
     chains = {
         "chain": ("16 hinges, three moments a body", chain(16, ten=False), "≤ 40 ms"),
         "arm": ("6-joint arm, 84 parameters", chain(6, ten=True, driven=True), "≤ 20 ms"),
@@ -169,7 +133,7 @@ def evaluated(assembly: Assembly) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=["furuta", "chain", "arm", "ten"])
+    parser.add_argument("names", nargs="*", default=["chain", "arm", "ten"])
     parser.add_argument("--repeats", type=int, default=5, help="of which the least is shown")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine with other work")
     given = parser.parse_args()

@@ -92,6 +92,28 @@ def furuta(stepper: Spook | Variational, steps: int, parameters: int) -> Problem
     )
 
 
+def joint_pendulum(steps: int) -> Problem:
+    """The Furuta pendulum, rigid, in joint coordinates and without friction by load, of which four parameters are
+    unknown; at most 1001 samples."""
+    J_A, J_B = (Parameter(name, 0.01, lower=1e-6) for name in ("J_Azz", "J_Byy"))
+    b_1, b_2 = (Parameter(name, 1e-4, lower=0.0) for name in ("b_1", "b_2"))
+    arm = Body("A", mass=0.238, inertia=(1e-4, 0.003, J_A))
+    rod = Body("B", mass=0.428, inertia=(1e-4, J_B, 0.004))
+    axle, noise = {"x": (0, 0, 1), "y": (1, 0, 0)}, {"disturbance": 1e-3}
+    shoulder = Hinge("shoulder", GROUND.frame(**axle), arm.frame(at=(-0.128, 0, 0), **axle), viscous=b_1, **noise)
+    elbow = Hinge(
+        "elbow",
+        arm.frame(at=(0.12, 0, 0), x=(1, 0, 0), y=(0, 0, -1)),
+        rod.frame(at=(-0.092, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
+        viscous=b_2,
+        **noise,
+    )
+    recording = Recording.from_csv(RELEASE, time="t").between(0.0, (steps - 0.5) * STEP)
+    model = Model([arm, rod], [shoulder, elbow], gravity=gravity(9.82), coordinates="joint")
+    sensors = [HingeAngle(hinge, f"theta{i}", sigma=1e-3) for i, hinge in enumerate((shoulder, elbow), start=1)]
+    return Problem("furuta", model, [recording], sensors, step=STEP, every=1)
+
+
 def chain(hinges: int, steps: int, **settings: Any) -> Problem:
     """A chain of rods whose hinges are across one another in turns, with three unknown moments a rod, in the poses of
     all bodies; its angles sway slowly."""

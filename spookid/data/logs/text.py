@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -265,8 +266,9 @@ def _decimal(sheet: _Sheet, columns: list[str]) -> str:
 def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
     """Values of a column, NaN where a field is empty."""
     texts = sheet.texts(name)
+    read = float if decimal == "." and _PLAIN.fullmatch("".join(texts)) and all(texts) else partial(_number, decimal)
     try:
-        values = np.array([_number(text, decimal) for text in texts], dtype=np.float64)
+        values = np.fromiter(map(read, texts), np.float64, len(texts))
     except ValueError:
         values = np.array([math.inf])
     if np.isinf(values).any():
@@ -282,7 +284,7 @@ def number_of(text: str, decimal: str, place: str) -> float:
         ProblemError: for what is no finite number.
     """
     try:
-        value = _number(text, decimal)
+        value = _number(decimal, text)
     except ValueError:
         value = math.inf
     if math.isinf(value):
@@ -291,7 +293,11 @@ def number_of(text: str, decimal: str, place: str) -> float:
     return value
 
 
-def _number(text: str, decimal: str) -> float:
+_PLAIN = re.compile(r"[-+.0-9eE]*")
+"""Characters of numbers that need no look before Python reads them."""
+
+
+def _number(decimal: str, text: str) -> float:
     if text.strip().lower() in _MISSING:
         return math.nan
     if decimal == ",":

@@ -36,7 +36,8 @@ Four parameters of a Furuta pendulum and its motion from two angles, 10 s at 100
 chaotic. Single shooting believes the dynamics and needs a good start; spookid and the fit in JAX let a small torque
 disturb them. Times are of a fit whose code is ready; "ready after" has what the first one took with all that it builds
 and compiles. Errors of spookid and of JAX are those of their step of 10 ms: `problem.solve()` takes that out, too,
-and estimates the noise, which these fits are given (or lack).
+and estimates the noise, which these fits are given (or lack). "Elsewhere" is a fit that ended at another
+minimum, an estimate more than tenfold off.
 """
 
 
@@ -72,7 +73,9 @@ def interleaved(
     for (name, words), fit in fits.items():
         taken, error = median(spent[name, words]), np.abs(fit.estimates / TRUTH - 1).max()
         ratio = taken / median(spent[first, words])
-        cells = f"{1e3 * taken:.3g} ms", f"{ratio:.3g}", f"{peers[name][1]:.2g} s", f"{100 * error:.2g} %"
+        time_taken = f"{taken:.3g} s" if taken >= 1 else f"{1e3 * taken:.3g} ms"
+        lost = f"{100 * error:.2g} %" if error < 10 else "elsewhere"
+        cells = time_taken, f"{ratio:.3g}", f"{peers[name][1]:.0f} s", lost
         rows.append((name, words, *cells, f"{1e3 * fit.rms:.2g} mrad", fit.note))
     return rows
 

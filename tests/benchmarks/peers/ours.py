@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from benchmarks.joint_space import pendulum
 from benchmarks.peers.task import Array, Fit, Peer, measured
-from benchmarks.problems import FOUR, STEP
+from benchmarks.problems import FOUR, joint_pendulum
 
 from spookid.assembly.assembly import assemble
 from spookid.estimation.likelihood_fit import fit_at_known_noise
@@ -20,9 +19,7 @@ SHARE = np.array([1e-4, 0.0, 0.0, 0.0])
 
 def peer(steps: int) -> Peer:
     """Solver; the kernels are compiled, which a machine waits for once."""
-    problem, angles = pendulum(), measured(steps)
-    recording = problem.recordings[0].between(0.0, (steps - 0.5) * STEP)
-    problem = replace(problem, recordings=[recording])
+    problem, angles = joint_pendulum(steps), measured(steps)
     assembly, noise = assemble(problem), problem.solve(step_correction=False).noise
     names = assembly.transcription.names
 
