@@ -14,6 +14,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation import solving
 from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.outliers import of_same_samples, standing_out
+from spookid.estimation.stuck import stuck
 from spookid.results.notices import EXCESS, GAP, OUTLIERS
 from spookid.results.result import Result
 
@@ -108,6 +109,22 @@ def test_likelihoods_that_are_compared_are_of_the_same_samples() -> None:
     assert other.log_likelihood < solution.log_likelihood
 
 
+@pytest.mark.parametrize(("held", "first", "last"), [(True, 1, 20), (False, 0, 20)])
+def test_samples_of_a_stuck_encoder_and_of_a_dropout_are_named(held: bool, first: int, last: int) -> None:
+    """It holds its last value for a while, which the first of these samples has every right to; or shows zero."""
+    theta, begin = np.unwrap(swing().signals["theta"]), 250
+    theta[begin : begin + 20] = theta[begin] if held else 0.0
+    wrong = list(range(begin + first, begin + last))
+    assert np.flatnonzero(stuck(theta, None)).tolist() == wrong
+    solution = rod().with_(recordings=[swing().with_signals(theta=theta)]).solve()
+    assert within(solution)
+    named = [one.t for one in solution.outliers]
+    assert set(named) <= set(swing().t[wrong].tolist())
+    assert len(named) >= len(wrong) - 2  # the motion may pass there
+    (notice,) = [notice for notice in solution.notices if notice.startswith(OUTLIERS)]
+    assert f"at {named[0]:g} to " in notice
+
+
 @pytest.mark.study
 def test_samples_of_a_linear_loss_all_count() -> None:
     recording, _ = with_spikes()
@@ -123,6 +140,8 @@ def test_motion_is_not_suspected(rate: float) -> None:
     for values in (moving, moving + 1e-3 * rng.normal(size=len(t)), np.round(moving, 2), np.zeros(len(t))):
         assert not np.any(standing_out(t, values, None))
         assert not np.any(standing_out(t, np.angle(np.exp(1j * values)), 2 * np.pi))
+        assert not np.any(stuck(values, None))
+        assert not np.any(stuck(np.angle(np.exp(1j * values)), 2 * np.pi))
     holed = np.where((t > 1) & (t < 2), np.nan, moving + 1e-3 * rng.normal(size=len(t)))
     assert not np.any(standing_out(t, holed, 2 * np.pi))
     holed[len(t) // 5] += 1.0

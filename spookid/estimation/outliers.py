@@ -1,9 +1,10 @@
-"""Single samples that are plainly wrong: left out of a fit by default, and named.
+"""Samples that are plainly wrong: left out of a fit by default, and named.
 
-Where nothing strikes, a position cannot jump and come back: a sample far from its neighbours on both sides is wrong. A
-fit without such suspects tells the motion and the noise; by these it is decided which samples are left out of the
-answer, those from five times the noise on. That is least squares with hard rejection from a robust start (Rousseeuw and
-Leroy, Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to nothing on normal noise.
+Where nothing strikes, a position cannot jump and come back: a sample far from its neighbours on both sides is wrong,
+and so are those in a row between two jumps, or that stand still until one jumps on (``estimation.stuck``). A fit
+without such suspects tells the motion and the noise; by these it is decided which samples are left out of the answer,
+those from five times the noise on. That is least squares with hard rejection from a robust start (Rousseeuw and Leroy,
+Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to nothing on normal noise.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from spookid.data.losses import BENT
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation.robust_start import linear
-from spookid.kernels.kernel import Array, Mask
+from spookid.estimation.stuck import stuck
+from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.parameter import number
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import OUTLIERS, ranked
@@ -45,7 +47,7 @@ _FAR = 5.0
 _MOST = 0.1
 """Share of a signal's samples from which on they are no outliers but something that the model lacks."""
 _TIMES = 6
-"""Times that a notice names of each signal."""
+"""Times that a notice names of each signal, those of samples in a row as one."""
 
 Wrong = Sequence[Mapping[str, Mask]]
 """Of each recording, samples by the name of their signal, (N,) each."""
@@ -92,8 +94,9 @@ def _suspects(problem: Declaration, recording: Recording) -> dict[str, Mask]:
     found = {}
     for channel in problem.channels:
         if channel.loss == "auto" and not channel.sensor.either_sign and order(channel, problem.model) == 0:
-            mask = standing_out(recording.t, recording.signal(channel.signal), channel.period)
-            known = np.count_nonzero(np.isfinite(recording.signal(channel.signal)))
+            values = recording.signal(channel.signal)
+            mask = standing_out(recording.t, values, channel.period) | stuck(values, channel.period)
+            known = np.count_nonzero(np.isfinite(values))
             found[channel.signal] = mask & (np.count_nonzero(mask) <= _MOST * known)
     return found
 
@@ -273,8 +276,10 @@ def _told(named: Sequence[Outlier], problem: Declaration) -> str:
     parts = []
     for recording, signal in dict.fromkeys((one.recording, one.signal) for one in named):
         own = [one for one in named if (one.recording, one.signal) == (recording, signal)]
-        times = [digits(one.t, 6) for one in own[:_TIMES]]
-        more = " ..." if len(own) > _TIMES else ""
+        stamps = next(one.t for one in problem.recordings if one.name == recording)
+        runs = _runs(np.searchsorted(stamps, [one.t for one in own]).astype(np.int64))
+        times = [digits(stamps[a], 6) + f" to {digits(stamps[b], 6)}" * (b > a) for a, b in runs[:_TIMES]]
+        more = " ..." if len(runs) > _TIMES else ""
         where = f" of {recording}" if len(problem.recordings) > 1 else ""
         fate = "left out" if own[0].left_out else "hardly counted, by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
@@ -284,3 +289,10 @@ def _told(named: Sequence[Outlier], problem: Declaration) -> str:
         else ""
     )
     return f"{OUTLIERS} more than {_FAR:g} times the noise off: {'; '.join(parts)}. {remedy}".rstrip()
+
+
+def _runs(places: Integers) -> list[tuple[int, int]]:
+    """First and last of whole numbers (n,), ascending, that follow one another."""
+    ends = np.flatnonzero(np.diff(places) != 1)
+    first, last = np.append(0, ends + 1), np.append(ends, len(places) - 1)
+    return list(zip(places[first].tolist(), places[last].tolist(), strict=True))
