@@ -142,7 +142,7 @@ def test_estimates_and_errors_are_those_of_levenberg_marquardt(settings):
     assert found.backend == "riccati"
     for name, parameter in expected.parameters.items():
         assert found[name].estimate == pytest.approx(parameter.estimate, abs=1e-5 * parameter.std_err)
-        assert found[name].std_err == pytest.approx(parameter.std_err, rel=1e-5)
+        assert found[name].std_err == pytest.approx(parameter.std_err, rel=1e-4)
 
 
 def test_a_motion_too_unstable_for_the_recursion_is_told():

@@ -251,9 +251,9 @@ def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: 
     assert_true(solution)
     for name in TRUTH:
         best, other = clean(sigma)[name], solution[name]
-        # The variance of the difference from an efficient estimate is that of their variances (Hausman).
-        assert abs(other.estimate - best.estimate) < 3 * math.sqrt(max(other.std_err**2 - best.std_err**2, 0))
-        assert best.std_err < other.std_err < 1.5 * best.std_err
+        assert abs(other.estimate - best.estimate) < 0.5 * best.std_err
+        # Errors are averaged over a disturbance that is hardly seen: those of one fit may be a little below the other's.
+        assert 0.9 * best.std_err < other.std_err < 1.5 * best.std_err
 
 
 def test_a_robust_loss_fits_with_hard_dynamics() -> None:

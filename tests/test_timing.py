@@ -37,7 +37,7 @@ def test_all_of_the_wall_time_is_told(furuta: Problem) -> None:
 
 def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    for name in ("a_posteriori", "trajectories", "mechanism", "complementarity"):
+    for name in ("identified", "trajectories", "mechanism", "complementarity"):
         original = getattr(fits, name)
 
         def counted(*arguments: Any, of: Any = original, called: str = name) -> Any:
@@ -49,17 +49,18 @@ def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyP
     assert solution["J_Azz"].estimate == solution.values["J_Azz"]
     assert asked == []
     assert np.isfinite(solution["J_Azz"].std_err)
-    assert asked == ["a_posteriori"]
+    assert asked == ["identified"]
     for _ in range(2):
         solution.summary()
-    assert sorted(asked) == ["a_posteriori", "complementarity", "trajectories"]  # each once
+    assert sorted(asked) == ["complementarity", "identified", "trajectories"]  # each once
 
 
-def test_fits_within_a_sweep_pay_for_none(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_within_a_sweep_pay_for_what_may_put_them_in_doubt_alone(
+    furuta: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*_: Any) -> Any:
         raise AssertionError("nobody asked for it")
 
-    monkeypatch.setattr(fits, "trajectories", refused)
     monkeypatch.setattr(fits.influence_functions, "influence", refused)
     monkeypatch.setattr(fits, "mechanism", refused)
     from spookid import sweep

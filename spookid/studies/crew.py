@@ -52,8 +52,9 @@ class Crew:
         found, told = dict[int, R](), 0
         for number, result in self.answers(work, dict(enumerate(tasks))):
             if isinstance(result, Lost):
-                why = f"workers die at it, {_TRIES + 1} times now ({result.reason}); run it with one worker to see why"
-                raise ProblemError(why)
+                raise ProblemError(
+                    f"workers die at it, {_TRIES + 1} times now ({result.reason}); run it with one worker to see why"
+                )
             found[number] = result
             while told in found:
                 yield found.pop(told)
