@@ -74,14 +74,17 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
-        r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef",
+        r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
     ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
-    ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.Description).*"),
+    ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.(Description|Source)).*"),
     ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|robot_file\.RobotFile|standing\.HeldContact)"),
     ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
-    ("py:.*", r"spookid\.(graphs\.variables\.Variables|transcription\.transcription\.Transcription)"),
+    (
+        "py:.*",
+        r"spookid\.(graphs\.factor\.Variables|studies\.excitation_rows\.Cone|transcription\.transcription\.Transcription)",
+    ),
     ("py:.*", r"spookid\.(planar\.(closing\.Closing|linkage\.Linkage)|smoothing\.stream\.Mark)"),
 ]
 

@@ -53,17 +53,3 @@ def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         solution.summary()
     assert sorted(asked) == ["complementarity", "identified", "trajectories"]  # each once
-
-
-def test_fits_within_a_sweep_pay_for_what_may_put_them_in_doubt_alone(
-    furuta: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: Any) -> Any:
-        raise AssertionError("nobody asked for it")
-
-    monkeypatch.setattr(fits.influence_functions, "influence", refused)
-    monkeypatch.setattr(fits, "mechanism", refused)
-    from spookid import sweep
-
-    point = sweep(furuta, {"state_weight": [100.0]}).points[0]
-    assert point.outcome == "converged"
