@@ -92,6 +92,8 @@ class Interruption:
 
 
 def end(*_: object) -> None:
-    """End the process here and now; also as the handler of a signal."""
+    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+    if (compiler := sys.modules.get("spookid.kernels.compiler")) is not None:  # nothing may be imported here
+        compiler.end_all()
     os.write(2, b"spookid: interrupted\n")
     os._exit(INTERRUPTED)

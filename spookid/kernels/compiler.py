@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,9 @@ TIMEOUT = 600.0
 """A compiler that takes longer [s] is given up: ten times what the largest model takes on an idle machine."""
 _ANSWER = 60.0
 """Likewise to say which one it is [s]."""
+_POSIX = os.name == "posix"
+_running: set[subprocess.Popen[str]] = set()
+"""Compilers at work."""
 
 
 class CompilationError(RuntimeError):
@@ -78,19 +82,33 @@ class Compiler:
     def _run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run it with its own temporary files in a folder that is removed even if it is killed; if this is interrupted,
         what it has begun itself ends with it."""
-        command, posix = [*self.command, *arguments], os.name == "posix"
+        command = [*self.command, *arguments]
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        own: dict[str, Any] = {"env": {**os.environ, "TMPDIR": str(folder)}, "process_group": 0 if posix else None}
+        own: dict[str, Any] = {"env": {**os.environ, "TMPDIR": str(folder)}, "process_group": 0 if _POSIX else None}
         try:
             with subprocess.Popen(command, **pipes, **own, **_AS_TEXT) as running:
+                _running.add(running)
                 try:
                     out, err = running.communicate(timeout=TIMEOUT)
                 except BaseException:
-                    os.killpg(running.pid, signal.SIGKILL) if posix else running.kill()
+                    _end(running)
                     raise
+                finally:
+                    _running.discard(running)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilationError(f"{self.command[0]} failed: {error}") from None
         return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
+def end_all() -> None:
+    """End the compilers that threads of this process wait for: it ends, and they would not."""
+    for running in tuple(_running):
+        _end(running)
+
+
+def _end(running: subprocess.Popen[str]) -> None:
+    with suppress(OSError):  # it has ended by itself
+        os.killpg(running.pid, signal.SIGKILL) if _POSIX else running.kill()
 
 
 def find() -> Compiler:

@@ -19,6 +19,7 @@ from typing import Any
 from loky import get_reusable_executor
 
 from spookid.errors import ProblemError
+from spookid.kernels import compiler
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _PATIENCE = "10s"
@@ -81,6 +82,7 @@ def _begin(parent: int) -> None:
 def _follow(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.2)
+    compiler.end_all()
     os._exit(1)
 
 
