@@ -275,6 +275,11 @@ def is_constant(value: ca.SX) -> bool:
     return bool(value.is_constant()) or not ca.symvar(value)
 
 
+def is_zero(value: ca.SX) -> bool:
+    """True for the number zero."""
+    return is_constant(value) and float(value) == 0
+
+
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
     """The number that a scalar expression takes for the values of its Parameters, by name."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())

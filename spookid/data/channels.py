@@ -18,7 +18,7 @@ from spookid.data.state import State
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.model import Model
-from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
+from spookid.parameter import expression, is_constant, is_zero, parameters_in, substitute, symbolic
 
 
 class Sensor(metaclass=Door):
@@ -94,7 +94,7 @@ class Sensor(metaclass=Door):
         if self.loss not in ("auto", *LOSSES):
             raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
         self.each("offset")
-        if any(is_constant(scale) and float(scale) == 0 for scale in self.each("scale")):
+        if any(map(is_zero, self.each("scale"))):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
 
     def each(self, name: str) -> list[ca.SX]:

@@ -12,12 +12,11 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError
-from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
-from spookid.parameter import symbolic
+from spookid.parameter import is_zero, symbolic
 
 _TURN = 2 * math.pi
 
@@ -103,7 +102,7 @@ class Screw(Joint):
         if self.pitch is None:
             raise ProblemError(f"{what} has no pitch; give the metres that it moves for each radian")
         object.__setattr__(self, "pitch", symbolic(self.pitch, f"{what}: pitch"))
-        if is_absent(self.pitch):
+        if is_zero(self.pitch):
             raise ProblemError(f"{what} has pitch 0; use a Hinge")
         super().__post_init__(dry)
 

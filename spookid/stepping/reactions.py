@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import casadi as ca
 
-from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import is_zero
 from spookid.stepping.contact_law import normal_rates, rebounds
 from spookid.stepping.dry_friction import DryFriction, rubbing
 from spookid.stepping.impulses import Laws, Settings, Slips
@@ -135,7 +135,7 @@ class Reactions:
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
             bound, k = joint.bound(slips.position[own, 0], slips.before[own, 0]), freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
-            if not is_absent(bound.load[k]):
+            if not is_zero(bound.load[k]):
                 loaded.append((i, bound.load[k]))
                 loads.append(multipliers[self.model.rows_of(joint), 0])
         for k, contact in enumerate(self.model.contacts):
