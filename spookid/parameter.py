@@ -266,6 +266,11 @@ def is_zero(value: ca.SX) -> bool:
     return is_constant(value) and float(value) == 0
 
 
+def stacked(parts: Iterable[ca.SX]) -> ca.SX:
+    """Columns below one another, (n,); of no columns (0,), of which CasADi by itself makes a matrix without any."""
+    return ca.vertcat(ca.SX(0, 1), *parts)
+
+
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
     """The number that a scalar expression takes for the values of its Parameters, by name."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())

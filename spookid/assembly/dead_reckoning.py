@@ -17,7 +17,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Mechanics, Model
-from spookid.parameter import parameters_in
+from spookid.parameter import parameters_in, stacked
 
 _TURNS = 8
 """Angles at which a hinge is tried whose place in its turn nothing has told."""
@@ -103,6 +103,6 @@ def seen_by(model: Model, channels: Sequence[Channel]) -> set[int]:
     """Numbers of the coordinates of a tree of joints that channels of positions see."""
     d = ca.SX.sym("d", len(model.freedoms))
     state = state_at(model, d, ca.SX(d.numel(), 1), ca.SX(d.numel(), 1))
-    shown = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in channels))
+    shown = stacked(channel.predicted(state) for channel in channels)
     slope = ca.jacobian(shown, d)
     return {j for j in range(d.numel()) if slope[:, j].nnz()}

@@ -26,7 +26,7 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
-from spookid.parameter import parameters_in, substitute
+from spookid.parameter import parameters_in, stacked, substitute
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.starting_sizes import roughness
 from spookid.stepping.contact_rows import slip_name
@@ -107,7 +107,7 @@ def _told(problem: Declaration) -> list[bool]:
             part += [R @ ca.SX(rng.standard_normal(3)), ca.SX(rng.standard_normal(3))]
     inputs = dict.fromkeys(model.signals, ca.SX(1))
     state = State(model, ca.vertcat(*q), ca.vertcat(*v), ca.vertcat(*a), inputs, ca.SX(1))
-    shown = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    shown = stacked(channel.predicted(state) for channel in problem.channels)
     slopes = ca.substitute(ca.jacobian(shown, d), d, ca.SX.zeros(4))
     known = parameters_in([slopes], "the sensors", ignore=[])
     numbers = substitute(ca.densify(slopes), {p.name: problem.guess_on()[p.name] for p in known})

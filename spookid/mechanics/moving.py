@@ -11,6 +11,7 @@ import numpy as np
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
+from spookid.parameter import stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +124,8 @@ def anywhere(frame: Frame, i: int) -> MovingFrame:
 def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
     """Time derivative of an expression of frames in symbols (``in_symbols``)."""
     moving = [frame for frame in frames if not frame.is_fixed]
-    poses = ca.vertcat(ca.SX(0, 1), *(frame.pose for frame in moving))
-    flow = ca.vertcat(ca.SX(0, 1), *(frame.basis @ frame.twist for frame in moving))
+    poses = stacked(frame.pose for frame in moving)
+    flow = stacked(frame.basis @ frame.twist for frame in moving)
     return ca.jtimes(expression, poses, ca.densify(flow))
 
 

@@ -70,7 +70,7 @@ def smoothed(problem: Declaration) -> Declaration:
     Raises:
         ProblemError: for what a smoother cannot do.
     """
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if problem.friction != "smooth" and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
@@ -110,7 +110,7 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     Raises:
         ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
     """
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if not isinstance(known, Result):
         raise ProblemError(f"{what}: start is {shown(known)}; give a Solution of the problem")
     if len(problem.recordings) != 1:
@@ -206,7 +206,7 @@ def check_noise(problem: Declaration) -> None:
     settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
     noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.dynamics == "estimated" else ()
     unknown = [name for size in noise if not size.given for name in size.names]
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if unknown:
         raise ProblemError(
             f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of "

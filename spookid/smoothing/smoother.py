@@ -74,7 +74,7 @@ class FixedLagSmoother(metaclass=Door):
     ) -> None:
         if not isinstance(problem, Declaration | Graph):
             raise ProblemError(f"{declared_at()}: {shown(problem)} cannot be smoothed; give a Problem or a Graph")
-        self._what = problem.what if isinstance(problem, Graph) else f"{problem.place}: Problem {problem.name!r}"
+        self._what = problem.what
         self._window = _steps(self._what, problem.step, window, seconds)
         self._iterations = _count(self._what, "iterations", iterations, "a whole number, 1 or more")
         self._stream: Stream | GraphStream | None = None
@@ -206,7 +206,7 @@ class FixedLagSmoother(metaclass=Door):
         """
         stream = read(smoothed(problem), path)
         new = cls.__new__(cls)
-        new._what, new._stream, new._waiting = f"{problem.place}: Problem {problem.name!r}", stream, None
+        new._what, new._stream, new._waiting = problem.what, stream, None
         new._window, new._iterations = stream.core.window, stream.core.iterations
         return new
 

@@ -118,7 +118,7 @@ class Stream:
                 transcription, window, parameters=opening.parameters, iterations=iterations, volumes=volumes
             )
         except ProblemError as error:
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r}: {error}") from None
+            raise ProblemError(f"{problem.what}: {error}") from None
         name, start = opening.recording.name, opening.start
         told = StepCorrection(opening.step_errors, np.zeros((len(opening.step_errors),) * 2)), opening.notices
         return cls(problem, opening.settings, core, opening.observed, name, start, *told)
@@ -222,7 +222,7 @@ class Stream:
     def _check_leap(self, t: float, steps: float) -> None:
         if steps > _LEAP:
             raise ProblemError(
-                f"{self.problem.place}: Problem {self.problem.name!r}: time leaps from {self.now:.12g} to {t:.12g} s, "
+                f"{self.problem.what}: time leaps from {self.now:.12g} to {t:.12g} s, "
                 f"over {steps:.3g} steps; give stamps in seconds of one clock, or begin a new smoother there"
             )
 

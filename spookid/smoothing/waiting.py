@@ -59,7 +59,7 @@ class Waiting:
 
     def take(self, t: float, values: Mapping[str, Any]) -> Opening | None:
         """First states, once there are samples enough."""
-        what = f"{self._problem.place}: Problem {self._problem.name!r}"
+        what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
         if twice := next((name for name in finite if name in known), None):

@@ -36,6 +36,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.mechanics.touching import Touch
+from spookid.parameter import stacked
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.dry_friction import DryFriction
@@ -241,9 +242,7 @@ class _JointStep(VirtualWork):
         x, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         self.schedule = Schedule.of(model)
         self._unknown = self.joints.apart(loads)
-        self.loads = ca.vertcat(
-            ca.SX(0, 1), *(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
-        )
+        self.loads = stacked(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = sides(self.joints.manifold, list(self.variables.values()), settings.step)
         after = self._places(self.joints.configuration(self.variables[2]))
@@ -292,7 +291,7 @@ class _JointStep(VirtualWork):
         displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
         sides = now - change / 2, now + change / 2
         ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
-        position = ca.vertcat(ca.SX(0, 1), *ranged)
+        position = stacked(ranged)
         return Slips(now=now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
 
     @property

@@ -21,6 +21,7 @@ from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.parameter import stacked
 from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.contact_law import ContactStep
@@ -115,7 +116,7 @@ class Step:
     @property
     def compliances(self) -> ca.SX:
         """ε of each constraint row, (n_g,)."""
-        return ca.vertcat(ca.SX(0, 1), *(joint.compliances() for joint in self.model.joints))
+        return stacked(joint.compliances() for joint in self.model.joints)
 
     @cached_property
     def contacts(self) -> ContactStep:

@@ -31,7 +31,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
-from spookid.parameter import is_zero
+from spookid.parameter import is_zero, stacked
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, along_coordinates, random_factor
 from spookid.stepping.unknowns import OfStates
@@ -120,9 +120,9 @@ def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
     of_joints = [(joint.damping, joint.compliances()) for joint in model.joints]
     of_ties = [(tie.damping, ca.repmat(tie.compliance, len(model.holding.names[tie]))) for tie in model.ties]
     things = [*of_joints, *of_ties]
-    compliance = ca.vertcat(ca.SX(0, 1), *(epsilon for _, epsilon in things))
+    compliance = stacked(epsilon for _, epsilon in things)
     shares = (1 / (1 + 4 * damping / h) for damping, epsilon in things for _ in range(epsilon.numel()))
-    relaxation = ca.vertcat(ca.SX(0, 1), *shares)[:held]
+    relaxation = stacked(shares)[:held]
     return ca.vertcat(4 / h**2 * compliance[:held] * relaxation, compliance[held:] / h), relaxation, held
 
 
@@ -213,7 +213,7 @@ class _SplitStep:
         self.multipliers = self.joints.ordered(given | free.loads)
         """λ of all joints, (n_g,)."""
         along = self._along(law, self.multipliers)
-        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
+        tree = stacked(along[model.freedoms_of(joint), 0] for joint in self.joints.tree)
         self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
         """w, (n,)."""
 

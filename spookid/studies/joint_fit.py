@@ -111,7 +111,7 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     """
     folders.check_continued(folder, MARKER)
     posed, backend, _ = variant.posed(problem)
-    what = f"{posed.place}: Problem {posed.name!r}"
+    what = posed.what
     if not (posed.sample and posed.observations):
         raise ProblemError(f"{what} has no recordings or observations to fit; give both")
     if path is None and not crew.alone:
@@ -171,7 +171,7 @@ def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
-        raise ProblemError(f"{posed.place}: Problem {posed.name!r}: {outcome.detail}")
+        raise ProblemError(f"{posed.what}: {outcome.detail}")
     return _result(posed, everyone, search, outcome, sizes, built)
 
 
@@ -188,7 +188,7 @@ def _search(
     begun = begun_at(assembly, first.noise)
     if begun is None:
         raise ProblemError(
-            f"{assembly.problem.place}: Problem {assembly.problem.name!r}: the fit of its first recordings does not "
+            f"{assembly.problem.what}: the fit of its first recordings does not "
             f"find the noise ({first.detail}); give others first, or a state_weight"
         )
     sizes, logs = begun

@@ -77,9 +77,7 @@ def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
     """
     if not (problem.recordings and problem.observations):
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no recordings or observations to fit; give both"
-        )
+        raise ProblemError(f"{problem.what} has no recordings or observations to fit; give both")
     for values in grid_points(axes):
         variant.at(values, problem).posed(problem)
     return Plan(problem, path, axes, variant, digest(problem))
@@ -97,10 +95,7 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
         ProblemError: for no jobs, or a problem that cannot be sent to workers.
     """
     if executor is not None and plan.path is None:
-        raise ProblemError(
-            f"{plan.problem.place}: Problem {plan.problem.name!r} cannot be sent to an executor; give the path of a "
-            "problem file"
-        )
+        raise ProblemError(f"{plan.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
     everything = grid_points(plan.axes)
