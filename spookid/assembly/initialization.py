@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.dead_reckoning import reckoned, seen_by
 from spookid.assembly.kinematic_fit import Motion
 from spookid.assembly.preparing import prepared
-from spookid.data.channels import Channel, apart, order, signed
+from spookid.data.channels import Channel, all_predicted, apart, order, signed
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
@@ -26,7 +26,7 @@ from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in, stacked, substitute
+from spookid.parameter import parameters_in, substitute
 
 _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
@@ -148,7 +148,7 @@ def closing_rows(model: Model, sensors: Sequence[Channel], values: Values, tied:
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
     held = model.holding.told_by_poses(q, tied)
-    shown = stacked(sensor.predicted(state) for sensor in sensors)
+    shown = all_predicted(sensors, state)
     near = signed(sensors, measured, shown)
     rows = ca.vertcat(_STIFF * held, *(apart(s, shown[i], near[i]) for i, s in enumerate(sensors)))
     outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]

@@ -171,9 +171,7 @@ def derivatives(d: Array, step: float) -> tuple[Array, Array, Array]:
 
 def state_at(model: Model, d: ca.SX, rate: ca.SX, acceleration: ca.SX) -> State:
     """The state at coordinates of all joints and their derivatives, (n_s,) each; free bodies rest at the origin."""
-    joints = JointCoordinates(model)
-    at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots)
-    q = joints.configuration(joints.coordinates(d, at_origin))
+    q = JointCoordinates(model).posed(d)
     v = model.configuration.lowered(q, ca.densify(ca.jtimes(q, d, rate)))
     a = ca.jtimes(v, ca.vertcat(d, rate), ca.vertcat(rate, acceleration))
     return State(model, q, ca.densify(v), ca.densify(a))

@@ -14,6 +14,7 @@ from spookid.assembly.evidence import Evidence
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
 from spookid.assembly.standing_start import PLACE
+from spookid.data.channels import all_predicted
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
@@ -195,7 +196,7 @@ def predict(
     x, a = ca.SX.sym("x", model.state.ambient), ca.SX.sym("a", model.configuration.tangent)
     n = model.configuration.ambient
     state = State(model, x[:n], x[n:], a)
-    rows = stacked(channel.predicted(state) for channel in problem.channels)
+    rows = all_predicted(problem.channels, state)
     if accelerations is None:
         moving = state.order(rows) == 2
         accelerations = np.gradient(states[:, n:], problem.step, axis=0) if moving else 0 * states[:, n:]

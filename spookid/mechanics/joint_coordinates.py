@@ -98,6 +98,17 @@ class JointCoordinates:
             parts.append(joint.manifold.retract(joint.manifold.zero, own))
         return stacked([*parts, roots])
 
+    def posed(self, displacements: ca.SX) -> ca.SX:
+        """q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
+        at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in self.roots)
+        return self.configuration(self.coordinates(displacements, at_origin))
+
+    def of_tree(self, along: ca.SX) -> ca.SX:
+        """Impulses along the coordinates, (n,), from those along displacements of all joints (n_s,), of which it takes the
+        tree's."""
+        acting = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.tree)
+        return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
+
     def configuration(self, x: ca.SX) -> ca.SX:
         """q (7 n_b,) from the coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}

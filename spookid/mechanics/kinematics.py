@@ -41,8 +41,7 @@ def place(model: Model, displacements: Array, values: Values) -> Array:
 def _placed(model: Model) -> _ByRows:
     joints = JointCoordinates(model)
     given = ca.SX.sym("displacements", len(model.freedoms))
-    at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots)
-    return _ByRows.of(joints.configuration(joints.coordinates(given, at_origin)), given)
+    return _ByRows.of(joints.posed(given), given)
 
 
 @cache
@@ -79,7 +78,7 @@ def displacements(model: Model, poses: Array, values: Values) -> Array:
 @lru_cache(maxsize=8)
 def _displaced(model: Model) -> _ByRows:
     q = ca.SX.sym("q", model.configuration.ambient)
-    return _ByRows.of(stacked(model.joint(joint, q).displacement for joint in model.joints), q)
+    return _ByRows.of(model.displacements(q), q)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:

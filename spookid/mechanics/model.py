@@ -353,6 +353,10 @@ class Model(metaclass=Door):
         """One joint at any expressions of q and v, at rest without v."""
         return JointState(joint, self.moving(joint.parent, q, v), self.moving(joint.child, q, v))
 
+    def displacements(self, q: ca.SX) -> ca.SX:
+        """Coordinates of all joints at any expression of q, angles in (−π, π], (n_s,)."""
+        return stacked(self.joint(joint, q).displacement for joint in self.joints)
+
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """Slip rates of all joints at any expressions of q and v, (n_s,)."""
         return stacked(self.joint(joint, q, v).rates for joint in self.joints)

@@ -225,8 +225,7 @@ class Regressor:
             own = model.freedoms_of(joint)
             given += model.mechanics(motion.q).slip[own, :].T @ along[own, 0]
         net = motion.along(motion.less(needed, given) if given.nnz() else needed)
-        tree = stacked(along[model.freedoms_of(joint), 0] for joint in self.joints.tree)
-        return ca.densify(net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1)))
+        return ca.densify(net - self.joints.of_tree(along))
 
     def _needed(self, body: Body, turning: Turning) -> Wrench:
         """Force, and torque about the centre of mass, that move a body of its π so."""

@@ -10,7 +10,6 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.manifold import Manifold, jacobian
-from spookid.parameter import stacked
 from spookid.stepping.impulses import Settings
 from spookid.transcription.transcription import Transcription
 
@@ -96,7 +95,7 @@ def _moving(
 def _of_poses(problem: Declaration, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
     """Coordinates of all joints, angles in (−π, π], and their rates."""
     model, symbol = problem.model, ca.SX.sym("q", problem.model.configuration.ambient)
-    positions = stacked(model.joint(joint, symbol).displacement for joint in model.joints)
+    positions = model.displacements(symbol)
     flow = ca.SX.sym("flow", symbol.numel())
     rates = ca.jtimes(positions, symbol, flow)
     found = ca.substitute([positions, rates], [symbol, flow], [q, ca.densify(model.configuration.basis(q) @ v)])

@@ -29,7 +29,6 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
-from spookid.parameter import stacked
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, along_coordinates, random_factor
 from spookid.stepping.unknowns import OfPositions
@@ -94,9 +93,7 @@ class VirtualWork(ABC):
     def residual(self) -> ca.SX:
         """w = Sᵀp, (n,)."""
         along = self._along_with[0]
-        net = self.net(along)
-        tree = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree)
-        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
+        return self.net(along) - self.joints.of_tree(along)
 
     def cut(self, along: ca.SX) -> ca.SX:
         """What joints that close loops do to the bodies, (6 n_b,)."""
@@ -183,8 +180,7 @@ class _PoseStep(VirtualWork):
         """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
         velocities = (self.v + self.v_next) / 2, self.v, self.v_next, self.v_next - self.v
         middle, before, after, change = (self.model.rates(self.q, v) for v in velocities)
-        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
-        position = stacked(state.displacement for state in states)
+        position = self.model.displacements(self.q)
         return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
 
     @property

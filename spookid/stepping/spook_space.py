@@ -212,9 +212,7 @@ class _SplitStep:
         free = self.joints.balanced(at, impulse)
         self.multipliers = self.joints.ordered(given | free.loads)
         """λ of all joints, (n_g,)."""
-        along = self._along(law, self.multipliers)
-        tree = stacked(along[model.freedoms_of(joint), 0] for joint in self.joints.tree)
-        self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
+        self.residual = free.along - self.joints.of_tree(self._along(law, self.multipliers))
         """w, (n,)."""
 
     def _along(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:
