@@ -104,8 +104,7 @@ class JointCoordinates:
         return self.configuration(self.coordinates(displacements, at_origin))
 
     def of_tree(self, along: ca.SX) -> ca.SX:
-        """Impulses along the coordinates, (n,), from those along displacements of all joints (n_s,), of which it takes the
-        tree's."""
+        """Those of the tree among impulses along displacements of all joints (n_s,), along the coordinates (n,)."""
         acting = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.tree)
         return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
 
