@@ -49,9 +49,9 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.smoothing import opening
+from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.opening import smoothed, with_least_noise
+from spookid.smoothing.initialization import smoothed, with_least_noise
 from spookid.smoothing.saving import StepCorrection
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
@@ -474,6 +474,6 @@ def test_neither_time_nor_memory_grow() -> None:
 
 def test_a_fit_that_has_not_converged_is_told(monkeypatch) -> None:
     first, known = start(swing())
-    monkeypatch.setattr(opening, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
+    monkeypatch.setattr(initialization, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
     notices = " ".join(FixedLagSmoother(first, start=known, window=WINDOW).estimate.notices)
     assert "has not converged" in notices

@@ -144,7 +144,7 @@ def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterato
     parts += [e for motor in model.motors for e in motor.expressions()]
     names = list(solution.sensitivities.names)
     own = [p for p in parameters_in(parts, problem.place) if p.name in names]
-    found = [(abs(fit.surprise[names.index(p.name)]), p) for p in own]
+    found = [(abs(fit.z_scores[names.index(p.name)]), p) for p in own]
     large = [_change(p, solution, fit, names.index(p.name)) for size, p in sorted(found, key=_size) if size > _SURPRISE]
     if large:
         yield f"Not as the fit has it along this run: {'; '.join(large)}."
@@ -158,7 +158,7 @@ def _change(parameter: Parameter, solution: Result, fit: Regression, place: int)
     change, fitted = float(fit.found.mean[place]), solution[parameter.name].estimate
     return (
         f"{parameter.name} {number(fitted, 3)} {change:+.2g} {superscripts(parameter.unit)} "
-        f"({abs(fit.surprise[place]):.1f} errors)"
+        f"({abs(fit.z_scores[place]):.1f} errors)"
     )
 
 

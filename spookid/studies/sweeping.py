@@ -24,9 +24,9 @@ from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.assumptions import assumed
 from spookid.studies.axes import Axis, AxisValue, from_neighbours, grid_points
-from spookid.studies.crew import Crew, Lost
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
+from spookid.studies.worker_pool import Lost, WorkerPool
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -103,12 +103,12 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     for point in known.values():
         seen(point, True)
     workers = 1 if plan.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
-    crew = Crew(workers, executor)
-    work = partial(solve_point, plan.problem) if crew.alone else partial(_work, str(plan.path), plan.digest)
+    pool = WorkerPool(workers, executor)
+    work = partial(solve_point, plan.problem) if pool.alone else partial(_work, str(plan.path), plan.digest)
     for group in from_neighbours(plan.axes):
         missing = {i: _estimates(None if near is None else known[near]) for i, near in group.items() if i not in known}
         tasks = {i: (plan.variant, everything[i], near) for i, near in missing.items()}
-        with closing(crew.answers(work, tasks)) as answers:  # workers end at once if this does
+        with closing(pool.answers(work, tasks)) as answers:  # workers end at once if this does
             for i, found in answers:
                 died = "a worker process died, for want of memory perhaps"
                 point = failed(everything[i], died) if isinstance(found, Lost) else found
