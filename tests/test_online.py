@@ -19,14 +19,18 @@ from online_twins import (
     BEGIN,
     ROD,
     SIGMA,
+    WINDOW,
     begun,
     followed,
     fourbar,
+    later,
     measured,
     off,
     released,
     rod,
     rows,
+    smoother,
+    start,
     swing,
     turning,
 )
@@ -56,29 +60,10 @@ from spookid.smoothing.saving import StepCorrection
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
 
-WINDOW = 40
-"""Steps of the rod's window: 0.2 s."""
-
 
 @cache
 def batch(problem: Problem, run: Recording) -> Solution:
     return problem.with_(recordings=[measured(run)]).solve()
-
-
-@cache
-def start(run: Recording) -> tuple[Problem, Solution]:
-    """The rod's first seconds, and a fit of them."""
-    first = rod().with_(recordings=[measured(run).between(0, BEGIN)])
-    return first, first.solve()
-
-
-def smoother(run: Recording, **window: Any) -> FixedLagSmoother:
-    first, known = start(run)
-    return FixedLagSmoother(first, start=known, **(window or {"window": WINDOW}))
-
-
-def later(run: Recording, stop: float = 99.0) -> Recording:
-    return measured(run).between(BEGIN, stop)
 
 
 # --- against batch fits ---
