@@ -17,6 +17,7 @@ from spookid.data.losses import LOSSES, Loss, robust
 from spookid.data.state import State
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 
@@ -265,7 +266,7 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
     if channel.sensor.period is None:
         return difference
     turn = 2 * math.pi / (float(channel.sensor.period) * channel.scale)
-    return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
+    return rotations.wrapped(turn * difference) / turn
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:

@@ -33,6 +33,7 @@ from spookid.data.sampling import Grid, finite_samples, low_passed
 from spookid.data.sensors import JointPosition, JointRate
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
+from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.powers import along, energy, is_load_dependent, kinetic_energy
@@ -223,8 +224,7 @@ def _lost(before: State, after: State) -> ca.SX:
         turned = after.angle(joint) - before.angle(joint)
         turns = [c.period for c in joint.coordinates]
         turned = stacked(
-            turned[i] if period is None else ca.atan2(ca.sin(turned[i]), ca.cos(turned[i]))
-            for i, period in enumerate(turns)
+            turned[i] if period is None else rotations.wrapped(turned[i]) for i, period in enumerate(turns)
         )
         rate = (before.rate(joint) + after.rate(joint)) / 2
         middle = joint.in_range(before.angle(joint) + turned / 2)

@@ -22,6 +22,7 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
@@ -249,7 +250,7 @@ class LinearConstraint(Constraint):
         """Σ r x − offset, modulo what whole turns of the angles make of it."""
         apart = sum((t.ratio * positions(t.joint)[t.coordinate] for t in self.terms), -self.offset)
         whole = self._whole()
-        return apart if whole is None else whole * ca.atan2(ca.sin(apart / whole), ca.cos(apart / whole))
+        return apart if whole is None else whole * rotations.wrapped(apart / whole)
 
     @property
     def told_by_poses(self) -> bool:

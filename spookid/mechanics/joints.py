@@ -22,7 +22,7 @@ from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_ou
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame, inserted, rate
+from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate
 from spookid.parameter import expression, stacked, symbolic
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
@@ -361,7 +361,7 @@ class Hinge(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its angle in (−π, π]."""
-        return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+        return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its slip rate (F.2): x of the child is a constant vector in the child's own frame, where its ω is given."""

@@ -121,6 +121,11 @@ def anywhere(frame: Frame, i: int) -> MovingFrame:
     return MovingFrame(frame, *(ca.SX(ca.DM(part)) for part in np.split(numbers, [3, 7, 10])))
 
 
+def angle_about_x(a: MovingFrame, b: MovingFrame) -> ca.SX:
+    """From y of a to y of b, in (−π, π]."""
+    return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+
+
 def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
     """Time derivative of an expression of frames in symbols (``in_symbols``)."""
     moving = [frame for frame in frames if not frame.is_fixed]

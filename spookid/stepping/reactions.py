@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import casadi as ca
 
+from spookid.mechanics import rotations
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
@@ -68,7 +69,7 @@ class Reactions:
             lower, upper = ca.vertsplit(limits)
             away = self.model.joint(joint, q).displacement[i] - (lower + upper) / 2
             if joint.coordinates[i].turns_over:
-                away = ca.atan2(ca.sin(away), ca.cos(away))
+                away = rotations.wrapped(away)
             gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
         gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
         return stacked(gaps)

@@ -11,7 +11,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
-from spookid.mechanics.inertia import PI
+from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import Parameter, parameters_in
 from spookid.results.result import Noise, Result
 from spookid.results.values import Derived
@@ -182,8 +182,7 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
     if any(q.reason for q in quantities.values()):
         return
     mass, moment = fit.estimates[0], fit.estimates[1:4]
-    xx, yy, zz, xy, xz, yz = fit.estimates[4:]
-    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    inertia = symmetric(fit.estimates[4:])
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     pseudo = np.block([[second, moment[:, None]], [moment[None, :], np.array([[mass]])]])
     if np.linalg.eigvalsh(pseudo).min() < 0:
