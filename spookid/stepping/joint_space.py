@@ -43,12 +43,12 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace, VirtualWork
-from spookid.stepping.unknowns import OfPositions, middle, sides
+from spookid.stepping.unknowns import PositionScheme, middle, sides
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class JointSpace(OfPositions):
+class JointSpace(PositionScheme):
     """Joint coordinates at each step as unknowns."""
 
     name = "variational"

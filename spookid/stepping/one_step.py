@@ -38,7 +38,7 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.reactions import Reactions
-from spookid.stepping.unknowns import OfStates
+from spookid.stepping.unknowns import StateScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 T = TypeVar("T", bound="OneStep")
@@ -143,7 +143,7 @@ class Step:
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 
-class OneStep(OfStates, Stepper):
+class OneStep(StateScheme, Stepper):
     """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
 
     The implicit midpoint rule::

@@ -31,7 +31,7 @@ from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, along_coordinates, random_factor
-from spookid.stepping.unknowns import OfPositions
+from spookid.stepping.unknowns import PositionScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -111,7 +111,7 @@ class VirtualWork(ABC):
 
 
 @dataclass(frozen=True)
-class PoseSpace(OfPositions):
+class PoseSpace(PositionScheme):
     """Poses of all bodies at each step as unknowns."""
 
     name = "variational"

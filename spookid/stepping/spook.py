@@ -25,7 +25,7 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, disturbance, random_symbol
 from spookid.stepping.reactions import Reactions
 from spookid.stepping.spook_space import SpookSpace, SpookStep, doubled
-from spookid.stepping.unknowns import OfStates
+from spookid.stepping.unknowns import StateScheme
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -34,7 +34,7 @@ _SHIFT = 1e-10
 
 
 @dataclass(frozen=True)
-class Spook(OfStates, Stepper):
+class Spook(StateScheme, Stepper):
     """Positions and velocities at each step as unknowns.
 
     Raises:

@@ -34,7 +34,7 @@ from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import is_zero, stacked
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, along_coordinates, random_factor
-from spookid.stepping.unknowns import OfStates
+from spookid.stepping.unknowns import StateScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -136,7 +136,7 @@ def doubled(model: Model, unknowns: Array, step: float) -> Array:
 
 
 @dataclass(frozen=True)
-class SpookSpace(OfStates):
+class SpookSpace(StateScheme):
     """Positions and velocities at each step as unknowns; see ``Spook`` for what the members are."""
 
     name = "spook"

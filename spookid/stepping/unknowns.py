@@ -18,8 +18,8 @@ from spookid.stepping.base import Scheme
 from spookid.stepping.impulses import Settings, Window
 
 
-class OfPositions(Scheme):
-    """Positions alone, by default the poses of all bodies."""
+class PositionScheme(Scheme):
+    """A scheme of positions alone, by default the poses of all bodies."""
 
     order: ClassVar[int] = 2
 
@@ -67,8 +67,8 @@ class OfPositions(Scheme):
         return hats(mean, late)[1:]
 
 
-class OfStates(Scheme):
-    """Poses and velocities of all bodies."""
+class StateScheme(Scheme):
+    """A scheme of poses and velocities of all bodies."""
 
     backward: ClassVar[bool] = False
     """True if v is that of the interval before, so that (v₊ − v)/h is the acceleration at q."""

@@ -48,12 +48,12 @@ from spookid.stepping.impulses import (
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.reactions import Reactions
-from spookid.stepping.unknowns import OfPositions, hats
+from spookid.stepping.unknowns import PositionScheme, hats
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class Variational(OfPositions, Stepper):
+class Variational(PositionScheme, Stepper):
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
