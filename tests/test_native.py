@@ -7,13 +7,7 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from spookid.kernels import native, prebuilt
-<<<<<<< HEAD
-from spookid.kernels.workspace import Workspace
-from spookid.solvers import elimination, products, structured
-=======
-from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers import elimination, structured
->>>>>>> main
 from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.quadratic_program import bounded_step
