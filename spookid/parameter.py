@@ -20,20 +20,6 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
-def _truth(expression: ca.SX) -> bool:
-    """Of an expression. Python asks the first of a chain of relations, 0.5 <= m <= 0.9, whether it is true."""
-    if expression.is_constant():
-        return bool(_TRUTH(expression))
-    raise ProblemError(
-        f"{declared_at()}: whether {expression} is true is not known before the fit; write a chain of relations as "
-        "two, such as [0.5 <= m, m <= 0.9]"
-    )
-
-
-# CasADi's own class: functions of it, such as sqrt, give expressions of no other, and its error names no line.
-_TRUTH, ca.SX.__bool__ = ca.SX.__bool__, _truth
-
-
 class Parameter(ca.SX):  # type: ignore[misc]
     """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
@@ -273,6 +259,22 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
 def is_constant(value: ca.SX) -> bool:
     """True if no symbol stands in it."""
     return bool(value.is_constant()) or not ca.symvar(value)
+
+
+def is_zero(value: ca.SX) -> bool:
+    """True for the number zero."""
+    return is_constant(value) and float(value) == 0
+
+
+def stacked(parts: Iterable[ca.SX]) -> ca.SX:
+    """Columns below one another, (n,); of no columns (0,), of which CasADi by itself makes a matrix without any."""
+    return ca.vertcat(ca.SX(0, 1), *parts)
+
+
+def rows_of(value: Any) -> ca.SX:
+    """What a user's function gives, one expression or several, as one column (n,)."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return ca.densify(stacked(ca.vec(ca.SX(part)) for part in parts))
 
 
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:

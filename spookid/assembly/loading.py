@@ -26,6 +26,10 @@ from spookid.parameter import Parameter
 _PICK = "::"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _runs = count()
+_UNKNOWN_TRUTH = (
+    "; whether an expression holds is not known before the fit: write a chain of relations as two, such as "
+    "[0.5 <= m, m <= 0.9], and a choice as casadi.if_else"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +71,6 @@ def whole_path(path: str | os.PathLike[str]) -> str:
     """``PROBLEM.py`` or ``PROBLEM.py::key`` as it is found from anywhere."""
     name, pick, key = os.fspath(path).partition(_PICK)
     return os.path.abspath(name) + pick + key
-
-
-def load_declarations(path: str | os.PathLike[str]) -> dict[str, Declaration]:
-    """The problems of a file by key, all of ``PROBLEM.py`` or the one of ``PROBLEM.py::key``; raises as `load_file`."""
-    return dict(load_file(path).problems)
 
 
 @checked
@@ -157,6 +156,8 @@ def _refuse(path: Path, error: BaseException) -> NoReturn:
     # The innermost comes first: that is where to look.
     origin = f", from {', '.join(places[1:])}" if places[1:] else ""
     remedy = "; a problem file must run to its end" if isinstance(error, SystemExit) else ""
+    if "truth value" in text:  # CasADi is asked for it by Python, of all but the last of a chain of relations
+        remedy = _UNKNOWN_TRUTH
     raise ProblemError(f"{places[0] if places else path}{origin}: {kind}{text and f': {text}'}{remedy}") from error
 
 

@@ -22,8 +22,9 @@ from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
+from spookid.mechanics.spanning import rooted, spanning_tree
 from spookid.mechanics.touching import Holding
-from spookid.parameter import symbolic
+from spookid.parameter import stacked, symbolic
 
 Coordinates = Literal["joint", "maximal"]
 
@@ -189,19 +190,14 @@ class Model(metaclass=Door):
                 )
 
     def tree(self) -> list[Joint]:
-        """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
+        """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
+        is one whose effort is not measured.
 
         Raises:
             ProblemError: for bodies joined to each other but not to the ground or a free body.
         """
-        placed = {id(GROUND)} | {id(body) for body in self.bodies if body.free}
-        order: list[Joint] = []
-        while True:
-            fresh = [j for j in self.joints if sum(id(body) in placed for body in j.bodies()) == 1]
-            if not fresh:
-                break
-            order.append(fresh[0])
-            placed |= {id(body) for body in fresh[0].bodies()}
+        order = spanning_tree(self.bodies, self.joints, [motor.joint for motor in self.motors if motor.measured])
+        placed = rooted(self.bodies) | {id(body) for joint in order for body in joint.bodies()}
         loose = next((body for body in self.bodies if id(body) not in placed), None)
         if loose is not None and any(loose in joint.bodies() for joint in self.joints):
             what = f"{loose.place}: Body {loose.name!r}"
@@ -210,7 +206,7 @@ class Model(metaclass=Door):
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
         """Of a joint of a tree the body that is farther from its root, and all bodies that hang on it, itself too."""
-        outer, placed = joint.child.body, {id(GROUND)} | {id(body) for body in self.bodies if body.free}
+        outer, placed = joint.child.body, rooted(self.bodies)
         hanging: list[Body] = []
         for other in self.tree():
             new = next(body for body in other.bodies() if id(body) not in placed)
@@ -346,7 +342,7 @@ class Model(metaclass=Door):
         total, inputs = ca.SX(self.configuration.tangent, 1), {signal: u[i] for i, signal in enumerate(self.signals)}
         for load in self.loads:
             at = [self.moving(frame, q, v) for frame in load.frames]
-            own = ca.vertcat(ca.SX(0, 1), *(inputs[signal] for signal in load.signals))
+            own = stacked(inputs[signal] for signal in load.signals)
             for frame, wrench in zip(at, load.wrenches(at, own), strict=True):
                 if not frame.is_fixed:
                     i = 6 * self.bodies.index(frame.frame.body)
@@ -357,9 +353,13 @@ class Model(metaclass=Door):
         """One joint at any expressions of q and v, at rest without v."""
         return JointState(joint, self.moving(joint.parent, q, v), self.moving(joint.child, q, v))
 
+    def displacements(self, q: ca.SX) -> ca.SX:
+        """Coordinates of all joints at any expression of q, angles in (−π, π], (n_s,)."""
+        return stacked(self.joint(joint, q).displacement for joint in self.joints)
+
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """Slip rates of all joints at any expressions of q and v, (n_s,)."""
-        return ca.vertcat(ca.SX(0, 1), *(self.joint(joint, q, v).rates for joint in self.joints))
+        return stacked(self.joint(joint, q, v).rates for joint in self.joints)
 
     def contact(self, contact: Contact, q: ca.SX) -> ca.SX:
         """The point of a contact in the frame of its plane at any expression of q: (gap, x, y), (3,) [m]."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.data.state import Motion
+from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group, measured_noise
 
 VELOCITY_ROWS = "velocity constraints"
@@ -183,7 +185,7 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
         impulses[place] += motor.impulse(h, inputs[motor.signal], slips.now[place], slips.change[place])
-    return ca.vertcat(ca.SX(0, 1), *impulses)
+    return stacked(impulses)
 
 
 HATS = 1 / 6
@@ -207,12 +209,20 @@ def random_factor(
         places: of each impulse among ``Settings.disturbance``.
         known: how many, the first, may be measured; by default all.
         overlap: ``Factor.overlap`` of the inputs.
+
+    Raises:
+        ProblemError: for another that is measured.
     """
     names = disturbance_names(model)
     measured = {motor.label: motor for motor in model.motors if motor.measured}
     rows, noise, density = [], [], []
     for row, place in enumerate(places):
-        motor = measured.get(names[place]) if known is None or row < known else None
+        motor = measured.get(names[place])
+        if motor is not None and known is not None and row >= known:
+            raise ProblemError(
+                f"{motor.place}: the effort of {motor.label} is measured, as that of every joint of a loop; "
+                "leave one of them without a motor that is measured"
+            )
         if motor is None:
             scale = settings.disturbance[place]
             density.append(row)
@@ -223,7 +233,7 @@ def random_factor(
     return Factor(
         "impulse",
         Group.STATE,
-        ca.vertcat(ca.SX(0, 1), *rows),
+        stacked(rows),
         variables,
         data,
         tuple(f"Δp {name}" for name in noise),
