@@ -80,7 +80,7 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
     """Choose between the first fit and one with hard dynamics.
 
     Args:
-        again: solves a problem, going on from the first fit.
+        again: solves a problem, going on from the first fit; the same problem to its end, if that ended near it.
     """
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
@@ -93,6 +93,8 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
         return stands
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
+    if first.found.rough:  # what two estimators differ by is told by their ends
+        return choose_estimator(problem, again(problem), again)
     hard = problem.with_(estimator="hard")
     try:
         second = again(hard)

@@ -20,7 +20,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.search import Search
+from spookid.statistics.search import SETTLED, Search
 from spookid.statistics.starting_sizes import starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -98,7 +98,7 @@ def maximize_likelihood(
     Args:
         hold: True to keep the known noise as it is, and leave out what is not known of it.
         roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
-            if nothing disturbs the motion, and its errors wait until they are asked for.
+            and its errors wait until they are asked for.
     """
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
@@ -111,9 +111,9 @@ def maximize_likelihood(
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, _no_errors, math.nan, ())
-    rough = roughly and _undisturbed(search) and outcome.status is Status.CONVERGED
-    if outcome.status is Status.CONVERGED and not rough:
-        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
+    rough = roughly and outcome.status is Status.CONVERGED
+    if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
+        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
     return replace(found_by(assembly, search, outcome, hold, roughly), rough=rough)
 
 
@@ -164,18 +164,21 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
 
 
-def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
-    """A search carried on to its end, with these sizes."""
+def _finished(
+    outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool
+) -> tuple[Outcome, Search]:
+    """A search carried on to its end, or near it, with these sizes."""
     if sizes == search.sizes and _undisturbed(search):  # no floor of a disturbance is to be found anew
-        again = search.carried_on()
-        whole = replace(again.timing, solve=outcome.timing.solve + again.timing.solve)
-        return replace(again, timing=whole), search
-    last = _with_sizes(search, sizes)
-    try:
-        again = last.run(search.best.states.moved(), _inherited(search, sizes))
-    except KeyboardInterrupt:
-        return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
-    return (outcome, search) if again.status is Status.DIVERGED else (_joined(outcome, again), last)
+        last, again = search, search.carried_on()
+    else:
+        last = search.apart(sizes)
+        try:
+            again = last.carried_on(_ROUGH if roughly else SETTLED, ground=True)
+        except KeyboardInterrupt:
+            return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            return outcome, search
+    return replace(again, timing=replace(again.timing, solve=outcome.timing.solve + again.timing.solve)), last
 
 
 def fit_at_known_noise(
@@ -343,34 +346,6 @@ def _singles(size: NoiseSize) -> list[NoiseSize]:
     return [
         replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
     ]
-
-
-def _with_sizes(search: Search, sizes: tuple[NoiseSize, ...]) -> Search:
-    """The same search with other sizes, its iterations counted on."""
-    done, callback = len(search.history) - 1, search.callback
-
-    def counting_from(iteration: Iteration) -> None:
-        callback(replace(iteration, iteration=iteration.iteration + done))
-
-    return Search(search.problem, sizes, search.inner, search.max_iterations, counting_from)
-
-
-def _inherited(search: Search, sizes: Sequence[NoiseSize]) -> Array:
-    """Logarithms of sizes told apart from those they shared."""
-    logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
-    return np.array([logs[size.kind, size.names[0]] for size in sizes])
-
-
-def _joined(first: Outcome, second: Outcome) -> Outcome:
-    later = (replace(i, iteration=i.iteration + len(first.history) - 1) for i in second.history[1:])
-    timing = replace(
-        second.timing,
-        **{
-            name: getattr(first.timing, name) + getattr(second.timing, name)
-            for name in ("solve", "evaluate", "factorize", "bend")
-        },
-    )
-    return replace(second, history=(*first.history, *later), timing=timing)
 
 
 def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:

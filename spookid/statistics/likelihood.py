@@ -21,7 +21,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
-from spookid.statistics.marginal import Marginal
+from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.slopes import Determinants, slopes
 from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
@@ -68,9 +68,14 @@ class States:
         return np.asarray(np.sum([chain.system.corner for chain in self.chains], axis=0))
 
     @property
+    def least(self) -> float:
+        """|r|² after a linear step of the states."""
+        return float(sum(chain.system.corner[-1, -1] for chain in self.chains))
+
+    @property
     def gap(self) -> float:
-        """What a linear step of the states takes from it."""
-        return float(sum(chain.cost - chain.system.corner[-1, -1] for chain in self.chains))
+        """What that takes from it."""
+        return self.cost - self.least
 
     @property
     def costs(self) -> dict[Group, float]:
@@ -140,34 +145,35 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     Args:
         logs: log σ by the name of the noise.
     """
-    chains, value = states.chains, 0.0
+    chains = states.chains
+    value = sum(chain.volume() + chain.measured(logs) for chain in chains)
+    left = states.corner
+    return Marginal(
+        value + float(left[-1, -1]),
+        left[:-1, -1],
+        states.density,
+        left[:-1, :-1],
+        cache(partial(_swept, states)),
+        cache(partial(_added, chains, _Chain.coloured)),
+        partial(_added, chains, _Chain.strength),
+        partial(_added, chains, _Chain.fisher),
+        partial(_added, chains, _Chain.rounding),
+        lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),
+    )
+
+
+def _swept(states: States) -> Swept:
     volume = np.zeros(len(states.reduced.problem.names))
     residual, freedom, following = _Totals(), _Totals(), _Totals()
-    for chain in chains:
+    for chain in states.chains:
         gradient, pulled = chain.sweep
         volume += gradient
         for name, more, left_over, follow in chain.noise(pulled):
             residual.add(name, more)
             freedom.add(name, left_over)
             following.add(name, follow)
-        value += chain.volume() + chain.measured(logs)
         chain.release()
-    left = states.corner
-    return Marginal(
-        value + float(left[-1, -1]),
-        left[:-1, -1],
-        volume,
-        states.density,
-        left[:-1, :-1],
-        residual,
-        freedom,
-        _added(chains, _Chain.coloured),
-        following,
-        partial(_added, chains, _Chain.strength),
-        partial(_added, chains, _Chain.fisher),
-        partial(_added, chains, _Chain.rounding),
-        lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),
-    )
+    return Swept(volume, residual, freedom, following)
 
 
 def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
@@ -324,9 +330,14 @@ class _Chain:
         """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
         found, rng = [], np.random.default_rng(0)
         for name in names([factor for factor, _ in self.soft]):
-            sharing = [f for f, _ in self.soft if f.overlap and name in f.noise]
+            measured = {
+                f: [i for i, own in enumerate(f.noise) if own == name and i not in f.density]
+                for f, _ in self.soft
+                if f.overlap
+            }
+            sharing = [f for f, rows in measured.items() if rows]
             for factor, left in self._probed(name, sharing, rng) if sharing else ():
-                for i in (i for i, own in enumerate(factor.noise) if own == name and i not in factor.density):
+                for i in measured[factor]:
                     own = left[:, :, i]
                     shared = np.sum(own[1:] * own[:-1]) - np.sum(own**2)
                     found.append((name, 2 * factor.overlap * float(shared)))

@@ -44,7 +44,7 @@ from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point, Transcription
 
-_SETTLED = 1e-4
+SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
@@ -58,10 +58,25 @@ _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 _SHARE = 1e-6
 """The same as a share of |r|² where no noise is estimated that would be its unit."""
+_SAFE = 10.0
+"""Factor of what a linear step of the states is known to be off by, and of what it promised, to be relied upon."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
+
+
+@dataclass(frozen=True)
+class _Bend:
+    """What a linear step of the states has promised to take from |r|², and how far it was off."""
+
+    gap: float = 0.0
+    off: float = 0.0
+
+    def beyond(self, gap: float) -> float:
+        """By how much a step with another promise may be off: that goes with a power of it between one and two."""
+        share = gap / self.gap if self.gap else np.inf
+        return _SAFE * self.off * max(share, share**2) if share <= _SAFE else np.inf
 
 
 @dataclass(eq=False)
@@ -91,8 +106,9 @@ class Search:
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _place: Place = field(init=False, default_factory=Place)
+    _bends: _Bend = field(init=False, default_factory=lambda: _Bend())
 
-    def run(self, start: Point, logs: Array, settled: float = _SETTLED) -> Outcome:
+    def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
 
         Args:
@@ -104,22 +120,39 @@ class Search:
             return self._gone_on(kept, settled, began)
         try:
             self.best = self.trial(start, logs)
-            self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
-            self._silence()
-            self._sharpen()
+            self._ground()
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
             return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
         return self._to_its_end(partial(self._begun, settled), began)
 
-    def carried_on(self) -> Outcome:
-        """The same from where it has come to, to its end."""
+    def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
+        """The same from where it has come to.
+
+        Args:
+            ground: True to find out anew below which sizes there is no use in a search.
+        """
         began = time.perf_counter()
         self._place = self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
-            return self._gone_on(kept, _SETTLED, began)
-        return self._to_its_end(partial(self._iterate, _SETTLED), began)
+            return self._gone_on(kept, settled, began)
+        if ground:
+            self._ground()
+        return self._to_its_end(partial(self._iterate, settled), began)
+
+    def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
+        """The same where it has come to, with sizes that it had in common told apart."""
+        logs = {key: log for size, log in zip(self.sizes, self.best.logs, strict=True) for key in size.keys}
+        other = replace(self, sizes=sizes)
+        own = np.array([logs[size.keys[0]] for size in sizes])
+        other.best = Trial(sizes, own, self.best.states, self.best.marginal)
+        return other
+
+    def _ground(self) -> None:
+        self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
+        self._silence()
+        self._sharpen()
 
     def _begun(self, settled: float) -> End:
         self._accept(self.best, 0.0, 0.0)
@@ -153,7 +186,7 @@ class Search:
         logs, self.floors, self.history = kept["logs"], kept["floors"], history_of(kept)
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         states, found = self.states_of(kept)
-        self.best = Trial(self.sizes, logs, states, found, *self.by_sizes(found), informed)
+        self.best = Trial(self.sizes, logs, states, found, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
         return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
@@ -210,15 +243,7 @@ class Search:
         """
         states, found = self.fitted(start, logs, most)
         before = self.best.informed if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, *self.by_sizes(found), before)
-
-    def by_sizes(self, found: Marginal) -> tuple[Array, Array]:
-        """Slopes of −log L in the logarithms of sizes, and squares to expect of each, (n_s,)."""
-        of_names = found.slopes, found.expected
-        slopes, freedom = (
-            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes]) for values in of_names
-        )
-        return slopes, freedom
+        return Trial(self.sizes, logs, states, found, before)
 
     def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
@@ -242,20 +267,24 @@ class Search:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""
         began = time.perf_counter()
         reduced = ReducedProblem(held, start)
-        states, last = None, np.inf
+        states = None
         if not reduced.coupled:
             states = States.projected(reduced, start)
             if states.cost > most:
                 raise NotPositiveDefiniteError("the step is too long")
-            while not self._close(states) and states.cost < last:
-                last = states.cost
-                states = States.projected(reduced, states.stepped())
+            while not self._close(states):
+                before, states = states, States.projected(reduced, states.stepped())
+                self._bends = _Bend(before.gap, abs(states.least - before.least))
+                if not states.cost < before.cost:
+                    break
         self.spent["evaluate"] += time.perf_counter() - began
         return states if states is not None and self._close(states) else None
 
     def _close(self, states: States) -> bool:
-        """True if the states are good enough."""
-        return states.gap <= (self.gap if self.sizes else _SHARE * states.cost)
+        """True if the states are good enough: what a linear step takes from |r|², which counts as taken, is little, or
+        all but little of it is what such a step takes, as the last longer one has shown."""
+        most = self.gap if self.sizes else _SHARE * states.cost
+        return states.gap <= most or self._bends.beyond(states.gap) <= most
 
     def _found(self, held: Transcription, start: Point) -> States:
         """The best states by Levenberg–Marquardt."""
@@ -332,7 +361,7 @@ class Search:
         here = self.best
         ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
         squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
-        now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
+        now = np.array([sum(here.marginal.sweep().residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6
