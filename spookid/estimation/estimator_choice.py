@@ -127,9 +127,9 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.acting.held, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
-    if first.condensed is None or unstable(first.condensed):
-        return "the motion is not stable"
-    return "" if _denied(first) else "what disturbs the motion adds up as white noise does"
+    if not _denied(first):
+        return "what disturbs the motion adds up as white noise does"
+    return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
 def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: float) -> str:

@@ -18,7 +18,7 @@ from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
-from spookid.statistics.likelihood import States
+from spookid.statistics.likelihood import States, size_information
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import SETTLED, Search
 from spookid.statistics.starting_sizes import starting_logs
@@ -29,6 +29,8 @@ _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
 _LEADING = 3e-4
 """The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
+_PROBES = 16
+"""Random vectors by which sizes are told apart, so that chance does not."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _STRAIGHT = 1e12
@@ -164,9 +166,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
 
 
-def _finished(
-    outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool
-) -> tuple[Outcome, Search]:
+def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool) -> tuple[Outcome, Search]:
     """A search carried on to its end, or near it, with these sizes."""
     if sizes == search.sizes and _undisturbed(search):  # no floor of a disturbance is to be found anew
         last, again = search, search.carried_on()
@@ -315,8 +315,10 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
     found, best = [], search.best
-    several = any(size.kind == "disturbance" and len(size.names) > 1 for size in search.sizes)
-    fisher = best.marginal.fisher() if several else {}
+    several = [
+        name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
+    ]
+    fisher = size_information(best.states, several, _PROBES) if several and isinstance(best.states, States) else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         parts = [size]
         if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:

@@ -37,6 +37,7 @@ from spookid.solvers.resuming import (
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
+from spookid.statistics.linear_steps import Bend, by_linear_steps
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
@@ -56,27 +57,10 @@ _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
-_SHARE = 1e-6
-"""The same as a share of |r|² where no noise is estimated that would be its unit."""
-_SAFE = 10.0
-"""Factor of what a linear step of the states is known to be off by, and of what it promised, to be relied upon."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
-
-
-@dataclass(frozen=True)
-class _Bend:
-    """What a linear step of the states has promised to take from |r|², and how far it was off."""
-
-    gap: float = 0.0
-    off: float = 0.0
-
-    def beyond(self, gap: float) -> float:
-        """By how much a step with another promise may be off: that goes with a power of it between one and two."""
-        share = gap / self.gap if self.gap else np.inf
-        return _SAFE * self.off * max(share, share**2) if share <= _SAFE else np.inf
 
 
 @dataclass(eq=False)
@@ -106,7 +90,7 @@ class Search:
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _place: Place = field(init=False, default_factory=Place)
-    _bends: _Bend = field(init=False, default_factory=lambda: _Bend())
+    _bend: Bend = field(init=False, default_factory=Bend)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
@@ -149,14 +133,14 @@ class Search:
         other.best = Trial(sizes, own, self.best.states, self.best.marginal)
         return other
 
+    def _begun(self, settled: float) -> End:
+        self._accept(self.best, 0.0, 0.0)
+        return self._iterate(settled)
+
     def _ground(self) -> None:
         self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
         self._silence()
         self._sharpen()
-
-    def _begun(self, settled: float) -> End:
-        self._accept(self.best, 0.0, 0.0)
-        return self._iterate(settled)
 
     def _to_its_end(self, iterate: Callable[[], End], began: float) -> Outcome:
         try:
@@ -174,7 +158,7 @@ class Search:
     def _keep(self, *facts: object) -> None:
         """All that follows from here on: damping and correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
-        arrays |= {"logs": best.logs, "floors": self.floors}
+        arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
         if (informed := best.__dict__.get("informed", best.earlier)) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
@@ -184,6 +168,7 @@ class Search:
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
         logs, self.floors, self.history = kept["logs"], kept["floors"], history_of(kept)
+        self._bend = Bend(*kept["bend"].tolist())
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         states, found = self.states_of(kept)
         self.best = Trial(self.sizes, logs, states, found, informed)
@@ -261,33 +246,11 @@ class Search:
     def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        return self._nearby(held, start, most) or self._found(held, start)
-
-    def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
-        """The best states if linear steps lead to them, as from where the last ones put them; else None."""
-        began = time.perf_counter()
-        reduced = ReducedProblem(held, start)
-        states = None
-        if not reduced.coupled:
-            states = States.projected(reduced, start)
-            if states.cost > most:
-                raise NotPositiveDefiniteError("the step is too long")
-            while not self._close(states):
-                before, states = states, States.projected(reduced, states.stepped())
-                self._bends = _Bend(before.gap, abs(states.least - before.least))
-                if not states.cost < before.cost:
-                    break
+        began, gap = time.perf_counter(), self.gap if self.sizes else None
+        states, self._bend = by_linear_steps(ReducedProblem(held, start), start, self._bend, gap, most)
         self.spent["evaluate"] += time.perf_counter() - began
-        return states if states is not None and self._close(states) else None
-
-    def _close(self, states: States) -> bool:
-        """True if the states are good enough: what a linear step takes from |r|², which counts as taken, is little, or
-        all but little of it is what such a step takes, as the last longer one has shown."""
-        most = self.gap if self.sizes else _SHARE * states.cost
-        return states.gap <= most or self._bends.beyond(states.gap) <= most
-
-    def _found(self, held: Transcription, start: Point) -> States:
-        """The best states by Levenberg–Marquardt."""
+        if states is not None:
+            return states
         inner = self.inner.solve(held, start)
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
