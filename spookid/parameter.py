@@ -20,20 +20,6 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
-def _truth(expression: ca.SX) -> bool:
-    """Of an expression. Python asks the first of a chain of relations, 0.5 <= m <= 0.9, whether it is true."""
-    if expression.is_constant():
-        return bool(_TRUTH(expression))
-    raise ProblemError(
-        f"{declared_at()}: whether {expression} is true is not known before the fit; write a chain of relations as "
-        "two, such as [0.5 <= m, m <= 0.9]"
-    )
-
-
-# CasADi's own class: functions of it, such as sqrt, give expressions of no other, and its error names no line.
-_TRUTH, ca.SX.__bool__ = ca.SX.__bool__, _truth
-
-
 class Parameter(ca.SX):  # type: ignore[misc]
     """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -29,6 +32,7 @@ from spookid import (
     Recording,
     Relation,
     gravity,
+    load_problem,
     mirrored,
     total_mass,
 )
@@ -338,13 +342,23 @@ def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words
     assert "test_parameter_constraints.py:" in str(caught.value)
 
 
-def test_one_relation_and_chains_are_refused_in_a_sentence() -> None:
+def test_one_relation_and_chains_are_refused_in_a_sentence(tmp_path: Path) -> None:
     for one in (m_1 + m_2 == 1.8, Relation("whole", m_1 + m_2 == 1.8)):
         with pytest.raises(ProblemError, match="one thing; put it in a list"):
             given().with_(constraints=one)
-    for chain in (lambda: 0.5 <= m_1 <= 0.9, lambda: 0.5 <= 2 * (m_1 + m_2) <= 0.9, lambda: m_1 == m_2**2 == 1):
-        with pytest.raises(ProblemError, match=r"test_parameter_constraints\.py:.* write a chain of relations as two"):
-            chain()
+    for chain in ("0.5 <= m <= 0.9", "0.5 <= 2 * (m + n) <= 0.9", "m == n**2 == 1"):
+        file = tmp_path / "chained.py"
+        file.write_text(
+            f"from spookid import Parameter\nm, n = Parameter('m', 1), Parameter('n', 1)\nrelations = {chain}\n"
+        )
+        with pytest.raises(ProblemError, match=r"chained\.py line 3: .* write a chain of relations as two"):
+            load_problem(file)
+
+
+def test_casadi_is_left_alone() -> None:
+    code = "import casadi; was = dict(vars(casadi.SX)); import spookid; spookid.Problem; spookid.Parameter('m', 1.0)"
+    asked = f"{code}; assert was == dict(vars(casadi.SX))"
+    subprocess.run([sys.executable, "-c", asked], check=True)
 
 
 def test_fixed_parameters_in_constraints() -> None:

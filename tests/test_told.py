@@ -105,10 +105,11 @@ def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     assert not any(notice.startswith(FOLLOWED) for notice in solution.notices)
     exact = [replace(t, squares=0 * t.observed, largest=0 * t.observed) for t in solution.trajectories]
     unseen = [replace(one, std=1e-13, error=math.nan) for one in solution.noise]
-    (notice,) = followed_notices(unseen, exact)
-    assert notice.startswith(f"{FOLLOWED} q exactly: no noise was found")
+    sensor, effort = followed_notices(unseen, exact)
+    assert sensor.startswith(f"{FOLLOWED} q exactly: no noise was found")
+    assert effort.startswith(f"{FOLLOWED} the measured u as if without noise")
     assert followed_notices([replace(one, given=True) for one in unseen], exact) == []
-    assert followed_notices(unseen, solution.trajectories) == []
+    assert followed_notices(unseen, solution.trajectories) == [effort]
     assert followed_notices(solution.noise, exact) == []
 
 

@@ -17,7 +17,7 @@ from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
-from spookid.data.inputs import acting
+from spookid.data.inputs import samples_of
 from spookid.data.recording import Recording
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.data.residual import Residual
@@ -198,7 +198,7 @@ class Declaration(metaclass=Door):
             steps = grid(recording, self.step)
             for channel in self.channels:
                 recording.signal(channel.signal)
-            acting(recording, self.model.inputs, steps, values)
+            samples_of(recording, self.model.inputs, steps)
         except ProblemError as error:
             raise ProblemError(f"{self._what}: {error}") from None
         check_scales(self.observations, self.model.motors, values)

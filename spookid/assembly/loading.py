@@ -26,6 +26,10 @@ from spookid.parameter import Parameter
 _PICK = "::"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _runs = count()
+_UNKNOWN_TRUTH = (
+    "; whether an expression holds is not known before the fit: write a chain of relations as two, such as "
+    "[0.5 <= m, m <= 0.9], and a choice as casadi.if_else"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,8 @@ def _refuse(path: Path, error: BaseException) -> NoReturn:
     # The innermost comes first: that is where to look.
     origin = f", from {', '.join(places[1:])}" if places[1:] else ""
     remedy = "; a problem file must run to its end" if isinstance(error, SystemExit) else ""
+    if "truth value" in text:  # CasADi is asked for it by Python, of all but the last of a chain of relations
+        remedy = _UNKNOWN_TRUTH
     raise ProblemError(f"{places[0] if places else path}{origin}: {kind}{text and f': {text}'}{remedy}") from error
 
 

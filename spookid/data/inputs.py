@@ -41,19 +41,28 @@ def acting(
         values: of the parameters, by name.
 
     Raises:
-        ProblemError: if there is no such signal, or no finite value at or before the first step.
+        ProblemError: as ``samples_of``.
     """
     if recording is None or not inputs:
         none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
         return none, none
-    near, samples = slack(recording, grid.step), [_kept(recording, one.signal) for one in inputs]
+    return acting_between(samples_of(recording, inputs, grid), inputs, grid, values, slack(recording, grid.step))
+
+
+def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> list[tuple[FloatArray, FloatArray]]:
+    """Times and values of each input's samples, from one on that acts at the first step.
+
+    Raises:
+        ProblemError: if there is no such signal, or no finite value at or before the first step.
+    """
+    samples = [_kept(recording, one.signal) for one in inputs]
     for one, (t, _) in zip(inputs, samples, strict=True):
-        if t[0] > grid.start + near:
+        if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
                 f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
                 f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value or start there"
             )
-    return acting_between(samples, inputs, grid, values, near)
+    return samples
 
 
 def acting_between(

@@ -21,8 +21,8 @@ _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered o
 _MOST_STEPS = 100_000_000
 SPOILED = 3.0
 """Periods of the cutoff at both ends of a recording, or of a gap, that the filter spoils."""
-_LEAST_BYTES = 200
-"""That a step takes in any problem."""
+_LEAST_BYTES = 800
+"""That the motion of one body takes at a step."""
 _FEW = 1_000_000
 """Steps of which nobody asks whether there is room."""
 

@@ -1,4 +1,5 @@
-"""A notice of sensors whose samples the estimated motion follows exactly, so that their errors count as motion."""
+"""Notices of sensors and measured efforts that the estimated motion follows exactly, so that their errors count as
+motion."""
 
 from __future__ import annotations
 
@@ -16,17 +17,27 @@ _ROUNDING = 1e-10
 
 
 def followed_notices(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[str]:
-    """One that names the sensors whose noise was estimated, and none found in what differs from them by rounding."""
+    """Of sensors whose noise was estimated and is not seen: those that differ from the motion by rounding, and measured
+    efforts, which drive it as if they had none."""
     unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
     signals = motion[0].signals if motion else ()
     found = [name for name in unseen if name in signals and _is_followed(motion, signals.index(name))]
-    if not found:
-        return []
-    each = "its sensor" if len(found) == 1 else "each sensor"
-    return [
-        f"{FOLLOWED} {', '.join(found)} exactly: no noise was found there, and what the samples err by counts as "
-        f"motion. Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
-    ]
+    efforts = [name for name in unseen if name not in signals]
+    told = []
+    if found:
+        each = "its sensor" if len(found) == 1 else "each sensor"
+        told.append(
+            f"{FOLLOWED} {', '.join(found)} exactly: no noise was found there, and what the samples err by counts as "
+            f"motion. Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer "
+            "step."
+        )
+    if efforts:
+        told.append(
+            f"{FOLLOWED} the measured {', '.join(efforts)} as if without noise: the data do not tell that noise, as "
+            "where other efforts or disturbances can stand for it, and standard errors take it for none. Declare "
+            "JointTorque or JointForce with the sigma that is known of it."
+        )
+    return told
 
 
 def _is_followed(motion: Sequence[Trajectory], column: int) -> bool:

@@ -61,11 +61,11 @@ EXPORT size eliminate_along(size n, size t, size borders, double *band, const do
     }
     for (size c = 0; c < borders; c += ROWS) {
       Product own = {(double *)(panel + 2 * T) + c, panel + 2 * T + c / LANES, rows};
-      lanes sum[ROWS][GROUP];
       for (size j = c / LANES; j < B; ++j, ++own.right) {
-        for (int i = 0; i < ROWS; ++i) sum[i][0] = corner[(c + i) * B + j];
+        Tile sum;
+        take_tile(sum, 1, corner + c * B + j, B);
         subtract(sum, 1, own.left, V, own.right, V, rows);
-        for (int i = 0; i < ROWS; ++i) corner[(c + i) * B + j] = sum[i][0];
+        put_tile(sum, 1, corner + c * B + j, B);
       }
     }
     keep(panel, n, t, borders, k, band, border);
@@ -73,17 +73,14 @@ EXPORT size eliminate_along(size n, size t, size borders, double *band, const do
   return 0;
 }
 
-INLINE lanes load(const double *from) {
-  lanes values;
-  memcpy(&values, from, sizeof values);
-  return values;
-}
-
 INLINE double dot(const double *a, const double *b, size count) {
-  lanes sum = ZERO;
+  lanes whole = ZERO;
+  part sum[PARTS] = {{0}};
   size i = 0;
-  for (; i + LANES <= count; i += LANES) sum += load(a + i) * load(b + i);
-  double rest = total(sum);
+  for (; i + LANES <= count; i += LANES)
+    UNROLL for (int j = 0; j < PARTS; ++j) sum[j] += ((const loose_part *)(a + i))[j] * ((const loose_part *)(b + i))[j];
+  memcpy(&whole, sum, sizeof whole);
+  double rest = total(whole);
   for (; i < count; ++i) rest += a[i] * b[i];
   return rest;
 }
@@ -91,10 +88,8 @@ INLINE double dot(const double *a, const double *b, size count) {
 /* to -= factor from */
 INLINE void take(double *to, double factor, const double *from, size count) {
   size i = 0;
-  for (; i + LANES <= count; i += LANES) {
-    lanes left = load(to + i) - factor * load(from + i);
-    memcpy(to + i, &left, sizeof left);
-  }
+  for (; i + LANES <= count; i += LANES)
+    UNROLL for (int j = 0; j < PARTS; ++j) ((loose_part *)(to + i))[j] -= factor * ((const loose_part *)(from + i))[j];
   for (; i < count; ++i) to[i] -= factor * from[i];
 }
 
@@ -127,9 +122,21 @@ EXPORT void backward_blocks(size n, size t, size borders, const double *factor, 
     memcpy(known + t, known, t * sizeof(double));
     for (size i = 0; i < t; ++i) known[i] = -half[k * t + i];
     for (size c = 0; c < borders - 1; ++c) take(known, move[c], border + (c * n + k) * t, t);
-    for (size i = t - 1; i >= 0; --i) {
-      const double *row = factor + (k * t + i) * 2 * t;
-      known[i] = (known[i] - dot(row + 1, known + i + 1, 2 * t - i - 1)) * row[0];
+    for (size end = t; end > 0;) {  /* what is known before of four rows at once, then the four by one another */
+      size h = end < ROWS ? end : ROWS, first = end - h;
+      const double *row = factor + (k * t + first) * 2 * t;
+      double sum[ROWS] = {0};
+      if (h == ROWS)
+        UNROLL for (size a = 0; a < ROWS; ++a) sum[a] = dot(row + a * 2 * t + ROWS - a, known + end, 2 * t - end);
+      else
+        for (size a = 0; a < h; ++a) sum[a] = dot(row + a * 2 * t + h - a, known + end, 2 * t - end);
+      for (size a = h - 1; a >= 0; --a) {
+        const double *own = row + a * 2 * t;
+        double value = known[first + a] - sum[a];
+        for (size b = a + 1; b < h; ++b) value -= own[b - a] * known[first + b];
+        known[first + a] = value * own[0];
+      }
+      end = first;
     }
     memcpy(out + k * t, known, t * sizeof(double));
   }
@@ -137,6 +144,8 @@ EXPORT void backward_blocks(size n, size t, size borders, const double *factor, 
 
 /* Vectors of several right-hand sides that are worked on at once. */
 #define WIDE (GROUP > 1 ? 2 : 1)
+
+typedef part Several[ROWS][WIDE * PARTS];
 
 /* What is taken from rows of right-hand sides: `count` other rows, times entries of the factor. */
 typedef struct {
@@ -146,10 +155,10 @@ typedef struct {
   size count;
 } Part;
 
-INLINE void take_part(lanes (*sum)[WIDE], const int h, const int w, size V, Part part) {
-  for (size r = 0; r < part.count; ++r, part.left += part.along, part.right += V) {
+INLINE void take_part(Several sum, const int h, const int w, size V, Part of) {
+  for (size r = 0; r < of.count; ++r, of.left += of.along, of.right += V) {
     UNROLL for (int i = 0; i < h; ++i) {
-      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= part.left[i * part.across] * part.right[j];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= of.left[i * of.across] * ((const part *)of.right)[j];
     }
   }
 }
@@ -158,20 +167,20 @@ INLINE void take_part(lanes (*sum)[WIDE], const int h, const int w, size V, Part
    `apart` numbers apart: from the first on, by its transpose, or from the last on. */
 INLINE void settle(lanes *at, const int h, const int w, const int first, size V, Part one, Part two,
                    const double *corner, size apart) {
-  lanes sum[ROWS][WIDE];
+  Several sum;
   UNROLL for (int i = 0; i < h; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] = ((part *)(at + i * V))[j];
   }
   take_part(sum, h, w, V, one);
   take_part(sum, h, w, V, two);
   UNROLL for (int step = 0; step < h; ++step) {
     const int i = first ? step : h - 1 - step;
-    UNROLL for (int j = 0; j < w; ++j) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
       UNROLL for (int s = 0; s < step; ++s) {
         const int r = first ? s : h - 1 - s;
         sum[i][j] -= corner[first ? r * apart + i : i * apart + r] * sum[r][j];
       }
-      at[i * V + j] = sum[i][j] *= corner[i * apart + i];
+      ((part *)(at + i * V))[j] = sum[i][j] *= corner[i * apart + i];
     }
   }
 }

@@ -1,7 +1,6 @@
 /* Sparse matrices of one pattern at every step: their factors, and products with them, eight steps at once; see
    reflections.py and condensing.py. Behind native.c. */
 
-#define INLINE static inline __attribute__((always_inline))
 #define TILE 4
 
 /* What ``Reflections`` says of T (m, k), entries of it and of what fills in numbered from 0 on. The reflection j turns
@@ -36,6 +35,29 @@ static void put(const lanes *x, double *out, size stride, size here, size count,
     for (size i = 0; i < count; ++i) out[l * stride + i * step] = x[i][l];
 }
 
+/* start and the products of entries of a and b in two lists; those of b are `apart`. */
+INLINE lanes along(lanes start, const lanes *a, const int *i, const lanes *b, const int *j, size apart, size count) {
+  part sum[PARTS];
+  memcpy(sum, &start, sizeof sum);
+  for (size n = 0; n < count; ++n) {
+    const part *left = (const part *)(a + i[n]), *right = (const part *)(b + j[n] * apart);
+    UNROLL for (int p = 0; p < PARTS; ++p) sum[p] += left[p] * right[p];
+  }
+  memcpy(&start, sum, sizeof sum);
+  return start;
+}
+
+/* b[j] -= a[i] factor, likewise. */
+INLINE void less(lanes *b, const int *j, size apart, const lanes *a, const int *i, lanes factor, size count) {
+  part times[PARTS];
+  memcpy(times, &factor, sizeof times);
+  for (size n = 0; n < count; ++n) {
+    const part *from = (const part *)(a + i[n]);
+    part *to = (part *)(b + j[n] * apart);
+    UNROLL for (int p = 0; p < PARTS; ++p) to[p] -= from[p] * times[p];
+  }
+}
+
 /* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. */
 static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
   for (size i = 0; i < p->entries; ++i) T[i] = ZERO;
@@ -43,8 +65,7 @@ static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
   for (size j = 0; j < p->k; ++j) {
     const int *e = p->entry + p->begin[j], *o = p->other + p->at[j];
     size count = p->begin[j + 1] - p->begin[j];
-    lanes below = ZERO, alpha = T[e[0]], norm;
-    for (size i = 1; i < count; ++i) below += T[e[i]] * T[e[i]];
+    lanes below = along(ZERO, T, e + 1, T, e + 1, 1, count - 1), alpha = T[e[0]], norm;
     norm = alpha * alpha + below;
     for (int l = 0; l < LANES; ++l) norm[l] = sqrt(norm[l]);
     masks none = below == 0.0;
@@ -55,11 +76,9 @@ static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
     for (size i = 1; i < count; ++i) T[e[i]] *= scale;
     T[e[0]] = beta;
     for (size c = p->changed[j]; c < p->changed[j + 1]; ++c, o += count) {
-      lanes sum = T[o[0]];
-      for (size i = 1; i < count; ++i) sum += T[e[i]] * T[o[i]];
-      sum *= tau[j];
+      lanes sum = along(T[o[0]], T, e + 1, T, o + 1, 1, count - 1) * tau[j];
       T[o[0]] -= sum;
-      for (size i = 1; i < count; ++i) T[o[i]] -= T[e[i]] * sum;
+      less(T, o + 1, 1, T, e + 1, sum, count - 1);
     }
   }
 }
@@ -67,11 +86,9 @@ static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
 static void reflect(const plan *p, const lanes *T, const lanes *tau, size j, lanes *x) {
   const int *e = p->entry + p->begin[j], *r = p->row + p->begin[j];
   size count = p->begin[j + 1] - p->begin[j];
-  lanes sum = x[r[0]];
-  for (size i = 1; i < count; ++i) sum += T[e[i]] * x[r[i]];
-  sum *= tau[j];
+  lanes sum = along(x[r[0]], T, e + 1, x, r + 1, 1, count - 1) * tau[j];
   x[r[0]] -= sum;
-  for (size i = 1; i < count; ++i) x[r[i]] -= T[e[i]] * sum;
+  less(x, r + 1, 1, T, e + 1, sum, count - 1);
 }
 
 /* x (m) = Q R^-T b (k), the shortest solution of T' x = b. */
@@ -104,11 +121,9 @@ static void unreached(const plan *p, const lanes *T, const lanes *tau, lanes *N,
     const int *e = p->entry + p->begin[j], *r = p->row + p->begin[j];
     size count = p->begin[j + 1] - p->begin[j];
     for (size c = p->low[j]; c < p->high[j]; ++c) {
-      lanes sum = ZERO;  /* the row of R is untouched so far */
-      for (size i = 1; i < count; ++i) sum += T[e[i]] * N[r[i] * left + c];
-      sum *= tau[j];
-      N[r[0] * left + c] = -sum;
-      for (size i = 1; i < count; ++i) N[r[i] * left + c] -= T[e[i]] * sum;
+      lanes sum = along(ZERO, T, e + 1, N + c, r + 1, left, count - 1) * tau[j];
+      N[r[0] * left + c] = -sum;  /* the row of R was untouched so far */
+      less(N + c, r + 1, left, T, e + 1, sum, count - 1);
     }
   }
   put(N, null, p->m * left, here, p->m * left, 1);
@@ -238,13 +253,14 @@ typedef struct {
 /* w columns of sums of products: the numbers of a row with rows of Z, `width` columns wide. */
 INLINE void along_row(const int w, const lanes *J, const int *column, const int *number, size count, const lanes *Z,
                       size width, lanes *out) {
-  lanes sum[TILE];
-  for (int i = 0; i < w; ++i) sum[i] = ZERO;
+  part sum[TILE][PARTS] = {{{0}}};
   for (size e = 0; e < count; ++e) {
-    const lanes *z = Z + column[e] * width;
-    for (int i = 0; i < w; ++i) sum[i] += J[number[e]] * z[i];
+    const part *z = (const part *)(Z + column[e] * width), *entry = (const part *)(J + number[e]);
+    UNROLL for (int i = 0; i < w; ++i) {
+      UNROLL for (int p = 0; p < PARTS; ++p) sum[i][p] += entry[p] * z[i * PARTS + p];
+    }
   }
-  for (int i = 0; i < w; ++i) out[i] = sum[i];
+  for (int i = 0; i < w; ++i) memcpy(out + i, sum[i], sizeof sum[i]);
 }
 
 /* W (rows, width) = J Z for one offset. */
@@ -259,14 +275,16 @@ static void times(const sparse *s, size offset, const lanes *J, const lanes *Z, 
 
 INLINE void across(const int a, const int b, const lanes *C, size kept, const lanes *W, size width, size rows,
                    lanes *out) {
-  lanes sum[TILE][TILE];
-  for (int i = 0; i < a; ++i)
-    for (int j = 0; j < b; ++j) sum[i][j] = ZERO;
-  for (size r = 0; r < rows; ++r, C += kept, W += width)
+  UNROLL for (int p = 0; p < PARTS; ++p) {
+    part sum[TILE][TILE] = {{{0}}};
+    const part *c = (const part *)C + p, *w = (const part *)W + p;
+    for (size r = 0; r < rows; ++r, c += kept * PARTS, w += width * PARTS)
+      UNROLL for (int i = 0; i < a; ++i) {
+        UNROLL for (int j = 0; j < b; ++j) sum[i][j] += w[i * PARTS] * c[j * PARTS];
+      }
     for (int i = 0; i < a; ++i)
-      for (int j = 0; j < b; ++j) sum[i][j] += W[i] * C[j];
-  for (int i = 0; i < a; ++i)
-    for (int j = 0; j < b; ++j) out[i * kept + j] = sum[i][j];
+      for (int j = 0; j < b; ++j) ((part *)(out + i * kept + j))[p] = sum[i][j];
+  }
 }
 
 /* out (width, kept) = W' C. */

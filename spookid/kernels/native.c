@@ -1,16 +1,13 @@
 /* Small linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
 
-#define LANES 8
-typedef double lanes __attribute__((vector_size(8 * LANES)));
-
-typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long masks __attribute__((vector_size(8 * LANES)));
 
 #define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
 #ifdef __clang__
 #define MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define MIX(a, b, ...) __builtin_shuffle(a, b, (masks){__VA_ARGS__})
+typedef long long choice __attribute__((vector_size(8 * LANES / PARTS)));
+#define MIX(a, b, ...) __builtin_shuffle(a, b, (choice){__VA_ARGS__})
 #endif
 
 static const lanes ZERO = {0};
@@ -120,9 +117,12 @@ static int grown(const lanes *J, size count, unsigned long long *seen) {
   return 1;
 }
 
-/* Eight steps of eight numbers: those of each step together. */
-static void transpose(const lanes *from, lanes *to) {
-  lanes a[LANES], b[LANES];
+/* As many steps of as many numbers as a vector holds: those of each step together, added from step to step to what
+   stands `stride` apart. */
+INLINE void add_square(const part *from, double *to, size stride, size here) {
+  part rows[LANES / PARTS];
+#if PARTS == 1
+  part a[LANES], b[LANES];
   for (int i = 0; i < LANES; i += 2) {
     a[i] = MIX(from[i], from[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
     a[i + 1] = MIX(from[i], from[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -132,25 +132,32 @@ static void transpose(const lanes *from, lanes *to) {
     b[i + 2] = MIX(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   for (int i = 0; i < 4; ++i) {
-    to[i] = MIX(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    to[i + 4] = MIX(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    rows[i] = MIX(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    rows[i + 4] = MIX(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
+#elif PARTS == 2
+  part a = MIX(from[0], from[2], 0, 4, 2, 6), b = MIX(from[0], from[2], 1, 5, 3, 7);
+  part c = MIX(from[4], from[6], 0, 4, 2, 6), d = MIX(from[4], from[6], 1, 5, 3, 7);
+  rows[0] = MIX(a, c, 0, 1, 4, 5), rows[1] = MIX(b, d, 0, 1, 4, 5);
+  rows[2] = MIX(a, c, 2, 3, 6, 7), rows[3] = MIX(b, d, 2, 3, 6, 7);
+#else
+  rows[0] = MIX(from[0], from[PARTS], 0, 2), rows[1] = MIX(from[0], from[PARTS], 1, 3);
+#endif
+  for (size l = 0; l < LANES / PARTS && l < here; ++l) *(loose_part *)(to + l * stride) += rows[l];
 }
 
 /* Sums of up to eight steps added where they belong, `stride` apart from step to step: tiles of numbers that follow one
    another, each with its place and how many they are. */
 static void add_tiles(const lanes *sums, size tiles, const size *tile, double *to, size stride, size here) {
+  const size side = LANES / PARTS;
   for (size t = 0; t < tiles; ++t, sums += LANES) {
     double *at = to + tile[2 * t];
     size wide = tile[2 * t + 1];
-    if (wide == LANES) {
-      lanes rows[LANES];
-      transpose(sums, rows);
-      for (size l = 0; l < here; ++l) *(loose *)(at + l * stride) += rows[l];
-    } else {
-      for (size l = 0; l < here; ++l)
-        for (size i = 0; i < wide; ++i) at[l * stride + i] += sums[i][l];
-    }
+    for (size l = 0; wide == LANES && l < here; l += side)
+      for (size i = 0; i < LANES; i += side)
+        add_square((const part *)(sums + i) + l / side, at + l * stride + i, stride, here - l);
+    for (size l = 0; wide < LANES && l < here; ++l)
+      for (size i = 0; i < wide; ++i) at[l * stride + i] += sums[i][l];
   }
 }
 
@@ -179,12 +186,13 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
     if (grown(J, count, seen)) break;
     for (size i = 0; fresh >= 0 && i < here * band_stride; ++i) band[(s + fresh) * band_stride + i] = 0.0;
     for (size t = 0; t < targets; ++t) {
-      lanes sum = ZERO;
-      for (int p = begin[t]; p < begin[t + 1]; ++p) sum += J[left[p]] * J[right[p]];
-      if (place[t] < tiled)
-        sums[place[t]] = sum;
-      else
-        sums[place[t]] += sum;
+      part sum[PARTS] = {{0}}, *to = (part *)(sums + place[t]);
+      for (int p = begin[t]; p < begin[t + 1]; ++p) {
+        const part *a = (const part *)(J + left[p]), *b = (const part *)(J + right[p]);
+        UNROLL for (int i = 0; i < PARTS; ++i) sum[i] += a[i] * b[i];
+      }
+      for (int i = 0; i < PARTS && place[t] >= tiled; ++i) sum[i] += to[i];
+      UNROLL for (int i = 0; i < PARTS; ++i) to[i] = sum[i];
     }
     add_tiles(sums, bands, band_at, band + s * band_stride, band_stride, here);
     add_tiles(sums + bands * LANES, borders, border_at, border + s * border_stride, border_stride, here);

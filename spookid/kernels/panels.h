@@ -5,9 +5,9 @@ typedef struct {
   double inverse[ROWS], above[ROWS][ROWS];
 } Corner;
 
-INLINE void solve(lanes (*sum)[GROUP], const int w, const Corner *u) {
+INLINE void solve(Tile sum, const int w, const Corner *u) {
   UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
       UNROLL for (int r = 0; r < i; ++r) sum[i][j] -= u->above[r][i] * sum[r][j];
       sum[i][j] *= u->inverse[i];
     }
@@ -22,16 +22,12 @@ typedef struct {
 } Product;
 
 INLINE void tile(lanes *at, const int w, size V, Product past, Product own, const Corner *u) {
-  lanes sum[ROWS][GROUP];
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
-  }
+  Tile sum;
+  take_tile(sum, w, at, V);
   subtract(sum, w, past.left, V, past.right, V, past.count);
   subtract(sum, w, own.left, V, own.right, V, own.count);
   if (u) solve(sum, w, u);
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) at[i * V + j] = sum[i][j];
-  }
+  put_tile(sum, w, at, V);
 }
 
 /* Tiles of four rows and `count` vectors. */

@@ -36,23 +36,19 @@ EXPORT void place_rows(const size *given, size count, const double *hard, size *
 /* The place in a step's block of column c of the step before. */
 static size place_of(Sizes z, const size *linked, size c) { return c < z.links ? linked[c] : z.t + c - z.links; }
 
-INLINE void reduce(lanes (*sum)[GROUP], const int w, const double *left, const lanes *right, size count, size V) {
+INLINE void reduce(Tile sum, const int w, const double *left, const lanes *right, size count, size V) {
   for (size r = 0; r < count; ++r, right += V) {
     UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= left[i * V * LANES + r] * right[j];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i * V * LANES + r] * ((const part *)right)[j];
     }
   }
 }
 
 INLINE void strip(lanes *at, const int w, const double *left, const lanes *right, size count, size V) {
-  lanes sum[ROWS][GROUP];
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
-  }
+  Tile sum;
+  take_tile(sum, w, at, V);
   reduce(sum, w, left, right, count, V);
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) at[i * V + j] = sum[i][j];
-  }
+  put_tile(sum, w, at, V);
 }
 
 /* Four rows of `wide` vectors less `count` entries of each row on the left times as many rows on the right. */
@@ -245,14 +241,10 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
 /* to (four rows that are `apart` vectors apart) less left' right. */
 INLINE void gram(lanes *to, size apart, const int w, int fresh, const double *left, size U, const lanes *right, size V,
                  size count) {
-  lanes sum[ROWS][GROUP];
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = fresh ? ZERO : to[i * apart + j];
-  }
+  Tile sum = {{{0}}};
+  if (!fresh) take_tile(sum, w, to, apart);
   subtract(sum, w, left, U, right, V, count);
-  UNROLL for (int i = 0; i < ROWS; ++i) {
-    UNROLL for (int j = 0; j < w; ++j) to[i * apart + j] = sum[i][j];
-  }
+  put_tile(sum, w, to, apart);
 }
 
 /* The upper triangles of carry = -F' [X | border's] and of the corner, of which as much is taken; F and the border as

@@ -4,38 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES 8
 #define ROWS 4
-typedef double lanes __attribute__((vector_size(8 * LANES)));
-typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long size;
 
 #ifdef __AVX512F__
 #define GROUP 4
 #define PAIR 2
-
-
 #else
 #define GROUP 1
 #define PAIR 1
-
-
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 4")
 
 static const lanes ZERO = {0};
 
 static size vectors(size count) { return (count + LANES - 1) / LANES; }
 static size padded(size count) { return (count + ROWS - 1) / ROWS * ROWS; }
 
+/* Four rows of some vectors, in registers. */
+typedef part Tile[ROWS][GROUP * PARTS];
+
+INLINE void take_tile(Tile sum, const int w, const lanes *from, size apart) {
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] = ((const part *)(from + i * apart))[j];
+  }
+}
+
+INLINE void put_tile(Tile sum, const int w, lanes *to, size apart) {
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) ((part *)(to + i * apart))[j] = sum[i][j];
+  }
+}
+
 /* sum -= left' right over `count` rows that are U and V vectors apart; four columns of left, w vectors of right. */
-INLINE void subtract(lanes (*sum)[GROUP], const int w, const double *left, size U, const lanes *right, size V,
-                     size count) {
+INLINE void subtract(Tile sum, const int w, const double *left, size U, const lanes *right, size V, size count) {
   for (size r = 0; r < count; ++r, left += U * LANES, right += V) {
     UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= left[i] * right[j];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i] * ((const part *)right)[j];
     }
   }
 }

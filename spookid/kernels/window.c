@@ -52,11 +52,11 @@ INLINE void lessen(double *row, double share, const double *other, size v, size 
 
 /* Squares of columns, (V vectors). */
 static void squares(double **row, size m, size V, double *out, int only_longer) {
-  for (size v = 0; v < V; ++v) {
-    lanes sum = ZERO;
-    for (size i = 0; i < m; ++i) sum += ((loose *)row[i])[v] * ((loose *)row[i])[v];
-    for (int k = 0; k < LANES; ++k) {
-      double *to = out + v * LANES + k;
+  for (size v = 0; v < V * PARTS; ++v) {
+    part sum = {0};
+    for (size i = 0; i < m; ++i) sum += ((loose_part *)row[i])[v] * ((loose_part *)row[i])[v];
+    for (int k = 0; k < LANES / PARTS; ++k) {
+      double *to = out + v * LANES / PARTS + k;
       if (!only_longer || sum[k] > *to) *to = sum[k];
     }
   }
@@ -86,11 +86,11 @@ static size triangle(double **row, size m, size V, size from, size to, const uns
       double length = sqrt(sum);
       x[0] += x[0] >= 0.0 ? length : -length;
       double scale = 1.0 / (length * fabs(x[0]));
-      for (size v = j / LANES; v < V; ++v) {
-        lanes total = ZERO;
-        for (size k = 0; k < count; ++k) total += x[k] * ((loose *)row[list[k]])[v];
+      for (size v = j / LANES * PARTS; v < V * PARTS; ++v) {
+        part total = {0};
+        for (size k = 0; k < count; ++k) total += x[k] * ((loose_part *)row[list[k]])[v];
         total *= scale;
-        for (size k = 0; k < count; ++k) ((loose *)row[list[k]])[v] -= x[k] * total;
+        for (size k = 0; k < count; ++k) ((loose_part *)row[list[k]])[v] -= x[k] * total;
       }
       for (size k = 1; k < count; ++k) row[list[k]][j] = 0.0;
     }

@@ -22,6 +22,7 @@ from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
+from spookid.mechanics.spanning import rooted, spanning_tree
 from spookid.mechanics.touching import Holding
 from spookid.parameter import symbolic
 
@@ -189,19 +190,14 @@ class Model(metaclass=Door):
                 )
 
     def tree(self) -> list[Joint]:
-        """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
+        """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
+        is one whose effort is not measured.
 
         Raises:
             ProblemError: for bodies joined to each other but not to the ground or a free body.
         """
-        placed = {id(GROUND)} | {id(body) for body in self.bodies if body.free}
-        order: list[Joint] = []
-        while True:
-            fresh = [j for j in self.joints if sum(id(body) in placed for body in j.bodies()) == 1]
-            if not fresh:
-                break
-            order.append(fresh[0])
-            placed |= {id(body) for body in fresh[0].bodies()}
+        order = spanning_tree(self.bodies, self.joints, [motor.joint for motor in self.motors if motor.measured])
+        placed = rooted(self.bodies) | {id(body) for joint in order for body in joint.bodies()}
         loose = next((body for body in self.bodies if id(body) not in placed), None)
         if loose is not None and any(loose in joint.bodies() for joint in self.joints):
             what = f"{loose.place}: Body {loose.name!r}"
@@ -210,7 +206,7 @@ class Model(metaclass=Door):
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
         """Of a joint of a tree the body that is farther from its root, and all bodies that hang on it, itself too."""
-        outer, placed = joint.child.body, {id(GROUND)} | {id(body) for body in self.bodies if body.free}
+        outer, placed = joint.child.body, rooted(self.bodies)
         hanging: list[Body] = []
         for other in self.tree():
             new = next(body for body in other.bodies() if id(body) not in placed)

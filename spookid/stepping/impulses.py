@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.data.state import Motion
+from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
@@ -207,12 +208,20 @@ def random_factor(
         places: of each impulse among ``Settings.disturbance``.
         known: how many, the first, may be measured; by default all.
         overlap: ``Factor.overlap`` of the inputs.
+
+    Raises:
+        ProblemError: for another that is measured.
     """
     names = disturbance_names(model)
     measured = {motor.label: motor for motor in model.motors if motor.measured}
     rows, noise, density = [], [], []
     for row, place in enumerate(places):
-        motor = measured.get(names[place]) if known is None or row < known else None
+        motor = measured.get(names[place])
+        if motor is not None and known is not None and row >= known:
+            raise ProblemError(
+                f"{motor.place}: the effort of {motor.label} is measured, as that of every joint of a loop; "
+                "leave one of them without a motor that is measured"
+            )
         if motor is None:
             scale = settings.disturbance[place]
             density.append(row)

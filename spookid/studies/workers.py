@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateErr
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from multiprocessing import resource_tracker
 from typing import Any
 
 from loky import get_reusable_executor
@@ -31,6 +32,8 @@ def processes(jobs: int) -> Executor:
     Processes that have nothing to do end by themselves.
     """
     one_each = dict.fromkeys(_THREADS, "1")
+    with _quiet():
+        resource_tracker.ensure_running()  # where Python begins it, signals are unblocked
     with _blocked(), _quiet():
         executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
         executor.submit(int)  # which starts them
