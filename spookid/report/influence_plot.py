@@ -80,7 +80,7 @@ def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
     corners = [(left, low), (left, high), (right, high), (right, low)]
     bars = np.stack([np.stack([x, middle + y], axis=2) for x, y in corners], axis=2).reshape(-1, 4, 2)
     colours = np.where(known, np.where(np.abs(changes) > _MUCH, RED, BLUE), PALE).ravel().tolist()
-    axes.add_collection(PolyCollection(bars, facecolors=colours, edgecolors="white", linewidths=0.6))
+    axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="white", linewidths=0.6))
     axes.hlines(middle, edges[0], edges[-1], color=GREY, linewidth=0.8)
     pictures.plain(axes)
     axes.grid(visible=False)
