@@ -179,7 +179,7 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
             newest.append(block.matrix[:, t : 2 * t])
     normalizer += 2 * np.sum(np.linalg.slogdet(np.concatenate(newest, axis=2))[1])
     saddle = np.block([[soft_rows.T @ soft_rows, hard_rows.T], [hard_rows, np.zeros((len(hard_rows), len(hard_rows)))]])
-    residual = sum(here.marginal.residual.values())
+    residual = sum(here.marginal.sweep().residual.values())
     expected = np.linalg.slogdet(saddle)[1] - normalizer + residual + 2 * steps * np.log(1e-3)
     assert here.marginal.value == pytest.approx(expected, rel=1e-8)
 
