@@ -1,7 +1,6 @@
 """Builds the package: pure Python, or with SPOOKID_PREBUILT=1 a wheel of this platform with the C code compiled.
 
-Zig has clang, headers and libraries for all platforms in one package. Clang splits vectors that are longer than the
-processor's; gcc puts them into memory, which makes code for AVX2 twice as slow.
+Zig has clang, headers and libraries for all platforms in one package.
 """
 
 from __future__ import annotations

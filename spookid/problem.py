@@ -70,7 +70,8 @@ class Problem(Declaration, Tabular):
         Args:
             backend: "lm", the package's own Levenberg–Marquardt; "riccati", the same with steps by a Riccati recursion,
                 which holds hard rows exactly; or "ipopt", a general solver of nonlinear programs.
-            callback: called with every accepted iterate, of every start.
+            callback: called with every accepted iterate, of every start; what it raises ends the fit and is yours to
+                catch.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side

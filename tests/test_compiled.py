@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import casadi as ca
@@ -365,3 +366,19 @@ def test_a_setting_that_is_not_known_is_refused(monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", "perhaps")
     with pytest.raises(ProblemError, match="SPOOKID_COMPILE is 'perhaps'; it must be auto, on or off"):
         made()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_what_a_compiler_has_begun_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As gcc begins a process for each of its passes."""
+    monkeypatch.setattr(compiler, "TIMEOUT", 0.5)
+    begun = tmp_path / "begun"
+    script = tmp_path / "cc"
+    script.write_text(f"sleep 60 &\necho $! > {begun}\nwait\n")
+    with pytest.raises(compiler.CompilationError, match="timed out"):
+        compiler.Compiler(("sh", str(script)), "none").build("", tmp_path)
+    pass_of_it = Path("/proc", begun.read_text().strip(), "stat")
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and pass_of_it.exists() and pass_of_it.read_text().split()[2] != "Z":
+        time.sleep(0.02)
+    assert time.monotonic() < deadline

@@ -125,6 +125,22 @@ def test_samples_of_a_stuck_encoder_and_of_a_dropout_are_named(held: bool, first
     assert f"at {named[0]:g} to " in notice
 
 
+@pytest.mark.parametrize("rate", [20.0, 60.0, 120.0])
+def test_dropouts_of_an_angle_that_turns_fast_are_named(rate: float) -> None:
+    """At 100 Hz up to a fifth of a turn a sample, where a jump is no larger than the motion."""
+    t, rng, found = np.arange(0, 3, 0.01), np.random.default_rng(2), 0
+    for begin in range(40, 200, 8):
+        moving = rate * t + 0.3 * np.sin(9 * t) + 1e-3 * rng.normal(size=len(t))
+        theta = np.angle(np.exp(1j * moving))
+        theta[begin : begin + 7] = 0.0
+        wrong = np.flatnonzero(stuck(theta, 2 * np.pi)).tolist()
+        assert set(wrong) <= set(range(begin, begin + 7))
+        found += len(wrong) >= 6  # the motion may pass there
+    assert found >= 18
+    stops = np.concatenate([np.arange(50) * 0.5, np.full(20, 24.6), 24.6 + np.arange(50) ** 2 * 2e-3])  # at a wall
+    assert not np.any(stuck(stops, None))
+
+
 @pytest.mark.study
 def test_samples_of_a_linear_loss_all_count() -> None:
     recording, _ = with_spikes()

@@ -88,6 +88,12 @@ def test_ctrl_c_ends_with_the_best_start_that_had_ended() -> None:
     told[:] = [0, 0]
     assert problem.solve(starts=4, callback=callback).detail == "after 0 of 4 starts"
 
+    def raising(iteration: Iteration) -> None:
+        raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError, match="the user's own"):
+        problem.solve(starts=4, callback=raising)
+
 
 def test_fewer_than_two_starts_are_refused() -> None:
     for wrong in (0, 2.5):

@@ -3,6 +3,7 @@ that drops out and holds the last value, or that jumps away and comes back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,11 +21,14 @@ _LEAST = 3
 """Equal samples in a row that stand still."""
 _BACK = 0.5
 """Share of a jump that may be left when it has come back."""
+_FAST = 0.5
+"""Share of the change that nine in ten samples stay below from which on it moves fast."""
 
 
 def stuck(values: Array, period: float | None) -> Mask:
-    """Samples (N,) of a position between jumps, which no motion makes: those that stand still until one jumps on, but
-    for the first, which may be true; and those from a jump on until another one comes back."""
+    """Samples (N,) of a position that no motion makes: those that stand still until one jumps on, but for the first,
+    which may be true; those from a jump on until another one comes back; and those that stand still while it moves fast
+    before and after, where no jump is larger than the motion."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
     if len(known) < 4 * _NEAR:
@@ -41,8 +45,25 @@ def stuck(values: Array, period: float | None) -> Mask:
     for k, back in pairwise(jumps):
         if abs(changes[k] + changes[back]) < _BACK * abs(changes[k]):
             wrong[k + 1 : back + 1] = True
+    for first, last in _halts(changes):
+        wrong[first : last + 1] = True
     result[finite] = wrong
     return result
+
+
+def _halts(changes: Array) -> Iterator[tuple[int, int]]:
+    """First and last of the samples that stand still in the midst of fast motion; not the first if it lies where motion
+    would have come to."""
+    fastest = _fastest(changes)
+    still = np.concatenate([[False], changes == 0, [False]])
+    begins, ends = np.flatnonzero(~still[:-1] & still[1:]), np.flatnonzero(still[:-1] & ~still[1:])
+    for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
+        before, after = changes[max(first - 1 - _NEAR, 0) : max(first - 1, 0)], changes[last + 1 : last + 1 + _NEAR]
+        around = np.concatenate([before, after])
+        if last - first + 1 < _LEAST or min(len(before), len(after)) < _NEAR or np.abs(around).min() < _FAST * fastest:
+            continue
+        usual = np.median(before)
+        yield first + (abs(changes[first - 1] - usual) < _BACK * abs(usual)), last
 
 
 def _jumps(changes: Array) -> Mask:
@@ -50,6 +71,10 @@ def _jumps(changes: Array) -> Mask:
     sizes = np.abs(changes)
     around = sliding_window_view(np.pad(sizes, _NEAR, mode="symmetric"), 2 * _NEAR + 1)
     typical = np.median(np.delete(around, _NEAR, axis=1), axis=1)
-    moving = sizes[sizes > 0]
-    fastest = float(np.quantile(moving, 0.9)) if len(moving) else np.inf
-    return np.asarray((sizes > _JUMP * typical) & (sizes > _FASTEST * fastest))
+    return np.asarray((sizes > _JUMP * typical) & (sizes > _FASTEST * _fastest(changes)))
+
+
+def _fastest(changes: Array) -> float:
+    """What nine in ten of those that are none stay below."""
+    moving = np.abs(changes[changes != 0])
+    return float(np.quantile(moving, 0.9)) if len(moving) else np.inf

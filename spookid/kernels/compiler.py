@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,12 +76,21 @@ class Compiler:
         raise CompilationError(f"{self.command[0]} failed: {lines[0]}")
 
     def _run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run it with its own temporary files in a folder that is removed even if it is killed."""
-        how: dict[str, Any] = {"capture_output": True, **_AS_TEXT, "timeout": TIMEOUT, "check": False}
+        """Run it with its own temporary files in a folder that is removed even if it is killed; if this is interrupted,
+        what it has begun itself ends with it."""
+        command, posix = [*self.command, *arguments], os.name == "posix"
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        own: dict[str, Any] = {"env": {**os.environ, "TMPDIR": str(folder)}, "process_group": 0 if posix else None}
         try:
-            return subprocess.run([*self.command, *arguments], env={**os.environ, "TMPDIR": str(folder)}, **how)
+            with subprocess.Popen(command, **pipes, **own, **_AS_TEXT) as running:
+                try:
+                    out, err = running.communicate(timeout=TIMEOUT)
+                except BaseException:
+                    os.killpg(running.pid, signal.SIGKILL) if posix else running.kill()
+                    raise
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilationError(f"{self.command[0]} failed: {error}") from None
+        return subprocess.CompletedProcess(command, running.returncode, out, err)
 
 
 def find() -> Compiler:

@@ -1,12 +1,12 @@
 /* Small linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
 
 typedef long long masks __attribute__((vector_size(8 * LANES)));
+typedef long long choice __attribute__((vector_size(8 * LANES / PARTS), may_alias));
 
 #define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
 #ifdef __clang__
 #define MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-typedef long long choice __attribute__((vector_size(8 * LANES / PARTS)));
 #define MIX(a, b, ...) __builtin_shuffle(a, b, (choice){__VA_ARGS__})
 #endif
 
@@ -109,96 +109,140 @@ EXPORT int forward_along(size n, size width, const double *L, size columns, cons
 
 /* True if an entry of J (count) that was zero so far is not; it is then set in `seen`. Zeros of both signs are alike. */
 static int grown(const lanes *J, size count, unsigned long long *seen) {
-  masks found = {0};
-  for (size i = 0; i < count; ++i) found |= ((masks)J[i] << 1) & ~((masks){0} + (long long)seen[i]);
-  if (!any(found)) return 0;
+  choice found[PARTS] = {{0}};
+  for (size i = 0; i < count; ++i) {
+    const choice *bits = (const choice *)(J + i), old = (choice){0} + (long long)seen[i];
+    UNROLL for (int p = 0; p < PARTS; ++p) found[p] |= (bits[p] << 1) & ~old;
+  }
+  masks all;
+  memcpy(&all, found, sizeof all);
+  if (!any(all)) return 0;
   for (size i = 0; i < count; ++i)
     if (any((masks)J[i] << 1)) seen[i] = ~0ULL;
   return 1;
 }
 
-/* As many steps of as many numbers as a vector holds: those of each step together, added from step to step to what
-   stands `stride` apart. */
-INLINE void add_square(const part *from, double *to, size stride, size here) {
-  part rows[LANES / PARTS];
+#define SIDE (LANES / PARTS)
+#define HIGH 4
+
+/* As many of the processor's vectors as each holds numbers, transposed. */
+INLINE void transpose(part *x) {
 #if PARTS == 1
   part a[LANES], b[LANES];
   for (int i = 0; i < LANES; i += 2) {
-    a[i] = MIX(from[i], from[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-    a[i + 1] = MIX(from[i], from[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    a[i] = MIX(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    a[i + 1] = MIX(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
   }
   for (int i = 0; i < LANES; i += i % 4 ? 3 : 1) {
     b[i] = MIX(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
     b[i + 2] = MIX(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   for (int i = 0; i < 4; ++i) {
-    rows[i] = MIX(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    rows[i + 4] = MIX(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    x[i] = MIX(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    x[i + 4] = MIX(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 #elif PARTS == 2
-  part a = MIX(from[0], from[2], 0, 4, 2, 6), b = MIX(from[0], from[2], 1, 5, 3, 7);
-  part c = MIX(from[4], from[6], 0, 4, 2, 6), d = MIX(from[4], from[6], 1, 5, 3, 7);
-  rows[0] = MIX(a, c, 0, 1, 4, 5), rows[1] = MIX(b, d, 0, 1, 4, 5);
-  rows[2] = MIX(a, c, 2, 3, 6, 7), rows[3] = MIX(b, d, 2, 3, 6, 7);
+  part a = MIX(x[0], x[1], 0, 4, 2, 6), b = MIX(x[0], x[1], 1, 5, 3, 7);
+  part c = MIX(x[2], x[3], 0, 4, 2, 6), d = MIX(x[2], x[3], 1, 5, 3, 7);
+  x[0] = MIX(a, c, 0, 1, 4, 5), x[1] = MIX(b, d, 0, 1, 4, 5);
+  x[2] = MIX(a, c, 2, 3, 6, 7), x[3] = MIX(b, d, 2, 3, 6, 7);
 #else
-  rows[0] = MIX(from[0], from[PARTS], 0, 2), rows[1] = MIX(from[0], from[PARTS], 1, 3);
+  part a = MIX(x[0], x[1], 0, 2), b = MIX(x[0], x[1], 1, 3);
+  x[0] = a, x[1] = b;
 #endif
-  for (size l = 0; l < LANES / PARTS && l < here; ++l) *(loose_part *)(to + l * stride) += rows[l];
 }
 
-/* Sums of up to eight steps added where they belong, `stride` apart from step to step: tiles of numbers that follow one
-   another, each with its place and how many they are. */
-static void add_tiles(const lanes *sums, size tiles, const size *tile, double *to, size stride, size here) {
-  const size side = LANES / PARTS;
-  for (size t = 0; t < tiles; ++t, sums += LANES) {
-    double *at = to + tile[2 * t];
-    size wide = tile[2 * t + 1];
-    for (size l = 0; wide == LANES && l < here; l += side)
-      for (size i = 0; i < LANES; i += side)
-        add_square((const part *)(sums + i) + l / side, at + l * stride + i, stride, here - l);
-    for (size l = 0; wide < LANES && l < here; ++l)
-      for (size i = 0; i < wide; ++i) at[l * stride + i] += sums[i][l];
+/* What `_Plan` says. A panel holds a step's Jacobian row by row, `wide` vectors each: the columns of states by their
+   places, and from a new vector on those behind them. */
+typedef struct {
+  size wide, lines, places, tangent, width, unknowns, beyond, groups, bands, borders, corners;
+  const int *group; /* a panel's vector, and the eight numbers that are in it, (groups, 9) */
+  const int *tile;  /* the first of four columns, the vector of eight, and where its rows begin and end, (tiles, 4) */
+  const int *line;  /* rows that have something in both */
+} squares;
+
+/* Numbers of eight steps put into the panel of each. */
+static void fill_panels(const squares *q, const lanes *J, lanes *panels) {
+  const int *g = q->group;
+  size apart = q->lines * q->wide;
+  for (size n = 0; n < q->groups; ++n, g += LANES + 1)
+    for (size l = 0; l < PARTS; ++l)
+      for (size i = 0; i < PARTS; ++i) {
+        part x[SIDE];
+        UNROLL for (int c = 0; c < SIDE; ++c) x[c] = ((const part *)(J + g[1 + i * SIDE + c]))[l];
+        transpose(x);
+        lanes *to = panels + l * SIDE * apart + g[0];
+        UNROLL for (int c = 0; c < SIDE; ++c) ((part *)(to + c * apart))[i] = x[c];
+      }
+}
+
+/* to += a row of products, of which those from `from` to `stop` belong there. */
+INLINE void add_products(double *to, const part *row, size from, size stop) {
+  if (from <= 0 && stop >= LANES) {
+    UNROLL for (int p = 0; p < PARTS; ++p) ((loose_part *)to)[p] += row[p];
+  } else {
+    for (size i = from > 0 ? from : 0; i < stop && i < LANES; ++i) to[i] += ((const double *)row)[i];
   }
 }
 
-/* Sums of products of entries of transposed Jacobians (n, count), added to bands and borders step by step, and to
-   corners over all, every eighth step to the same of eight sums. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
-   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. A sum goes to
-   its place among the tiles of the band, then of the border, then to the corners. The bands of the steps that are `fresh`
-   steps ahead are cleared first, if it is not negative. */
+/* One step's products to its band, its border (in whole columns) and a corner. */
+static void add_squares(const squares *q, const lanes *panel, double *band, double *border, double *corner) {
+  const int *tile = q->tile;
+  size high = (q->places + LANES - 1) / LANES, first = high * LANES, row = q->wide * LANES - first;
+  for (size n = 0; n < q->bands + q->borders + q->corners; ++n, tile += 4) {
+    part sum[HIGH][PARTS] = {{{0}}};
+    for (int e = tile[2]; e < tile[3]; ++e) {
+      const lanes *at = panel + q->line[e] * q->wide;
+      const double *left = (const double *)at + tile[0];
+      const part *right = (const part *)(at + tile[1]);
+      UNROLL for (int a = 0; a < HIGH; ++a) {
+        UNROLL for (int p = 0; p < PARTS; ++p) sum[a][p] += left[a] * right[p];
+      }
+    }
+    size begin = tile[1] * LANES, stop = q->places - begin, c = tile[0];
+    for (size a = 0; a < HIGH; ++a, ++c) {
+      if (n >= q->bands + q->borders)
+        add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
+      else if (n >= q->bands && c - first < q->beyond)
+        add_products(border + (c - first) * q->unknowns + begin, sum[a], 0, stop);
+      else if (n < q->bands && c < q->places)
+        add_products(band + c * q->width + begin - c, sum[a], c - begin, stop);
+    }
+  }
+}
+
+/* Products J'J of transposed Jacobians (n, count), added to bands and borders step by step, and to corners over all,
+   those of every eighth step to the same of eight. The kernel `rows` gives the Jacobians eight at a time if there is
+   one; else they are in `matrix`. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
+   of steps before. The bands of the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
 EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size count, unsigned long long *seen, size targets, const int *begin,
-                          const int *left, const int *right, const int *place, size bands, const size *band_at,
-                          double *band, size band_stride, size borders, const size *border_at, double *border,
-                          size border_stride, size corners, loose *corner, size *done, size fresh) {
-  size tiled = (bands + borders) * LANES, s = 0;
-  lanes *J = room(count + tiled + corners), *sums = J + count, *last = sums + tiled;
+                          const double *matrix, size count, unsigned long long *seen, const size *sizes,
+                          const int *const *lists, double *band, double *border, double *corner, size *done,
+                          size fresh) {
+  squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
+               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2]};
+  size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
+  size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
+  lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
   int failed = !J || !here_first;
-  for (size t = 0; t < tiled && !failed; ++t) sums[t] = ZERO;
-  for (size t = 0; t < corners && !failed; ++t) last[t] = corner[t];
+  if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
   for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
     if (!rows) take(J, matrix + s * count, count, here, count);
     if (rows && (failed = evaluate(&f, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
     if (grown(J, count, seen)) break;
-    for (size i = 0; fresh >= 0 && i < here * band_stride; ++i) band[(s + fresh) * band_stride + i] = 0.0;
-    for (size t = 0; t < targets; ++t) {
-      part sum[PARTS] = {{0}}, *to = (part *)(sums + place[t]);
-      for (int p = begin[t]; p < begin[t + 1]; ++p) {
-        const part *a = (const part *)(J + left[p]), *b = (const part *)(J + right[p]);
-        UNROLL for (int i = 0; i < PARTS; ++i) sum[i] += a[i] * b[i];
-      }
-      for (int i = 0; i < PARTS && place[t] >= tiled; ++i) sum[i] += to[i];
-      UNROLL for (int i = 0; i < PARTS; ++i) to[i] = sum[i];
+    fill_panels(&q, J, panels);
+    for (size l = 0; l < here; ++l) {
+      double *at = band + (s + l) * apart;
+      for (size i = 0; fresh >= 0 && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
+        memset(at + fresh * apart + i * q.width, 0, q.width * sizeof(double));
+      add_squares(&q, panels + l * entries, at, border + (s + l) * q.tangent, corner + l * row * row);
     }
-    add_tiles(sums, bands, band_at, band + s * band_stride, band_stride, here);
-    add_tiles(sums + bands * LANES, borders, border_at, border + s * border_stride, border_stride, here);
   }
   *done = s < n ? s : n;
-  for (size t = 0; t < corners && !failed; ++t) corner[t] = last[t];
   free(here_first);
   release(J);
   return failed;

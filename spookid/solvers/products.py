@@ -1,5 +1,6 @@
-"""JᵀJ of one factor by compiled C, straight into the band: only products of entries that are not zero at every step.
+"""JᵀJ of one factor by compiled C, straight into the band.
 
+A step's products are made in tiles of four rows and eight columns, from those rows of J that have something in both.
 Entries are taken for zero until they are not; the plan is then drawn up anew for the steps to come. Jacobians that are
 not kept are evaluated on the way, eight steps at a time, and never leave the processor's cache.
 """
@@ -7,22 +8,19 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.blocks import LANES
+from spookid.kernels.blocks import LANES, ROWS, aligned
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
-from spookid.kernels.native import Routines, address, integers, strides
+from spookid.kernels.native import Lists, Routines, address, integers, strides
 from spookid.solvers.rows import Rows, Stream
 
-_MOST = 400_000
-"""Products of a step; with half as many, of 16 hinges and ten parameters each, a tuned library takes twice as long."""
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-
 
 Seen = NDArray[np.uint64]
 """All bits are set of what differs from zero."""
@@ -30,43 +28,25 @@ Seen = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What to multiply, and where each sum belongs."""
+    """What to multiply, and where each sum belongs: a panel holds a step's Jacobian, its rows of whole vectors."""
 
-    first: NDArray[np.int32]
-    """Of each sum's products, and their number at the end; sums of the band, of the border and of the corner."""
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    """Which numbers of a step's transposed Jacobian each product multiplies."""
-    place: NDArray[np.int32]
-    """Of each sum among the tiles of the band, those of the border, and the sums of the corner behind them."""
-    band: Integers
-    border: Integers
-    """Where each tile begins, and how many numbers it has, (tiles, 2)."""
-    corner: Integers
-    """Places in the corner's upper triangle."""
+    sizes: Integers
+    """Vectors of a row, rows, places of states, unknowns of a step, width of its band, unknowns of the chain, columns
+    behind the states, vectors that hold something, and tiles of the band, the border, and the corner."""
+    lists: Lists
+    """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
-
-    @cached_property
-    def lists(self) -> tuple[object, ...]:
-        """Addresses of what is summed, and where it goes."""
-        return tuple(address(array) for array in (self.first, self.left, self.right, self.place))
-
-    @cached_property
-    def tiles(self) -> tuple[object, ...]:
-        """Addresses of those of band and border."""
-        return address(self.band), address(self.border)
 
 
 def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
-) -> tuple[int, tuple[int, ...]]:
-    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
-    all its steps, or at those before there are too many products to gain by it. Entries that are not zero are marked
-    in ``seen``, which has room for all, for the next time, too. A ``fresh`` band is zero before the step at the largest
-    offset, and from there on holds what may be forgotten.
+) -> tuple[int, ...]:
+    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
+    Entries that are not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band
+    is zero before the step at the largest offset, and from there on holds what may be forgotten.
 
-    How many steps, and the places of its columns there, from the first unknown of their step on.
+    The places of its columns, from the first unknown of their step on.
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
     places: tuple[int, ...] = ()
@@ -74,26 +54,22 @@ def add_products(
     seen = seen[: columns * rows if held is None else len(held)]
     reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
     # Summed on from plan to plan, the digits do not depend on which entries were seen before.
-    sums = np.zeros((corner.size, LANES))
-    while done < count:
-        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, tangent, width, unknowns)
-        if plan is None:
-            break
+    beyond = len(corner)
+    sums = aligned((LANES, -(-beyond // LANES) * LANES, -(-beyond // LANES) * LANES))
+    sums[:] = 0.0
+    while rows and done < count:
+        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns))
         part, kernel, matrix = _given(block, done)
-        corners = sums[plan.corner]
-        band_at, border_at = plan.tiles
         by.products(
             *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
-            *(len(plan.place), *plan.lists),
-            *(len(plan.band), band_at, address(band[part]), tangent * width),
-            *(len(plan.border), border_at, address(border[part]), tangent),
-            *(len(plan.corner), address(corners), address(reached), max(block.offsets) if fresh else -1),
+            *(address(plan.sizes), plan.lists.address),
+            *(address(band[part]), address(border[part]), address(sums), address(reached)),
+            max(block.offsets) if fresh else -1,
         )
-        sums[plan.corner] = corners
         done, places = done + int(reached[0]), plan.seen
-    upper = sums.sum(axis=1).reshape(corner.shape)
+    upper = np.triu(sums.sum(axis=0)[:beyond, :beyond])
     corner += upper + np.triu(upper, 1).T
-    return done, places
+    return places
 
 
 def _places(block: Rows | Stream) -> Integers | None:
@@ -118,64 +94,44 @@ def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...],
 
 @lru_cache(maxsize=64)
 def _plan(
-    seen: bytes,
-    held: bytes | None,
-    shape: tuple[int, int],
-    offsets: tuple[int, ...],
-    tangent: int,
-    width: int,
-    unknowns: int,
-) -> _Plan | None:
-    """The plan for a pattern of nonzeros (columns + 1, rows), of those that are ``held`` if not all are; None if there
-    are too many products, or no rows."""
-    given = np.frombuffer(seen, dtype=np.bool_)
-    places = np.arange(len(given)) if held is None else np.frombuffer(held, dtype=np.int64)
-    alive = np.zeros(shape, dtype=np.bool_)
-    alive.ravel()[places] = given
-    states, size = len(offsets) * tangent, shape[0] - len(offsets) * tangent
-    counts = alive.sum(axis=0)
-    if shape[1] == 0 or np.sum(counts * (counts + 1) // 2) > _MOST:
-        return None
-    number = np.zeros(shape, dtype=np.int64)
-    number.ravel()[places] = np.arange(len(places))
-    pairs = np.concatenate([_pairs(alive[:, row], number[:, row]) for row in range(shape[1])], axis=1)
-    one, two, left, right = pairs[:, np.lexsort((pairs[1], pairs[0]))]
+    seen: bytes, held: bytes | None, shape: tuple[int, int], offsets: tuple[int, ...], target: tuple[int, int, int]
+) -> _Plan:
+    """The plan for a pattern of nonzeros (columns + 1, rows), of those that are ``held`` if not all are, for a target
+    with so many unknowns of a step, width of a band, and unknowns of the chain."""
+    given, (tangent, width, unknowns) = np.frombuffer(seen, dtype=np.bool_), target
+    entries = np.arange(len(given)) if held is None else np.frombuffer(held, dtype=np.int64)
+    states = (max(offsets) + 1) * tangent
+    first = -(-states // LANES) * LANES
+    beyond = shape[0] - len(offsets) * tangent
     place = np.array([offset * tangent + local for offset in offsets for local in range(tangent)], dtype=np.int64)
-    kinds = (one >= states).astype(int) + (two >= states)  # neither, one or both behind the states
-    parts = [(one[kinds == k], two[kinds == k], left[kinds == k], right[kinds == k]) for k in range(3)]
-    heads = [np.flatnonzero(np.r_[True, np.diff(a * shape[0] + b) != 0][: len(a)]) for a, b, _, _ in parts]
-    (a, b), (c, d), (e, f) = ((part[0][head], part[1][head]) for part, head in zip(parts, heads, strict=True))
-    starts = np.cumsum([0, *(len(part[0]) for part in parts)])
-    first = np.concatenate([*(head + start for head, start in zip(heads, starts[:-1], strict=True)), starts[-1:]])
-    band, in_band = _tiles(place[a] * width + place[b] - place[a], tangent * width)
-    border, in_border = _tiles(place[c] + (d - states) * unknowns, tangent)
-    own = np.concatenate([in_band, LANES * len(band) + in_border])
-    return _Plan(
-        first.astype(np.int32),
-        np.concatenate([part[2] for part in parts]).astype(np.int32),
-        np.concatenate([part[3] for part in parts]).astype(np.int32),
-        np.r_[own, LANES * (len(band) + len(border)) + np.arange(len(e))].astype(np.int32),
-        *(band, border),
-        (e - states) * size + f - states,
-        tuple(place[alive[:states].any(axis=1)].tolist()),
-    )
+    place = np.concatenate([place, first + np.arange(beyond)])
+    number = np.full((shape[1], first + -(-beyond // LANES) * LANES), len(given))  # that of the zero behind all others
+    column, row = np.divmod(entries[given], shape[1])
+    number[row, place[column]] = np.flatnonzero(given)
+    vectors = number.reshape(shape[1], -1, LANES)
+    alive = number < len(given)
+    wide = np.flatnonzero(alive.reshape(-1, LANES).any(axis=1))
+    groups = np.column_stack([wide, vectors.reshape(-1, LANES)[wide]])
+    tiles, lines = _tiles(alive, first // LANES)
+    sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles))
+    lists = Lists(groups, np.concatenate(tiles), lines)
+    return _Plan(integers(sizes), lists, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
 
 
-def _tiles(places: Integers, cell: int) -> tuple[Integers, Integers]:
-    """Tiles of up to eight neighbouring numbers that cover some places, none beyond the cells that hold these: where
-    each begins and how many it has, (tiles, 2); and of each place its number among those of the tiles, eight each."""
-    order, found = np.argsort(places, kind="stable"), list[tuple[int, int]]()
-    where, wide = np.zeros(len(places), dtype=np.int64), min(LANES, cell)
-    for i in order.tolist():
-        at = int(places[i])
-        if not found or at >= sum(found[-1]):
-            found.append((min(at, (at // cell + 1) * cell - wide), wide))
-        where[i] = LANES * (len(found) - 1) + at - found[-1][0]
-    return integers(found).reshape(-1, 2), where
-
-
-def _pairs(alive: Mask, number: Integers) -> Integers:
-    """Of one row: columns i ≤ j that are not zero, and the numbers of their entries, (4, pairs)."""
-    columns = np.flatnonzero(alive)
-    i, j = np.triu_indices(len(columns))
-    return np.stack([columns[i], columns[j], number[columns[i]], number[columns[j]]])
+def _tiles(alive: Mask, behind: int) -> tuple[list[Integers], Integers]:
+    """Tiles of the upper triangle of JᵀJ for the nonzeros of J (rows, columns), whose columns of parameters begin with
+    the vector ``behind``: of the states with themselves, with the parameters, and of these with themselves; each its
+    first column, its vector of columns, and where the rows begin and end that are in the list behind."""
+    high, wide = (np.asarray(np.any(alive.reshape(len(alive), -1, n), axis=2)) for n in (ROWS, LANES))
+    tiles: list[list[tuple[int, int, int, int]]] = [[], [], []]
+    lines: list[int] = []
+    for i, left in enumerate(high.T):
+        own = i * ROWS // LANES
+        for j, right in enumerate(wide.T):
+            kind = (own >= behind) + (own >= behind and j >= behind)
+            if (kind != 1 and (j < own or (own < behind <= j))) or not np.any(both := left & right):
+                continue
+            begin = len(lines)
+            lines.extend(np.flatnonzero(both).tolist())
+            tiles[kind].append((i * ROWS, j, begin, len(lines)))
+    return [integers(part).reshape(-1, 4) for part in tiles], integers(lines)

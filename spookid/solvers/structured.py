@@ -88,19 +88,17 @@ def normal_equations(
     sums = _Sums.of(steps, tangent, reach, parameters, workspace)
     by, linked = routines(steps), set[int]()
     # One that goes all the way clears the band as it goes, while it has it at hand.
-    spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
+    able = (b for b in blocks if by is not None and b.shape[2])
+    spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
     sums.band[: reach if spanning else steps] = 0.0
     for block in (*spanning, *(b for b in blocks if b not in spanning)):
-        fresh, done = block in spanning, 0
-        if by is not None:
+        if by is None:
+            for start, matrix in block.parts(0):
+                linked.update(sums.add_square(matrix, block.offsets, start))
+        else:
             _, columns, rows = block.shape
             seen = workspace.zeros(f"seen in {blocks.index(block)}", (columns * rows,)).view(np.uint64)
-            done, places = add_products(by, block, sums.band, sums.border, sums.corner, seen, fresh)
-            linked.update(places)
-        if fresh:
-            sums.band[reach + done :] = 0.0
-        for start, matrix in block.parts(done):
-            linked.update(sums.add_square(matrix, block.offsets, start))
+            linked.update(add_products(by, block, sums.band, sums.border, sums.corner, seen, block in spanning))
     return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
 
 

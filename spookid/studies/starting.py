@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Result
 from spookid.results.values import Basin
-from spookid.solvers.status import Callback, Status
+from spookid.solvers.status import Callback, Iteration, Status
 from spookid.studies import sweeping
 from spookid.studies.axes import axes_of, grid_points
 from spookid.studies.random_starts import START
@@ -134,6 +134,22 @@ def searched(
     return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
 
 
+@dataclass
+class _Telling:
+    """A user's callback, and what it raised."""
+
+    callback: Callback | None
+    raised: Exception | None = None
+
+    def __call__(self, iteration: Iteration) -> None:
+        try:
+            if self.callback is not None:
+                self.callback(iteration)
+        except Exception as error:
+            self.raised = error
+            raise
+
+
 def from_starts(
     problem: Declaration,
     count: int,
@@ -151,6 +167,7 @@ def from_starts(
 
     Raises:
         ProblemError: for a warm start beside them, if no start has an answer, or as ``planned``.
+        Exception: what the callback raises.
         KeyboardInterrupt: if that came before there was any answer.
     """
     if warm_start is not None:
@@ -158,9 +175,12 @@ def from_starts(
     plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
     points: list[SweepPoint] = []
     best: tuple[SweepPoint, Result] | None = None
+    telling = _Telling(callback)
     try:
         for values in grid_points(plan.axes):
-            point, found = solved_at(problem, plan.variant, values, callback)
+            point, found = solved_at(problem, plan.variant, values, telling)
+            if telling.raised is not None:  # which is no failure of the start
+                raise telling.raised
             if point.status is Status.INTERRUPTED:
                 best = best or (None if found is None else (point, found))
                 raise KeyboardInterrupt
