@@ -74,7 +74,7 @@ class Samples:
         Raises:
             ProblemError: as ``checked``, and for a second sample of a signal at the same time or step.
         """
-        what = f"{self._problem.place}: Problem {self._problem.name!r}"
+        what = self._problem.what
         time, finite = checked(what, self.known, t, values)
         if twice := next((name for name in finite if self._twice(name, time)), None):
             raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")

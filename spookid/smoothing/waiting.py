@@ -15,8 +15,8 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.initialization import Initialization, from_guess
 from spookid.smoothing.intake import Intake, checked, signals
-from spookid.smoothing.opening import Opening, from_guess
 from spookid.smoothing.stream import Stream
 from spookid.smoothing.window_covariance import FEW
 
@@ -57,9 +57,9 @@ class Waiting:
         new.before, new.counts = stream, stream.counts
         return new
 
-    def take(self, t: float, values: Mapping[str, Any]) -> Opening | None:
+    def take(self, t: float, values: Mapping[str, Any]) -> Initialization | None:
         """First states, once there are samples enough."""
-        what = f"{self._problem.place}: Problem {self._problem.name!r}"
+        what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
         if twice := next((name for name in finite if name in known), None):
@@ -80,7 +80,7 @@ class Waiting:
             return None
         recording = self._together(begin)
         seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
-        return self._opening(recording) if all(map(np.any, seen)) else None
+        return self._initial(recording) if all(map(np.any, seen)) else None
 
     @property
     def _missing(self) -> list[str]:
@@ -114,10 +114,10 @@ class Waiting:
         whole = Recording(times, columns, name, several_clocks=True)
         return whole if begin <= times[0] else whole.between(begin, times[-1])
 
-    def _opening(self, recording: Recording) -> Opening:
+    def _initial(self, recording: Recording) -> Initialization:
         if self.before is None:
-            opening = from_guess(self._problem, recording)
-            return replace(opening, notices=(_with_steps(self._problem.step),)) if self._corrects else opening
+            initial = from_guess(self._problem, recording)
+            return replace(initial, notices=(_with_steps(self._problem.step),)) if self._corrects else initial
         return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:
