@@ -12,11 +12,10 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.files import listing
 from spookid.data.recording import Recording
-from spookid.errors import ProblemError
 from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
-from spookid.smoothing.intake import Intake, checked, signals
+from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream
 from spookid.smoothing.window_covariance import FEW
 
@@ -62,8 +61,7 @@ class Waiting:
         what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
-        if twice := next((name for name in finite if name in known), None):
-            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        refuse_second(what, time, (name for name in finite if name in known))
         if self.before is not None and time <= self.before.now:
             late = self.counts.late + len(finite)
             self.counts = replace(self.counts, samples=self.counts.samples + len(finite), late=late)
