@@ -1,14 +1,13 @@
-"""Contacts in fits: `python results/contacts.py` writes contacts.md and contacts.png, in about four minutes.
+"""Contacts in fits: `python results/contacts.py` writes contacts.md and contacts.png, in about ten minutes.
 
-The data are made here, but for the toss of a cube (needs `SPOOKID_DATA`): drops of a ball on the floor, and blocks that
-slide down an incline until they stick, seen with noise of 1 mm in position. They are simulated by the steps of the
-fits, so that nothing but the noise and the law is between them and the truth.
+The data are made here, but for the tosses of a cube (`contacts_cube.py`, needs `SPOOKID_DATA`): drops of a ball on the
+floor, and blocks that slide down an incline until they stick, seen with noise of 1 mm in position. They are simulated
+by the steps of the fits, so that nothing but the noise and the law is between them and the truth.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from spookid import (
     Contact,
     JointPosition,
     Model,
-    Orientation,
     Parameter,
     PointPosition,
     Prismatic,
@@ -32,19 +30,11 @@ from spookid import (
     gravity,
 )
 
-HERE = Path(__file__).parent
-TRIES = """
-Longer stretches do not converge, so no e or μ of whole tosses, nor a prediction of one, is claimed. Numbers of the
-runs that failed, which this script does not repeat:
+sys.path.insert(0, str(Path(__file__).parent))
 
-- A corner comes down 5.5 mm in a step, and an impact is known to a step: fits are 4 to 7 mm off there. With sensors of
-  1 mm even the first impact does not settle, and four steps a sample leave 33 choices open instead of 6.
-- Corners are measured up to 5.4 mm below the table while they slide, 0 to 2 mm at rest.
-- With 60 samples, where several corners are near the table at once, 65 choices of who touches go to and fro. Relaxed
-  pairs from a cold start end at 500 iterations with a cost of 3e9; contacts that are soft at first (an impulse of the
-  cube's mass times a speed adds 1 or 10 times that speed) stall; to hold u = 0 and r = 0 both where a choice goes to
-  and fro does not settle them either.
-"""
+from contacts_cube import section
+
+HERE = Path(__file__).parent
 STEP, NOISE, TWINS, SLOPE = 0.005, 1e-3, 20, 0.35
 E, MU = 0.7, 0.6
 HEAD = "# Contacts in fits\n\nWritten by `python results/contacts.py`; data and noise are made there (see its head)."
@@ -146,29 +136,6 @@ def blocks() -> str:
     return "\n".join(rows)
 
 
-def cube() -> str:
-    """The first impact of a measured toss."""
-    data, half = np.load(Path(os.environ["SPOOKID_DATA"]) / "contactnets-cube" / "tosses_000_079.npz"), 0.0524
-    moved, dt, names = data["x"][:22], float(data["dt"]), ("x", "y", "z", "qw", "qx", "qy", "qz")
-    values = np.hstack([half * moved[:, :3], moved[:, 3:7]])
-    toss = Recording(t=dt * np.arange(22), signals=dict(zip(names, values.T, strict=True)), name="toss 0")
-    mu, e = Parameter("mu", 0.2, lower=0, upper=1), Parameter("e", 0.1, lower=0, upper=1)
-    body, floor = Body("cube", mass=0.37, inertia=(8.1e-4,) * 3, free=True), GROUND.frame(at=(0, 0, -1e-3))
-    corners = [body.frame(at=tuple(half * np.array(s))) for s in itertools.product((-1, 1), repeat=3)]
-    law = {"friction": mu, "restitution": e, "threshold": 0.2}
-    contacts = [Contact(f"corner {i}", at, floor, **law) for i, at in enumerate(corners)]
-    sensors = [PointPosition(body.frame(), "xyz", names[:3], 3e-3), Orientation(body.frame(), names[3:], 0.04)]
-    model = Model([body], contacts=contacts, gravity=gravity(9.81))
-    found = Problem("cube", model, [toss], sensors, step=dt, friction="exact", step_correction=False).solve()
-    told = ", ".join(f"{name} = {found[name].estimate:.2f} ± {found[name].std_err:.2f}" for name in ("mu", "e"))
-    return (
-        "## Tosses of a cube: the first impact\n\n`contactnets-cube`, eight corners, poses at 148 Hz. The first 22 "
-        "samples of a toss, in which a corner hits the table\nand then slides, with sensors said to be off by 3 mm and "
-        "0.04 rad: "
-        f"{found.status.value}, {told}.\n{TRIES}"
-    )
-
-
 def picture(found: Solution) -> float:
     """A drop measured and fitted, and one that no fit has seen, predicted; the rms error of that [m]."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
@@ -190,7 +157,7 @@ def picture(found: Solution) -> float:
 
 
 def main() -> None:
-    """Both parts, the picture and the page."""
+    """All parts, the picture and the page."""
     table, found = balls()
     error = picture(found[0])
     shown = (
@@ -198,7 +165,7 @@ def main() -> None:
         f"simulated from its own height with the e of the first: {1e3 * error:.2f} mm rms, of which {1e3 * NOISE:g} mm "
         "are the sensor's."
     )
-    (HERE / "contacts.md").write_text("\n\n".join([HEAD, table, shown, blocks(), cube()]) + "\n")
+    (HERE / "contacts.md").write_text("\n\n".join([HEAD, table, shown, blocks(), section()]))
 
 
 if __name__ == "__main__":

@@ -261,6 +261,22 @@ def is_constant(value: ca.SX) -> bool:
     return bool(value.is_constant()) or not ca.symvar(value)
 
 
+def is_zero(value: ca.SX) -> bool:
+    """True for the number zero."""
+    return is_constant(value) and float(value) == 0
+
+
+def stacked(parts: Iterable[ca.SX]) -> ca.SX:
+    """Columns below one another, (n,); of no columns (0,), of which CasADi by itself makes a matrix without any."""
+    return ca.vertcat(ca.SX(0, 1), *parts)
+
+
+def rows_of(value: Any) -> ca.SX:
+    """What a user's function gives, one expression or several, as one column (n,)."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return ca.densify(stacked(ca.vec(ca.SX(part)) for part in parts))
+
+
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
     """The number that a scalar expression takes for the values of its Parameters, by name."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())

@@ -176,8 +176,7 @@ class Problem(Declaration, Tabular):
         holding, trajectory = self.model.holding, solution.trajectories[recording]
         if trajectory.multipliers.shape[1] != holding.count:
             raise ProblemError(
-                f"{self.place}: Problem {self.name!r}: contact_forces takes a solution of another problem"
-                "; give one of this problem"
+                f"{self.what}: contact_forces takes a solution of another problem; give one of this problem"
             )
         means = trajectory.multipliers / float(np.diff(trajectory.t).mean())
         held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))

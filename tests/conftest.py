@@ -16,7 +16,7 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from spookid.kernels import compiled, native  # noqa: E402
-from spookid.kernels.compiler import Compiler  # noqa: E402
+from spookid.kernels.compiler import CompilationError, Compiler, find  # noqa: E402
 from spookid.report import pictures  # noqa: E402
 from spookid.results import lazy  # noqa: E402
 
@@ -57,6 +57,21 @@ def _raised(name: str, error: Exception) -> str:
 
 # Results are kept where one of their analyses fails, and tell it; tests fail.
 _TOLD, lazy.untold = lazy.untold, _raised
+
+
+@pytest.fixture(scope="session")
+def c_compiler() -> Compiler:
+    """The system's compiler; tests that need one are skipped where there is none."""
+    try:
+        return find()
+    except CompilationError:
+        pytest.skip("there is no C compiler")
+
+
+@pytest.fixture
+def compiling(c_compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is compiled, however short."""
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ SIGMA, PUSH, SHAKE = 1e-3, 2e-3, 2e-4
 """Noise of angles [rad], of the rod's hinge and of the linkage's [N m/√Hz]."""
 BEGIN = 2.0
 """Seconds of the batch fit that a smoother begins with."""
+WINDOW = 40
+"""Steps of the rod's window: 0.2 s."""
 IN_STEPS: dict[str, Any] = {"step_correction": False, "estimator": "noise"}
 """Settings of a batch fit that tells the same as a smoother."""
 
@@ -125,3 +127,19 @@ def off(estimate: OnlineEstimate, batch: Solution) -> Array:
     """How far estimates are from those of a batch fit, in standard errors."""
     pairs = [(value - batch[name].estimate, batch[name].std_err) for name, value in estimate.values.items()]
     return np.array([difference / error for difference, error in pairs])
+
+
+@cache
+def start(run: Recording) -> tuple[Problem, Solution]:
+    """The rod's first seconds, and a fit of them."""
+    first = rod().with_(recordings=[measured(run).between(0, BEGIN)])
+    return first, first.solve()
+
+
+def smoother(run: Recording, **window: Any) -> FixedLagSmoother:
+    first, known = start(run)
+    return FixedLagSmoother(first, start=known, **(window or {"window": WINDOW}))
+
+
+def later(run: Recording, stop: float = 99.0) -> Recording:
+    return measured(run).between(BEGIN, stop)

@@ -13,7 +13,6 @@ from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.identifiability import a_priori
 from spookid.kernels import native
 from spookid.kernels.blocks import blocks
-from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.kernel import Array
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
@@ -26,13 +25,7 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 ALPHA = 1e-3
 
 
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch):
-    try:
-        find()
-    except CompilationError:
-        pytest.skip("there is no C compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 def equations(steps: int, tangent: int, parameters: int, reach: int = 1) -> NormalEquations:

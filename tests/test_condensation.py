@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
-from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.kernel import Array, Call
 from spookid.kernels.native import address, integers
 from spookid.kernels.reflections import reflections
@@ -37,12 +36,7 @@ def copied(here, first, stride, out):
 
 
 @pytest.fixture
-def by(monkeypatch):
-    try:
-        find()
-    except CompilationError:
-        pytest.skip("there is no C compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def by(compiling):
     return native.routines(1)
 
 

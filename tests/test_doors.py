@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from benchmarks.doors import CLOSE, DOORS, NEAR, Row, rows
 
-from spookid.assembly.loading import load_declarations
+from spookid.assembly.loading import load_file
 
 PROBLEMS = Path(__file__).parents[1] / "problems"
 
 
 def found(name: str, stepper: str) -> list[Row]:
-    (problem,) = load_declarations(PROBLEMS / f"{name}.py").values()
+    (problem,) = load_file(PROBLEMS / f"{name}.py").problems.values()
     problem = problem.with_(every=1)  # fewer rows, and as many doors
     return rows(name, problem, stepper, list(DOORS), limit=120.0, most=150)
 

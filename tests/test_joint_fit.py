@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
-from spookid.studies.crew import Crew, Lost
 from spookid.studies.shares import forget
+from spookid.studies.worker_pool import Lost, WorkerPool
 from spookid.studies.workers import Cluster
 from tests.benchmarks.many_twins import TRUTH, write
 
@@ -98,10 +98,10 @@ def test_workers_and_an_end_in_between_change_no_digit(path: Path, alone: Soluti
 def test_workers_that_die_at_it_end_it_with_a_sentence() -> None:
     with Losing(1) as executor:
         executor.left = 7
-        assert list(Crew(executor=executor).map(pow, [(i, 2) for i in range(5)])) == [0, 1, 4, 9, 16]
+        assert list(WorkerPool(executor=executor).map(pow, [(i, 2) for i in range(5)])) == [0, 1, 4, 9, 16]
         executor.left = 1000
         with pytest.raises(ProblemError, match="workers die at it, 4 times"):
-            list(Crew(executor=executor).map(pow, [(2, 2)]))
+            list(WorkerPool(executor=executor).map(pow, [(2, 2)]))
 
 
 def test_a_worker_that_dies_costs_what_it_was_at() -> None:
@@ -116,10 +116,10 @@ def test_a_worker_that_dies_costs_what_it_was_at() -> None:
             return super().submit(work, *given, **named)
 
     with Deadly(1) as executor:
-        crew = Crew(executor=executor)
-        found = dict(crew.answers(pow, {i: (i, 2) for i in range(5)}))
+        pool = WorkerPool(executor=executor)
+        found = dict(pool.answers(pow, {i: (i, 2) for i in range(5)}))
     assert found == {0: 0, 1: 1, 2: 4, 3: Lost("BrokenExecutor: gone"), 4: 16}
-    assert crew.lost > 0
+    assert pool.lost > 0
 
 
 def test_work_of_a_scheduler_that_is_gone_ends() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spookid import load_problem
-from spookid.assembly.loading import is_folder_name, load_declarations, load_file
+from spookid.assembly.loading import is_folder_name, load_file
 from spookid.errors import ProblemError
 
 PENDULUM = '''"""A pendulum.
@@ -64,7 +64,7 @@ def test_file_with_one_problem(tmp_path):
 def test_file_with_several_problems(tmp_path):
     path = written(tmp_path, TWO)
     assert load_file(path).several
-    assert {key: p.name for key, p in load_declarations(path).items()} == {
+    assert {key: p.name for key, p in load_file(path).problems.items()} == {
         "coarse": "swing_coarse",
         "fine": "swing_fine",
     }

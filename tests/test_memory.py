@@ -14,21 +14,13 @@ from benchmarks.rows import STEPPERS, memory, set_up
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.influence_functions import influence
-from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
 from spookid.transcription.free_directions import FreeDirections
 
-
-@pytest.fixture(autouse=True)
-def compiler(monkeypatch):
-    try:
-        find()
-    except CompilationError:
-        pytest.skip("there is no C compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 @pytest.mark.study

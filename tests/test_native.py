@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from spookid.kernels import native, prebuilt
-from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers import elimination, structured
 from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.elimination import eliminate
@@ -17,12 +16,7 @@ from spookid.solvers.structured import normal_equations
 
 
 @pytest.fixture
-def by(monkeypatch):
-    try:
-        find()
-    except CompilationError:
-        pytest.skip("there is no C compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def by(compiling):
     routines = native.routines(1)
     assert routines is not None
     return routines

@@ -12,7 +12,6 @@ from test_loops import noisy, problem, unknown
 
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
-from spookid.kernels import compiler
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
@@ -30,10 +29,7 @@ Case = tuple[Transcription, Point]
 def evaluated(request, monkeypatch):
     """Kernels by a compiler and by CasADi's virtual machine."""
     if request.param == "compiled":
-        try:
-            compiler.find()
-        except compiler.CompilationError:
-            pytest.skip("there is no C compiler")
+        request.getfixturevalue("c_compiler")
     monkeypatch.setenv("SPOOKID_COMPILE", "on" if request.param == "compiled" else "off")
 
 
@@ -183,11 +179,7 @@ def projected(transcription: Transcription, block: Block, basis: Array, drag: Ar
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_compiled_and_interpreted_points_are_the_same(name, monkeypatch):
-    try:
-        compiler.find()
-    except compiler.CompilationError:
-        pytest.skip("there is no C compiler")
+def test_compiled_and_interpreted_points_are_the_same(name, c_compiler, monkeypatch):
     points = []
     for setting in ("on", "off"):
         monkeypatch.setenv("SPOOKID_COMPILE", setting)
@@ -211,12 +203,7 @@ def test_a_point_that_is_not_finite_stays_so(evaluated):
     assert not np.isfinite(reduced.evaluate(point).merit)
 
 
-def test_all_is_ready_before_a_solve(monkeypatch, tmp_path):
-    try:
-        compiler.find()
-    except compiler.CompilationError:
-        pytest.skip("there is no C compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def test_all_is_ready_before_a_solve(compiling, monkeypatch, tmp_path):
     monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
     transcription, start = rigid(viscous=1e-3)
     solver = LevenbergMarquardt(newton=False)

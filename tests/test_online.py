@@ -19,14 +19,18 @@ from online_twins import (
     BEGIN,
     ROD,
     SIGMA,
+    WINDOW,
     begun,
     followed,
     fourbar,
+    later,
     measured,
     off,
     released,
     rod,
     rows,
+    smoother,
+    start,
     swing,
     turning,
 )
@@ -49,36 +53,17 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.smoothing import opening
+from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.opening import smoothed, with_least_noise
+from spookid.smoothing.initialization import smoothed, with_least_noise
 from spookid.smoothing.saving import StepCorrection
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
-
-WINDOW = 40
-"""Steps of the rod's window: 0.2 s."""
 
 
 @cache
 def batch(problem: Problem, run: Recording) -> Solution:
     return problem.with_(recordings=[measured(run)]).solve()
-
-
-@cache
-def start(run: Recording) -> tuple[Problem, Solution]:
-    """The rod's first seconds, and a fit of them."""
-    first = rod().with_(recordings=[measured(run).between(0, BEGIN)])
-    return first, first.solve()
-
-
-def smoother(run: Recording, **window: Any) -> FixedLagSmoother:
-    first, known = start(run)
-    return FixedLagSmoother(first, start=known, **(window or {"window": WINDOW}))
-
-
-def later(run: Recording, stop: float = 99.0) -> Recording:
-    return measured(run).between(BEGIN, stop)
 
 
 # --- against batch fits ---
@@ -474,6 +459,6 @@ def test_neither_time_nor_memory_grow() -> None:
 
 def test_a_fit_that_has_not_converged_is_told(monkeypatch) -> None:
     first, known = start(swing())
-    monkeypatch.setattr(opening, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
+    monkeypatch.setattr(initialization, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
     notices = " ".join(FixedLagSmoother(first, start=known, window=WINDOW).estimate.notices)
     assert "has not converged" in notices

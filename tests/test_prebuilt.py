@@ -12,7 +12,7 @@ from test_blocks import close, equations
 
 from spookid import Spook
 from spookid.kernels import native, prebuilt
-from spookid.kernels.compiler import CompilationError, find
+from spookid.kernels.compiler import Compiler
 from spookid.kernels.prebuilt import FAST, SOURCES, file_name, prebuilt_library, source
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 
@@ -20,18 +20,14 @@ LEVELS = {"": [], FAST: ["-mavx2", "-mfma"]}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(c_compiler: Compiler, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a wheel has of two libraries, at both levels where both are known."""
-    try:
-        compiler = find()
-    except CompilationError:
-        pytest.skip("there is no C compiler")
     folder = tmp_path_factory.mktemp("wheel")
     for name, level in [("processor", ""), ("native", ""), ("native", FAST), ("blocks", ""), ("blocks", FAST)]:
         code, library = folder / f"{name}.c", folder / file_name(name, level)
         code.write_text(source(name), encoding="ascii")
         flags = ["-O1", "-shared", "-fPIC", "-fvisibility=hidden", *LEVELS[level]]
-        done = subprocess.run([*compiler.command, *flags, str(code), "-o", str(library), "-lm"], capture_output=True)
+        done = subprocess.run([*c_compiler.command, *flags, str(code), "-o", str(library), "-lm"], capture_output=True)
         if done.returncode and level == FAST:
             continue  # a compiler for another processor
         assert done.returncode == 0, done.stderr.decode()

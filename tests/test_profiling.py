@@ -25,9 +25,9 @@ from spookid.report.profile import table
 from spookid.results.result import Result
 from spookid.solution import Solution
 from spookid.studies import profiling, sweeping
-from spookid.studies.crew import Crew
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
 from spookid.studies.settings import Variant
+from spookid.studies.worker_pool import WorkerPool
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 
@@ -268,7 +268,7 @@ def test_workers_walk_both_sides_to_the_same_digits(here: Path, monkeypatch: pyt
     found = solve(posed, backend, options)
     alone = profiling.profile(posed, "J", None, found)
     with ThreadPoolExecutor(2) as threads:
-        crew = Crew(executor=threads)
-        assert profile_folder.shared(plan, posed, ["J"], found, crew, here / "kept")[0].points == alone.points
+        pool = WorkerPool(executor=threads)
+        assert profile_folder.shared(plan, posed, ["J"], found, pool, here / "kept")[0].points == alone.points
         monkeypatch.setattr(profile_folder, "solve", None)
-        assert profile_folder.shared(plan, posed, ["J"], found, crew, here / "kept")[0].points == alone.points
+        assert profile_folder.shared(plan, posed, ["J"], found, pool, here / "kept")[0].points == alone.points

@@ -11,7 +11,7 @@ import pytest
 from pages import ROOT, fenced, read, section
 
 from spookid import Recording, Status, load_problem
-from spookid.assembly.loading import load_declarations
+from spookid.assembly.loading import load_file
 from spookid.cli.main import _parser
 
 README = read(ROOT / "README.md")
@@ -51,14 +51,14 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("path", [p for p in PROBLEMS if p not in MEASURED], ids=lambda p: p.stem)
 def test_problems_on_our_own_data_load(path: Path) -> None:
-    assert load_declarations(path)
+    assert load_file(path).problems
 
 
 @needs_data
 @pytest.mark.measured
 @pytest.mark.parametrize("path", MEASURED, ids=lambda p: p.stem)
 def test_problems_on_measured_data_load(path: Path) -> None:
-    for problem in load_declarations(path).values():
+    for problem in load_file(path).problems.values():
         assert problem.recordings
         assert problem.free
 
@@ -77,7 +77,7 @@ def test_the_measured_pendulum_that_ships_converges() -> None:
 @pytest.mark.measured
 def test_the_recording_that_ships_is_that_of_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOOKID_CONVERTED", str(tmp_path))
-    (whole,) = load_declarations(ROOT / "problems" / "pendulum_free_swing.py")["03_dry"].recordings
+    (whole,) = load_file(ROOT / "problems" / "pendulum_free_swing.py").problems["03_dry"].recordings
     ships = Recording.from_npz(ROOT / "problems" / "data" / "pendulum.npz")
     assert np.array_equal(ships.t, whole.t)
     assert np.array_equal(ships.signal("theta"), whole.signal("theta"))

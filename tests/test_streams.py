@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from online_twins import BEGIN, SIGMA, followed, measured, off, rod, rows, swing
+from online_twins import BEGIN, SIGMA, followed, later, measured, off, rod, rows, smoother, start, swing
 
-from spookid import FixedLagSmoother, Monitor, Problem, Recording, Solution
+from spookid import FixedLagSmoother, Monitor, Recording
 
 WINDOW = 20
 """Steps."""
-
-
-@cache
-def start(run: Recording) -> tuple[Problem, Solution]:
-    first = rod().with_(recordings=[measured(run).between(0, BEGIN)])
-    return first, first.solve()
-
-
-def smoother(run: Recording) -> FixedLagSmoother:
-    first, known = start(run)
-    return FixedLagSmoother(first, WINDOW, start=known)
-
-
-def later(run: Recording) -> Recording:
-    return measured(run).between(BEGIN, 99.0)
 
 
 @pytest.mark.study
@@ -40,7 +24,7 @@ def test_a_clock_may_drift_off_the_steps_of_the_first_seconds() -> None:
     columns = {name: np.full(len(stamps), np.nan) for name in run.signals}
     columns["u"][np.searchsorted(stamps, run.t)] = run.signals["u"]
     columns["theta"][np.searchsorted(stamps, run.t + beside)] = angle
-    online = smoother(run)
+    online = smoother(run, window=WINDOW)
     estimate = followed(online, Recording(stamps, columns, run.name).between(BEGIN + 1e-3, 99.0))
     assert online.intake.crowded == online.intake.late == 0
     assert not estimate.notices
@@ -51,7 +35,7 @@ def test_a_clock_may_drift_off_the_steps_of_the_first_seconds() -> None:
 
 def test_samples_that_are_left_out_are_told(tmp_path: Path) -> None:
     run = swing()
-    online = smoother(run)
+    online = smoother(run, window=WINDOW)
     told: list[tuple[str, ...]] = []
     for t, values in list(rows(later(run)))[1:21]:
         for i in (4, 3, 2, 1):
@@ -71,7 +55,7 @@ def test_samples_that_are_left_out_are_told(tmp_path: Path) -> None:
 
 def test_an_input_that_stops_is_told(tmp_path: Path) -> None:
     run = swing()
-    online = smoother(run)
+    online = smoother(run, window=WINDOW)
     told = {}
     for t, values in rows(later(run)):
         told[t] = online.update(t, values if t < 2.2 else {"theta": values["theta"]})
@@ -101,7 +85,7 @@ def test_an_input_that_is_told_when_it_changes_has_not_stopped() -> None:
 def test_a_monitor_forgets_what_was_told_without_an_input() -> None:
     run = swing(duration=4.0)
     whole = rod().with_(recordings=[measured(run)]).solve()
-    monitor, plain = Monitor(smoother(run)), smoother(run)
+    monitor, plain = Monitor(smoother(run, window=WINDOW)), smoother(run, window=WINDOW)
     for t, values in rows(later(run)):
         taken = {"theta": values["theta"]} if 2.5 < t < 3.0 else values
         monitor.update(t, taken)

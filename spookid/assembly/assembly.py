@@ -38,7 +38,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped, velocities
 from spookid.mechanics.model import Model
-from spookid.parameter import Parameter, number, substitute
+from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
@@ -193,7 +193,7 @@ def transcribed(
     return Transcription(
         problem.scheme.manifold(problem.model),
         written,
-        ca.vertcat(ca.SX(0, 1), *free),
+        stacked(free),
         constants,
         [p.name for p in free],
         np.array([p.lower for p in free]),
@@ -250,7 +250,7 @@ def check_stepper(problem: Declaration) -> None:
 
 def _check(problem: Declaration) -> None:
     """Raise ProblemError for a problem that can only be simulated, or not even that."""
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     for lacking in ("recordings", "observations"):
         if not getattr(problem, lacking):
             raise ProblemError(f"{what} needs recordings and observations to be solved; give it {lacking}=[...]")
@@ -338,7 +338,11 @@ def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
         return np.full(n, problem.friction_width)
     if not evidence:
         return np.full(n, WIDTH_AT_REST)
-    rates = np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in evidence])
+    return width_along(np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in evidence]))
+
+
+def width_along(rates: Array) -> Array:
+    """Friction width of each coordinate by default, (n_s,), where they slip with rates (N, n_s)."""
     share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
 

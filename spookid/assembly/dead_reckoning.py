@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.kinematic_fit import BETTER, KinematicFit, Motion, derivatives, state_at
-from spookid.data.channels import Channel, order
+from spookid.data.channels import Channel, all_predicted, order
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
@@ -103,6 +103,6 @@ def seen_by(model: Model, channels: Sequence[Channel]) -> set[int]:
     """Numbers of the coordinates of a tree of joints that channels of positions see."""
     d = ca.SX.sym("d", len(model.freedoms))
     state = state_at(model, d, ca.SX(d.numel(), 1), ca.SX(d.numel(), 1))
-    shown = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in channels))
+    shown = all_predicted(channels, state)
     slope = ca.jacobian(shown, d)
     return {j for j in range(d.numel()) if slope[:, j].nnz()}

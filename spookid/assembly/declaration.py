@@ -120,14 +120,14 @@ class Declaration(metaclass=Door):
     def __post_init__(self) -> None:
         for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
             if not isinstance(getattr(self, name), RecordingFiles):
-                object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
+                object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.what}: {name}"))
         object.__setattr__(self, "initial", dict(self.initial))
         if isinstance(self.constraints, (ca.SX, Relation)):
-            raise ProblemError(f"{self._what}: constraints is one relation; put it in a list, constraints=[...]")
-        related = collected(self.constraints, object, f"{self._what}: constraints")
-        object.__setattr__(self, "constraints", tuple(bare(one, self._what) for one in related))
+            raise ProblemError(f"{self.what}: constraints is one relation; put it in a list, constraints=[...]")
+        related = collected(self.constraints, object, f"{self.what}: constraints")
+        object.__setattr__(self, "constraints", tuple(bare(one, self.what) for one in related))
         fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
-        object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
+        object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self.what}: fixed")))
         if isinstance(self.model, Model):
             object.__setattr__(self, "model", with_torques(self.model, self.observations))
         if self.step is None:
@@ -147,17 +147,17 @@ class Declaration(metaclass=Door):
             finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
                 other = ", or left out to estimate the noise" if name == "state_weight" else ""
-                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
+                raise ProblemError(f"{self.what}: {name} is {value!r}; it must be a positive number{other}")
         if not (self.every is None or (isinstance(self.every, int) and self.every >= 1)):
-            raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on, or None")
+            raise ProblemError(f"{self.what}: every is {self.every!r}; it must be a whole number from 1 on, or None")
         for name, choices in (("friction", FRICTIONS), ("estimator", ESTIMATORS)):
             if getattr(self, name) not in choices:
                 raise ProblemError(
-                    f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
+                    f"{self.what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
                 )
         if not isinstance(getattr(self.stepper, "name", None), str):
-            raise ProblemError(f"{self._what}: stepper {type(self.stepper).__name__} has no name; give its class one")
-        self.stepper.check_weight(self.weight, self._what)
+            raise ProblemError(f"{self.what}: stepper {type(self.stepper).__name__} has no name; give its class one")
+        self.stepper.check_weight(self.weight, self.what)
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
@@ -172,18 +172,18 @@ class Declaration(metaclass=Door):
                 )
 
     def _check_names(self) -> None:
-        self.parameter_set.check(self._what)
+        self.parameter_set.check(self.what)
         known = self.parameter_set.known
         for name in (*self.initial, *self.fixed):
             if name not in known:
-                raise ProblemError(f"{self._what} has no parameter {name!r}; its parameters are {_list(known)}")
+                raise ProblemError(f"{self.what} has no parameter {name!r}; its parameters are {_list(known)}")
         for name, value in self.initial.items():
             p = known[name]
             finite = isinstance(value, Real) and math.isfinite(value)
             fixed = {name, self.parameter_set.declared_names.get(name)} & set(self.fixed)
             if not (finite and (fixed or p.lower <= value <= p.upper)):
                 raise ProblemError(
-                    f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+                    f"{self.what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
                     "; move it, or the bounds"
                 )
 
@@ -200,7 +200,7 @@ class Declaration(metaclass=Door):
                 recording.signal(channel.signal)
             samples_of(recording, self.model.inputs, steps)
         except ProblemError as error:
-            raise ProblemError(f"{self._what}: {error}") from None
+            raise ProblemError(f"{self.what}: {error}") from None
         check_scales(self.observations, self.model.motors, values)
         check_finite(self.model, self.channels, values)
         check_delays(self.observations, self.model.motors, recording, values)
@@ -211,7 +211,8 @@ class Declaration(metaclass=Door):
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
-    def _what(self) -> str:
+    def what(self) -> str:
+        """Where it was declared, and its name, as messages begin."""
         return f"{self.place}: Problem {self.name!r}"
 
     @property
@@ -276,8 +277,8 @@ class Declaration(metaclass=Door):
         beside = [expression for channel in self.channels for expression in channel.expressions()]
         expressions = [*self.model.expressions(), *shown, *beside, *own]
         related = [difference for relation in self.constraints for difference, _ in relation.rows]
-        declared = parameters_in([*expressions, *related], self._what)
-        self._check_related(parameters_in(expressions, self._what))
+        declared = parameters_in([*expressions, *related], self.what)
+        self._check_related(parameters_in(expressions, self.what))
         several = self.recordings
         names = several.names if isinstance(several, RecordingFiles) else tuple(one.name for one in several)
         return ParameterSet(declared, names)
@@ -287,7 +288,7 @@ class Declaration(metaclass=Door):
         known = {p.name for p in used}
         for relation in self.constraints:
             for title, (difference, _) in zip(relation.titles, relation.rows, strict=True):
-                related = [p.name for p in parameters_in([difference], self._what)]
+                related = [p.name for p in parameters_in([difference], self.what)]
                 if not set(related) & known:
                     names = ", ".join(related)
                     raise ProblemError(
@@ -310,7 +311,7 @@ class Declaration(metaclass=Door):
     def delays(self) -> tuple[str, ...]:
         """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
         late = [*(channel.delay for channel in self.channels), *(one.delay for one in self.model.inputs)]
-        declared = parameters_in(late, self._what)
+        declared = parameters_in(late, self.what)
         return tuple({p.name: p for d in declared for p in (d, *self.parameter_set.of(d))})
 
     @cached_property
@@ -344,12 +345,12 @@ class Declaration(metaclass=Door):
         unknown = set(changes) - set(self.__dataclass_fields__)
         if unknown:
             raise ProblemError(
-                f"{self._what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
+                f"{self.what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
             )
         type(self).admits(**changes)
         recordings = changes.get("recordings", self.recordings)
         if self.parameter_set.own and recordings is not self.recordings:
-            recordings = changes["recordings"] = collected(recordings, Recording, f"{self._what}: recordings")
+            recordings = changes["recordings"] = collected(recordings, Recording, f"{self.what}: recordings")
             said, names = {*self.initial, *self.fixed}, [recording.name for recording in recordings]
             gone = self.parameter_set.gone(said, names)
             kept = {name: value for name, value in self.initial.items() if name not in gone}

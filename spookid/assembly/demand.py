@@ -67,7 +67,7 @@ def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
     free = available()
     if needed > free:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has {steps:,} steps of {number(problem.step)} s, with {what}: "
+            f"{problem.what} has {steps:,} steps of {number(problem.step)} s, with {what}: "
             f"some {_size(needed)} of memory, of which {_size(free)} may be had; take a larger step, step=, or shorter "
             "recordings, recording.between(start, stop), and see that their times are in seconds"
         )

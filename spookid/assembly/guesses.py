@@ -17,7 +17,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
-from spookid.parameter import is_constant, parameters_in, substitute
+from spookid.parameter import is_constant, number, parameters_in, substitute
 
 
 def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str, float]) -> None:
@@ -48,12 +48,12 @@ def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Map
         values: guesses of all Parameters, by name.
     """
     for sensor in sensors:
-        if any(_at(scale, values) == 0 for scale in sensor.each("scale")):
+        if any(number(scale, values) == 0 for scale in sensor.each("scale")):
             raise ProblemError(
                 f"{_what(sensor)} has a scale that is 0 at {_guesses(sensor.each('scale'))}; guess another"
             )
     for motor in motors:
-        if motor.resistance is not None and _at(motor.resistance, values) == 0:
+        if motor.resistance is not None and number(motor.resistance, values) == 0:
             raise ProblemError(
                 f"{motor.place}: Motor has a resistance that is 0 at {_guesses([motor.resistance])}; guess another"
             )
@@ -66,15 +66,11 @@ def check_delays(
     lasts = float(recording.t[-1] - recording.t[0])
     late = [(_what(sensor), delay) for sensor in sensors for delay in sensor.each("delay")]
     for what, delay in [*late, *((f"{motor.place}: Motor with {motor.signal!r}", motor.delay) for motor in motors)]:
-        if not abs(_at(delay, values)) < lasts:
+        if not abs(number(delay, values)) < lasts:
             raise ProblemError(
-                f"{what} has a delay of {_at(delay, values):g} s, and recording {recording.name!r} lasts {lasts:g} s; "
-                "give it in seconds"
+                f"{what} has a delay of {number(delay, values):g} s, and recording {recording.name!r} lasts {lasts:g} "
+                "s; give it in seconds"
             )
-
-
-def _at(value: ca.SX, values: Mapping[str, float]) -> float:
-    return float(value) if is_constant(value) else float(substitute(value, values).item())
 
 
 def _guesses(expressions: Sequence[ca.SX]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.dead_reckoning import reckoned, seen_by
 from spookid.assembly.kinematic_fit import Motion
 from spookid.assembly.preparing import prepared
-from spookid.data.channels import Channel, apart, order, signed
+from spookid.data.channels import Channel, all_predicted, apart, order, signed
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
@@ -148,7 +148,7 @@ def closing_rows(model: Model, sensors: Sequence[Channel], values: Values, tied:
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
     held = model.holding.told_by_poses(q, tied)
-    shown = ca.vertcat(ca.SX(0, 1), *(sensor.predicted(state) for sensor in sensors))
+    shown = all_predicted(sensors, state)
     near = signed(sensors, measured, shown)
     rows = ca.vertcat(_STIFF * held, *(apart(s, shown[i], near[i]) for i, s in enumerate(sensors)))
     outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]

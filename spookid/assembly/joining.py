@@ -41,7 +41,7 @@ def _check_room(assembly: Assembly, evidence: Evidence) -> None:
         reach, most, every = room.get(i, (Reach(1, 0, 0, 1), 0, False))
         if reach is not None and own.slots(reach, every) > most:
             raise ProblemError(
-                f"{problem.place}: Problem {problem.name!r}: {problem.channels[i].signal!r} of recording "
+                f"{problem.what}: {problem.channels[i].signal!r} of recording "
                 f"{evidence.recording.name!r} is sampled otherwise than in the first recordings; resample it, or name "
                 "one that is sampled so among the first"
             )

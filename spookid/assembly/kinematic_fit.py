@@ -19,7 +19,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in
+from spookid.parameter import parameters_in, stacked
 
 _PULL = 1e-3
 """Weight of the pull, per rad, m or magnitude of a Parameter, against errors as shares of what a sensor shows."""
@@ -84,9 +84,9 @@ class KinematicFit:
         """Which of the hidden coordinates the channels see."""
         periods = [model.freedoms[i].coordinate.period for i in motion.hidden]
         self._turning = {j: p for j, p in enumerate(periods) if p is not None and slopes[0][:, j].nnz()}
-        outputs = [errors, *map(ca.densify, slopes), ca.densify(ca.jacobian(errors, ca.vertcat(ca.SX(0, 1), *own)))]
+        outputs = [errors, *map(ca.densify, slopes), ca.densify(ca.jacobian(errors, stacked(own)))]
         outputs = ca.substitute(outputs, list(known), [ca.SX(values[p.name]) for p in known])
-        self._function = ca.Function("errors", [*symbols, y, ca.vertcat(ca.SX(0, 1), *own)], outputs)
+        self._function = ca.Function("errors", [*symbols, y, stacked(own)], outputs)
         self._guess = np.array([values[p.name] for p in own])
         self._magnitudes = np.array([abs(values[p.name]) or 1.0 for p in own])
         self._lower, self._upper = np.array([p.lower for p in own]), np.array([p.upper for p in own])
@@ -171,9 +171,7 @@ def derivatives(d: Array, step: float) -> tuple[Array, Array, Array]:
 
 def state_at(model: Model, d: ca.SX, rate: ca.SX, acceleration: ca.SX) -> State:
     """The state at coordinates of all joints and their derivatives, (n_s,) each; free bodies rest at the origin."""
-    joints = JointCoordinates(model)
-    at_origin = ca.vertcat(ca.SX(0, 1), *(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots))
-    q = joints.configuration(joints.coordinates(d, at_origin))
+    q = JointCoordinates(model).posed(d)
     v = model.configuration.lowered(q, ca.densify(ca.jtimes(q, d, rate)))
     a = ca.jtimes(v, ca.vertcat(d, rate), ca.vertcat(rate, acceleration))
     return State(model, q, ca.densify(v), ca.densify(a))

@@ -73,11 +73,6 @@ def whole_path(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(name) + pick + key
 
 
-def load_declarations(path: str | os.PathLike[str]) -> dict[str, Declaration]:
-    """The problems of a file by key, all of ``PROBLEM.py`` or the one of ``PROBLEM.py::key``; raises as `load_file`."""
-    return dict(load_file(path).problems)
-
-
 @checked
 def load_file(path: str | os.PathLike[str]) -> ProblemFile:
     """Run a problem file and collect what it declares.

@@ -17,6 +17,7 @@ from spookid.data.channels import Channel, apart, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.mechanics.manifold import jacobian
+from spookid.parameter import stacked
 from spookid.results.motion import moments
 from spookid.results.result import MeasuredPoses, Trajectory
 from spookid.transcription.factor import Constant
@@ -60,7 +61,7 @@ def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Seque
     q, y = ca.SX.sym("q", space.ambient), ca.SX.sym("y", len(channels))
     step = ca.SX.sym("step", space.tangent)
     state = State(model, q, ca.SX(space.tangent, 1))
-    beyond = ca.vertcat(ca.SX(0, 1), *(apart(c, c.predicted(state), y[i]) for i, c in enumerate(channels)))
+    beyond = stacked(apart(c, c.predicted(state), y[i]) for i, c in enumerate(channels))
     g = model.violation(q)
     parts = [g, _slopes(g, q, assembly), beyond, _slopes(beyond, q, assembly), space.retract(q, step)]
     numbers = ca.vertcat(*(constant.symbol for constant in constants))

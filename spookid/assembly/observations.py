@@ -31,7 +31,7 @@ from spookid.data.state import Motion, State
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
-from spookid.statistics.starting_sizes import roughness
+from spookid.statistics.noise_sizes import roughness
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise
 

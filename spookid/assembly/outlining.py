@@ -20,7 +20,7 @@ from spookid.mechanics.joint_kinds import Screw
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
-from spookid.parameter import is_constant, substitute
+from spookid.parameter import is_constant, is_zero, substitute
 from spookid.results.sketch import (
     BodyOutline,
     ConstraintOutline,
@@ -75,7 +75,7 @@ def _body(body: Body, values: Mapping[str, float]) -> BodyOutline:
     for i in range(3):
         for j in range(i, 3):
             entry = ca.densify(body.inertia[i, j])
-            if i == j or not _is_zero(entry):
+            if i == j or not is_zero(entry):
                 quantities.append(_quantity(f"J_{_AXES[i]}{_AXES[j]}", entry, "kg m^2", values))
     return BodyOutline(body.name, body.free, tuple(quantities))
 
@@ -93,11 +93,11 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
     for name in UNITS:
         quantities += _coefficients(joint, name, values)
     quantities += [quantity for load in joint.loads for quantity in _of_load(load, joint, values)]
-    if not _is_zero(joint.damping):
+    if not is_zero(joint.damping):
         quantities.append(_quantity("damping", joint.damping, "s", values))
     if joint.stribeck is not None:
         kind = joint.coordinates[0].unit
-        unit = UNITS["coulomb" if all(map(_is_zero, ca.vertsplit(joint.load_friction))) else "load_friction"][kind]
+        unit = UNITS["coulomb" if all(map(is_zero, ca.vertsplit(joint.load_friction))) else "load_friction"][kind]
         quantities.append(_quantity("stribeck delta", joint.stribeck[0], unit, values))
         inverse = "s^2" if kind == "rad" else "s^2/m^2"
         quantities.append(_quantity("stribeck zeta", joint.stribeck[1], inverse, values))
@@ -125,12 +125,12 @@ def _constraint(constraint: Constraint, values: Mapping[str, float]) -> Constrai
         ties = tuple(joint.labels[i] for joint, i in sides)
         one, other = (joint.coordinates[i].unit for joint, i in sides)
         quantities.append(_quantity("ratio", constraint.ratio, "" if one == other else f"{other}/{one}", values))
-        if not _is_zero(constraint.offset):
+        if not is_zero(constraint.offset):
             quantities.append(_quantity("offset", constraint.offset, other, values))
     elif isinstance(constraint, Coupling):
         ties = tuple(term.label for term in constraint.terms)
         quantities += [_quantity(f"ratio of {term.label}", term.ratio, "", values) for term in constraint.terms]
-        if not _is_zero(constraint.offset):
+        if not is_zero(constraint.offset):
             quantities.append(_quantity("offset", constraint.offset, "", values))
     elif isinstance(constraint, Distance):
         ends = (constraint.frame_a, constraint.frame_b)
@@ -144,7 +144,7 @@ def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[
     entries = ca.vertsplit(getattr(joint, name))
     found = []
     for coordinate, entry in zip(joint.coordinates, entries, strict=False):
-        if not _is_zero(entry):
+        if not is_zero(entry):
             words = _word(name, coordinate)
             which = f" {coordinate.name}" if len(entries) > 1 else ""
             found.append(_quantity(words + which, entry, UNITS[name][coordinate.unit], values))
@@ -161,7 +161,7 @@ def _of_load(load: Load, joint: Joint, values: Mapping[str, float]) -> Iterator[
         several = any(place for place, _, _ in listed)
         for place, which, entry in listed:
             coordinate = joint.coordinates[place]
-            if not _is_zero(entry):
+            if not is_zero(entry):
                 parts = (_word(name, coordinate), coordinate.name if several else "", which)
                 yield _quantity(" ".join(filter(None, parts)), entry, units[name][coordinate.unit] + per, values)
 
@@ -187,7 +187,7 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
         ("shaft inertia", motor.shaft_inertia, inertia),
         ("offset", motor.offset, coordinate.effort),
     )
-    shown = [(n, value, unit) for n, value, unit in parts if value is not None and (n == "gain" or not _is_zero(value))]
+    shown = [(n, value, unit) for n, value, unit in parts if value is not None and (n == "gain" or not is_zero(value))]
     return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
@@ -200,7 +200,7 @@ def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) 
 def _shown_joint(sensor: Channel) -> str:
     """Of what shows a joint's position without a scale or a delay of its own."""
     seen = sensor.sensor
-    plain = is_constant(sensor.scale) and float(sensor.scale) == 1 and _is_zero(sensor.delay)
+    plain = is_constant(sensor.scale) and float(sensor.scale) == 1 and is_zero(sensor.delay)
     return seen.joint.labels[seen.coordinate] if isinstance(seen, JointPosition) and plain else ""
 
 
@@ -220,7 +220,3 @@ def _quantity(name: str, formula: ca.SX, unit: str, values: Mapping[str, float])
 def _vector(formula: ca.SX, values: Mapping[str, float]) -> Vector:
     x, y, z = np.asarray(substitute(ca.densify(ca.vec(formula)), values), dtype=np.float64).tolist()
     return x, y, z
-
-
-def _is_zero(formula: ca.SX) -> bool:
-    return is_constant(formula) and float(formula) == 0

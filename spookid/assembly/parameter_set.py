@@ -17,7 +17,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.parameter import Parameter
+from spookid.parameter import Parameter, stacked
 from spookid.transcription.factor import Factor
 
 
@@ -109,7 +109,7 @@ class ParameterSet:
 
     def written(self, factor: Factor) -> Factor:
         """A factor of declared parameters in those of the recordings; itself if it holds none that they stand for."""
-        symbols = ca.vertcat(ca.SX(0, 1), *self.own)
+        symbols = stacked(self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
         return factor.substituted(symbols, self._sums)

@@ -11,7 +11,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter, own_name
+from spookid.parameter import Parameter, own_name, stacked
 from spookid.transcription.factor import Factor, Group
 
 NAME = "prior"
@@ -39,7 +39,7 @@ def priors(problem: Declaration) -> tuple[Belief, ...]:
     """What is known beforehand of the free parameters, and of inertias that hang on them; those of which each recording
     has its own for each."""
     own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]
-    known, free = problem.parameter_set, ca.vertcat(ca.SX(0, 1), *problem.free)
+    known, free = problem.parameter_set, stacked(problem.free)
     of_bodies = [belief for belief in problem.model.beliefs for belief in _of_recordings(belief, known)]
     return (*own, *(belief for belief in of_bodies if ca.depends_on(belief.formula, free)))
 

@@ -12,7 +12,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.relations import Relation
-from spookid.parameter import is_constant, own_name, parameters_in
+from spookid.parameter import is_constant, own_name, parameters_in, stacked
 from spookid.transcription.parameter_constraints import ParameterConstraints
 
 _HOLDS = 1e-6
@@ -47,7 +47,7 @@ def constraint_rows(problem: Declaration) -> list[Row]:
     for relation in problem.constraints:
         for title, (difference, equal) in zip(relation.titles, relation.rows, strict=True):
             for name, one in _of_recordings(problem, title, difference):
-                settled = ca.substitute(one, ca.vertcat(ca.SX(0, 1), *fixed), ca.vertcat(ca.DM(0, 1), numbers))
+                settled = ca.substitute(one, stacked(fixed), ca.vertcat(ca.DM(0, 1), numbers))
                 if not is_constant(settled):
                     same = sum(row.title == name or row.title.startswith(f"{name} (") for row in found)
                     found.append(Row(relation, f"{name} ({same + 1})" if same else name, settled, equal))
@@ -94,8 +94,8 @@ def parameter_constraints(problem: Declaration, sizes: Array) -> ParameterConstr
 
 
 def _made(problem: Declaration, rows: Sequence[Row], sizes: Array) -> ParameterConstraints:
-    equal = ca.vertcat(ca.SX(0, 1), *(row.difference for row in rows if row.equal))
-    unequal = ca.vertcat(ca.SX(0, 1), *(row.difference for row in rows if not row.equal))
+    equal = stacked(row.difference for row in rows if row.equal)
+    unequal = stacked(row.difference for row in rows if not row.equal)
     guess = np.array([problem.guess[p.name] for p in problem.free])
     return ParameterConstraints(ca.vertcat(*problem.free), equal, unequal, [r.title for r in rows], sizes, guess)
 

@@ -19,6 +19,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.channels import all_predicted
 from spookid.data.samples import Samples
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, contiguous
@@ -28,7 +29,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.parameter import parameters_in, substitute
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.starting_sizes import roughness
+from spookid.statistics.noise_sizes import roughness
 from spookid.stepping.contact_rows import slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
@@ -107,7 +108,7 @@ def _told(problem: Declaration) -> list[bool]:
             part += [R @ ca.SX(rng.standard_normal(3)), ca.SX(rng.standard_normal(3))]
     inputs = dict.fromkeys(model.signals, ca.SX(1))
     state = State(model, ca.vertcat(*q), ca.vertcat(*v), ca.vertcat(*a), inputs, ca.SX(1))
-    shown = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    shown = all_predicted(problem.channels, state)
     slopes = ca.substitute(ca.jacobian(shown, d), d, ca.SX.zeros(4))
     known = parameters_in([slopes], "the sensors", ignore=[])
     numbers = substitute(ca.densify(slopes), {p.name: problem.guess_on()[p.name] for p in known})

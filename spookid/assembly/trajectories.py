@@ -14,10 +14,11 @@ from spookid.assembly.evidence import Evidence
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
 from spookid.assembly.standing_start import PLACE
+from spookid.data.channels import all_predicted
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.parameter import number, substitute
+from spookid.parameter import number, stacked, substitute
 from spookid.results.motion import rms
 from spookid.results.result import Trajectory
 from spookid.results.values import EffortFit
@@ -92,15 +93,13 @@ def _drive(problem: Declaration, evidence: Evidence, states: Array, constants: t
     model, motors = problem.model, problem.model.motors
     x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
     state = State(model, x[: model.configuration.ambient], x[model.configuration.ambient :])
-    turning = ca.vertcat(ca.SX(0, 1), *(state.rate(motor.joint)[motor.coordinate] for motor in motors))
+    turning = stacked(state.rate(motor.joint)[motor.coordinate] for motor in motors)
     moving = along([x], turning, [contiguous(states)], constants)
     own = [
         motor.effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m] for m, motor in enumerate(motors)
     ]
     data = [contiguous(evidence.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
-    return np.vstack(
-        [along([u, rates], ca.vertcat(ca.SX(0, 1), *own), data, constants), np.full((1, len(own)), np.nan)]
-    )
+    return np.vstack([along([u, rates], stacked(own), data, constants), np.full((1, len(own)), np.nan)])
 
 
 def _efforts(assembly: Assembly, point: Point, impulses: Array) -> tuple[EffortFit, ...]:
@@ -197,7 +196,7 @@ def predict(
     x, a = ca.SX.sym("x", model.state.ambient), ca.SX.sym("a", model.configuration.tangent)
     n = model.configuration.ambient
     state = State(model, x[:n], x[n:], a)
-    rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    rows = all_predicted(problem.channels, state)
     if accelerations is None:
         moving = state.order(rows) == 2
         accelerations = np.gradient(states[:, n:], problem.step, axis=0) if moving else 0 * states[:, n:]

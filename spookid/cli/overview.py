@@ -16,7 +16,7 @@ from spookid.data.sampling import finite_samples
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.mechanics.motor import Motor
-from spookid.parameter import parameters_in
+from spookid.parameter import parameters_in, stacked
 from spookid.report.summary import settled_words, weak_words
 from spookid.results.wording import weight_words
 from spookid.statistics.settled import left_open
@@ -189,7 +189,7 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
 
 def _base_parameters(problem: Declaration, width: int) -> list[str]:
     """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
-    free = ca.vertcat(ca.SX(0, 1), *problem.parameter_set.declared)
+    free = stacked(problem.parameter_set.declared)
     inertias = (body.distribution for body in problem.model.bodies)
     if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
         return []

@@ -27,11 +27,11 @@ from spookid.studies import sweeping
 from spookid.studies.auditing import audit as compare_steps
 from spookid.studies.axes import axes_of, axis
 from spookid.studies.cases import Case, cases, same_recordings
-from spookid.studies.crew import Crew
 from spookid.studies.crossvalidation import CrossValidation, comparison_table
 from spookid.studies.crossvalidation import crossvalidate as judge
 from spookid.studies.profiling import profile as walk
 from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
+from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.numbers import number
 
 
@@ -74,14 +74,14 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
             return run.refit(", ".join([job.label, *held]), problem, near)
 
         solution = fit(job.problem, None)
-        crew = Crew(arguments.jobs or 1, executor)
-        if crew.alone:
+        pool = WorkerPool(arguments.jobs or 1, executor)
+        if pool.alone:
             found = [walk(job.problem, name, fit, solution) for name in names]
         else:
             path = f"{run.file.path.absolute()}::{job.key}"
             settings = variant(arguments, job.problem.parameter_set.known)
             plan = sweeping.plan(run.file.problems[job.key], path, (), settings)
-            found = profiles.shared(plan, job.problem, names, solution, crew, unfinished(job.folder) / "sides")
+            found = profiles.shared(plan, job.problem, names, solution, pool, unfinished(job.folder) / "sides")
         profiles.save(job.folder, found)
         run.show(profiles.table(found), job.out)
         failed = ", ".join(p.name for p in found if not p.converged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -17,8 +17,9 @@ from spookid.data.losses import LOSSES, Loss, robust
 from spookid.data.state import State
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
-from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
+from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 
 
 class Sensor(metaclass=Door):
@@ -94,7 +95,7 @@ class Sensor(metaclass=Door):
         if self.loss not in ("auto", *LOSSES):
             raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
         self.each("offset")
-        if any(is_constant(scale) and float(scale) == 0 for scale in self.each("scale")):
+        if any(map(is_zero, self.each("scale"))):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
 
     def each(self, name: str) -> list[ca.SX]:
@@ -137,7 +138,7 @@ class Sensor(metaclass=Door):
         self.check(model)
         self.check_arguments()
         with evaluating(self._what):
-            count = _rows(self, State.symbols(model)).numel()
+            count = rows_of(self.predicted(State.symbols(model))).numel()
         sigmas = len(self._sigmas) or count
         if not count == len(self.signals) == sigmas:
             given = f" and {sigmas} sigma" if sigmas != count else ""
@@ -239,7 +240,7 @@ class Channel:
 
     def predicted(self, state: State) -> ca.SX:
         """What it would show, a scalar."""
-        return self.shown(_rows(self.sensor, state)[self.index])
+        return self.shown(rows_of(self.sensor.predicted(state))[self.index])
 
     def shown(self, true: ca.SX) -> ca.SX:
         """What it would show of something true."""
@@ -254,11 +255,9 @@ def check_signals(sensor: Sensor, count: int) -> None:
         raise ProblemError(f"{sensor.place}: {kind} has the signals {shown(signals)}; give the names of {count}")
 
 
-def _rows(sensor: Sensor, state: State) -> ca.SX:
-    """What a sensor would show, (n,)."""
-    shown = sensor.predicted(state)
-    parts = shown if isinstance(shown, (list, tuple)) else [shown]
-    return ca.densify(ca.vertcat(*(ca.vec(ca.SX(part)) for part in parts)))
+def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:
+    """What channels would show in a state, (n,)."""
+    return stacked(channel.predicted(state) for channel in channels)
 
 
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
@@ -267,7 +266,7 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
     if channel.sensor.period is None:
         return difference
     turn = 2 * math.pi / (float(channel.sensor.period) * channel.scale)
-    return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
+    return rotations.wrapped(turn * difference) / turn
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:

@@ -14,7 +14,7 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, evaluating
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.model import Model
-from spookid.parameter import expression, parameters_in, symbolic
+from spookid.parameter import expression, parameters_in, rows_of, symbolic
 
 _ROUNDING = 1e-9
 
@@ -48,9 +48,7 @@ class _Written(Constraint):
     def _check_rows(self, state: State, rows: ca.SX) -> None: ...
 
     def _rows(self, state: State) -> ca.SX:
-        value = self.function(state)
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
+        return rows_of(self.function(state))
 
     def expressions(self, model: Mechanism) -> list[ca.SX]:
         """All that may hold a Parameter: the rows in a state of numbers, too."""

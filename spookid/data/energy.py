@@ -33,10 +33,11 @@ from spookid.data.sampling import Grid, finite_samples, low_passed
 from spookid.data.sensors import JointPosition, JointRate
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
+from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.powers import along, energy, is_load_dependent, kinetic_energy
-from spookid.parameter import number, parameters_in
+from spookid.parameter import number, parameters_in, stacked
 
 _THIRD = 20.0
 """Variance of third differences of white noise over its own (von Neumann, Ann. Math. Statist. 12, 1941)."""
@@ -108,8 +109,8 @@ class EnergyBalance(Residual):
         work = ca.SX(0)
         for i, motor in enumerate(model.motors):
             work += motor.unit_effort * data[i] + motor.offset * data[m + i]
-        joints = ca.vertcat(ca.SX(0, 1), *(before.rate(joint) for joint in model.joints))
-        then = ca.vertcat(ca.SX(0, 1), *(after.rate(joint) for joint in model.joints))
+        joints = stacked(before.rate(joint) for joint in model.joints)
+        then = stacked(after.rate(joint) for joint in model.joints)
         gained = energy(model, after.q, after.v, then) - energy(model, before.q, before.v, joints)
         return ca.densify((work - gained - before.step * _lost(before, after)) / data[2 * m])
 
@@ -196,9 +197,9 @@ def _kinetic(model: Model, states: FloatArray, values: Mapping[str, float]) -> F
     """Kinetic energy along states (N, 13 n_b), (N,)."""
     x, n = ca.SX.sym("x", states.shape[1]), model.configuration.ambient
     state = State(model, x[:n], x[n:])
-    energy_of = kinetic_energy(model, state.v, ca.vertcat(ca.SX(0, 1), *(state.rate(joint) for joint in model.joints)))
+    energy_of = kinetic_energy(model, state.v, stacked(state.rate(joint) for joint in model.joints))
     known = parameters_in([energy_of], "the energy", ignore=[x])
-    function = ca.Function("kinetic", [x, ca.vertcat(ca.SX(0, 1), *known)], [energy_of])
+    function = ca.Function("kinetic", [x, stacked(known)], [energy_of])
     return np.asarray(function(states.T, ca.DM([values[p.name] for p in known])).full()[0])
 
 
@@ -222,12 +223,8 @@ def _lost(before: State, after: State) -> ca.SX:
         own = model.freedoms_of(joint)
         turned = after.angle(joint) - before.angle(joint)
         turns = [c.period for c in joint.coordinates]
-        turned = ca.vertcat(
-            ca.SX(0, 1),
-            *(
-                turned[i] if period is None else ca.atan2(ca.sin(turned[i]), ca.cos(turned[i]))
-                for i, period in enumerate(turns)
-            ),
+        turned = stacked(
+            turned[i] if period is None else rotations.wrapped(turned[i]) for i, period in enumerate(turns)
         )
         rate = (before.rate(joint) + after.rate(joint)) / 2
         middle = joint.in_range(before.angle(joint) + turned / 2)
@@ -237,6 +234,6 @@ def _lost(before: State, after: State) -> ca.SX:
         taken += motor.damping * rate**2
     if model.loads:
         for state in (before, after):
-            u = ca.vertcat(ca.SX(0, 1), *(state.inputs[signal] for signal in model.signals))
+            u = stacked(state.inputs[signal] for signal in model.signals)
             taken -= ca.dot(state.v, model.pushed(state.q, state.v, u)) / 2
     return taken

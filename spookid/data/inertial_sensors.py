@@ -14,8 +14,9 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Frame
+from spookid.mechanics.coefficients import acts
 from spookid.mechanics.model import Model
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import symbolic
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +144,11 @@ class Orientation(DeclaredSensor):
     def predicted(self, state: State) -> ca.SX:
         """The quaternion, (4,)."""
         own = state.model.moving(self.frame, state.q, state.v).orientation
-        return own if _is_zero(self.mounting) else rotations.multiply(own, rotations.exponential(self.mounting))
-
-
-def _is_zero(mounting: ca.SX) -> bool:
-    return is_constant(mounting) and not ca.DM(ca.sparsify(mounting)).nnz()
+        return rotations.multiply(own, rotations.exponential(self.mounting)) if acts(self.mounting) else own
 
 
 def turned(mounting: ca.SX) -> ca.SX:
     """The rotation matrix of a rotation vector, (3, 3)."""
-    if _is_zero(mounting):
+    if not acts(mounting):
         return ca.SX.eye(3)
     return rotations.matrix(rotations.exponential(mounting))

@@ -18,7 +18,7 @@ from spookid.doors import Door, checked
 from spookid.errors import ProblemError, declared_at
 from spookid.tables.numbers import counted, number, quantity
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Tabular, by_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Recording(Tabular, Readable, metaclass=Door):
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each time stamp: ``t`` [s] and all signals, NaN where a sample is missing."""
         columns = {"t": self.t, **{name: values for name, values in self.signals.items() if name != "t"}}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
+        return by_rows(columns)
 
     @classmethod
     def _made(cls, parts: Parts, name: str, closed_loop: bool | None) -> Self:

@@ -20,6 +20,7 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
+from spookid.parameter import rows_of
 
 KINDS = ("soft", "hard", "inequality")
 
@@ -107,9 +108,7 @@ class Residual(metaclass=Door):
             ProblemError: if the expression cannot be evaluated.
         """
         with evaluating(self._what):
-            value = self.expression(*states)
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
+            return rows_of(self.expression(*states))
 
     def order(self, model: Model) -> int:
         """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""

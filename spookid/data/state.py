@@ -13,6 +13,7 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ class State:
                 f"{joint.place}: {joint.kind} {joint.name!r} hands on loads that follow the input {missing[0]!r}, "
                 "which sensors do not know; observe no force there"
             )
-        u = ca.vertcat(ca.SX(0, 1), *(self.inputs.get(signal, ca.SX(0)) for signal in model.signals))
+        u = stacked(self.inputs.get(signal, ca.SX(0)) for signal in model.signals)
         mass = model.inertia()
         lacking = (
             mass @ self.a - model.weight() - Mechanics.gyroscopic_of(mass, self.v) - model.pushed(self.q, self.v, u)

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.assembly import initialization
-from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, magnitude
+from spookid.assembly.assembly import magnitude, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -68,8 +68,7 @@ class Balance:
         steps, values = grid(recording, step), problem.guess_on(recording.name)
         guess = initialization.guess(model, problem.channels, recording, steps, values, problem.cutoff)
         given = measured(self.regressor, guess, step, np.ones((steps.count - 1, len(model.holding.contacts))))
-        share = WIDTH_SHARE * np.sqrt(np.mean(np.gradient(guess.displacements, step, axis=0) ** 2, axis=0))
-        widths = np.where(share > 0, share, WIDTH_AT_REST)
+        widths = width_along(np.gradient(guess.displacements, step, axis=0))
         mean = acting(recording, model.inputs, steps, values)[0].mean
         every = math.ceil((steps.count - 2) / len(given.motion.x))
         ends = math.ceil(1 / problem.cutoff / step / every)

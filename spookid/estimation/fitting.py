@@ -171,7 +171,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     if model.rows < model.configuration.tangent or ReducedProblem(assembly.transcription, start).tangent:
         return
     raise ProblemError(
-        f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "
+        f"{problem.what}: the joints {', '.join(joint.name for joint in model.joints)} are "
         "rigid in this stepper and leave nothing that could move; take one away, or use Spook(), whose joints give way"
     )
 

@@ -25,7 +25,7 @@ from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
-from spookid.parameter import Parameter, number, substitute
+from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.tables.numbers import counted, superscripts
@@ -231,15 +231,15 @@ def _check_known(problem: Declaration, recordings: Iterable[Recording]) -> None:
     stray = next((recording.name for recording in recordings if recording.name not in known.recordings), None)
     if known.own and stray is not None:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no recording {stray!r}, and so no {known.own[0].name!r} "
+            f"{problem.what} has no recording {stray!r}, and so no {known.own[0].name!r} "
             "of it; give it to the problem with with_(recordings=...) first"
         )
 
 
 def _may_grow(regressor: Regressor, values: Values) -> bool:
     """True if some change of the free Parameters makes all quantities larger by the same share."""
-    symbols = ca.vertcat(ca.SX(0, 1), *regressor.free)
-    every = ca.vertcat(ca.SX(0, 1), *(quantity.formula for quantity in regressor.quantities))
+    symbols = stacked(regressor.free)
+    every = stacked(quantity.formula for quantity in regressor.quantities)
     sizes, slopes = (np.atleast_1d(substitute(part, values)) for part in (every, ca.jacobian(every, symbols)))
     slopes = slopes.reshape(len(sizes), -1)
     left = sizes - slopes @ np.linalg.lstsq(slopes, sizes, rcond=None)[0]

@@ -19,9 +19,8 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize, starting_logs
 from spookid.statistics.search import Search
-from spookid.statistics.starting_sizes import starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 

@@ -18,6 +18,7 @@ from spookid.data.losses import BENT
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
+from spookid.parameter import stacked
 from spookid.results.motion import rms, rms_of_samples
 from spookid.results.notices import EXCESS, UNEXPLAINED
 from spookid.results.result import Trajectory
@@ -119,7 +120,7 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
         motors[place] += motor.effort(u[model.signals.index(motor.signal)])
-    every = ca.vertcat(weight, ca.vertcat(ca.SX(0, 1), *loads), motors)
+    every = ca.vertcat(weight, stacked(loads), motors)
     held = contiguous(assembly.evidence[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
     n, slips = len(joints.names), len(model.freedoms)

@@ -17,9 +17,9 @@ from spookid.assembly.assembly import Assembly, factors
 from spookid.data.sensors import JointPosition
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
+from spookid.parameter import is_zero
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import Columns, LinearizedFactor
@@ -250,7 +250,7 @@ class _Varied:
         }
         if self._forces:
             changes["stiffness"] = joint.stiffness + amounts("stiffness", "/rad", ": a spring, a cable")
-        if all(map(is_absent, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
+        if all(map(is_zero, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
             dry = [s if rubs or not self._sticks else None for s, rubs in zip(typical, joint.rubbing, strict=True)]
             changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction", dry)
             if joint.stribeck is None and len(dry) == 1 and (speed := dry[0]) is not None:

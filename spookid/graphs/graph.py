@@ -26,7 +26,7 @@ from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.system import System, counted_steps, named, parameter_values, seconds
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.stages import solve_in_stages
@@ -170,7 +170,7 @@ class Graph(Tabular, metaclass=Door):
         return Transcription(
             self.variables.manifold,
             self.factors,
-            ca.vertcat(ca.SX(0, 1), *unknown),
+            stacked(unknown),
             [self._step, *(constant for part in self.written for constant in part.constants)],
             [p.name for p in unknown],
             np.array([p.lower for p in unknown]),
@@ -280,7 +280,7 @@ class Graph(Tabular, metaclass=Door):
     def _slope_function(self) -> ca.Function:
         x, n = ca.SX.sym("q", self.system.manifold.ambient), self.system.manifold.tangent
         whole = ca.vertcat(self.system.constraint_jacobian(x), ca.SX.eye(n)[list(self.system.independent), :])
-        return ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
+        return ca.Function("slopes", [x, stacked(self.parameters)], [ca.densify(whole)])
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
         """Refuse constraints of which some follow from others, and hard rows that cannot all hold."""

@@ -10,6 +10,7 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window
 from spookid.mechanics.system import System
+from spookid.parameter import stacked
 
 _RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
 """Of each variable that has one."""
@@ -193,7 +194,7 @@ class Dynamics(GraphFactor):
         return at.system.force(at.now["q"], at.now["v"], self._inputs(at))
 
     def _inputs(self, at: Window) -> ca.SX:
-        return ca.vertcat(ca.SX(0, 1), *(at.given[signal] for signal in at.system.signals))
+        return stacked(at.given[signal] for signal in at.system.signals)
 
 
 @dataclass(frozen=True, eq=False)

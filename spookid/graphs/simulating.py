@@ -13,7 +13,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.integration import accelerations
 from spookid.kernels.kernel import Array
 from spookid.mechanics.system import System, counted_steps, named, parameter_values, point, seconds, vector
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import Parameter, parameters_in, stacked
 
 _OFF = 1e-3
 """Share of the largest coordinate, or rate, by which a first state may be off the constraints."""
@@ -101,7 +101,7 @@ def _values(system: System, given: Mapping[str, Any], what: str) -> Values:
     for name in given:
         if name not in names:
             raise ProblemError(f"{what}: no Parameter of the system is {shown(name)}; it has {_list(names)}")
-    return ca.vertcat(ca.SX(0, 1), *unknown), parameter_values(unknown, given, f"{what}: value")
+    return stacked(unknown), parameter_values(unknown, given, f"{what}: value")
 
 
 def _check_first(system: System, place: Array, rates: Array, values: Values, what: str) -> None:

@@ -15,7 +15,7 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import at_guess
-from spookid.parameter import expression, is_constant, parameters_in, symbolic
+from spookid.parameter import expression, is_constant, is_zero, parameters_in, symbolic
 
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""
@@ -66,14 +66,9 @@ def guessed_all(values: ca.SX) -> tuple[Array, str]:
     return at_guess(ca.densify(values)), f" at the guess of {names}" if names else ""
 
 
-def is_absent(value: ca.SX) -> bool:
-    """True for the number zero."""
-    return is_constant(value) and float(value) == 0
-
-
 def acts(value: ca.SX) -> bool:
     """False for zeros."""
-    return not all(map(is_absent, ca.vertsplit(value)))
+    return not all(map(is_zero, ca.vertsplit(value)))
 
 
 def coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
@@ -224,7 +219,7 @@ class Coefficient:
     def is_absent(self) -> bool:
         """True for the number zero."""
         entries = (*self.forward, *(self.backward or ()))
-        return all(isinstance(entry, ca.SX) and is_absent(entry) for entry in entries)
+        return all(isinstance(entry, ca.SX) and is_zero(entry) for entry in entries)
 
 
 def load_coefficient(

@@ -22,12 +22,13 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, is_absent, refuse_negative
+from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import is_constant, is_zero, symbolic
 
 Positions = Callable[[Joint], ca.SX]
 """Coordinates of a joint, (n,)."""
@@ -226,7 +227,7 @@ class LinearConstraint(Constraint):
         places = [(id(term.joint), term.coordinate) for term in terms]
         if len(set(places)) < len(places):
             raise ProblemError(f"{self.what} ties a coordinate to itself; give two")
-        if any(is_absent(term.ratio) for term in terms):
+        if any(is_zero(term.ratio) for term in terms):
             raise ProblemError(f"{self.what} has ratio 0; lock the coordinate with another joint")
 
     def labels(self, model: Mechanism) -> tuple[str, ...]:
@@ -249,7 +250,7 @@ class LinearConstraint(Constraint):
         """Σ r x − offset, modulo what whole turns of the angles make of it."""
         apart = sum((t.ratio * positions(t.joint)[t.coordinate] for t in self.terms), -self.offset)
         whole = self._whole()
-        return apart if whole is None else whole * ca.atan2(ca.sin(apart / whole), ca.cos(apart / whole))
+        return apart if whole is None else whole * rotations.wrapped(apart / whole)
 
     @property
     def told_by_poses(self) -> bool:

@@ -12,8 +12,7 @@ import casadi as ca
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import is_absent
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import is_constant, is_zero, symbolic
 
 _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
@@ -78,12 +77,12 @@ class Contact(metaclass=Door):
     @property
     def rebounds(self) -> bool:
         """False if its restitution is zero."""
-        return not is_absent(self.restitution)
+        return not is_zero(self.restitution)
 
     @property
     def rubs(self) -> bool:
         """False if its friction is zero."""
-        return not is_absent(self.friction)
+        return not is_zero(self.friction)
 
     def bodies(self) -> tuple[Body, Body]:
         """That of the point and that of the plane."""

@@ -7,9 +7,9 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import Coefficient, is_absent, is_plain, load_coefficient
+from spookid.mechanics.coefficients import Coefficient, is_plain, load_coefficient
 from spookid.mechanics.loads import Load
-from spookid.parameter import Parameter
+from spookid.parameter import Parameter, is_zero
 
 
 class ContinuousFriction(Load):
@@ -93,7 +93,7 @@ def _taken(value: Any, what: str, rate: bool = False) -> Coefficient:
         raise ProblemError(f"{what} does not vary with the position; give a number or an expression")
     found = load_coefficient(value, what, sided=False)
     for entry in (entry for entry in found.forward if isinstance(entry, ca.SX)):
-        if rate and is_absent(entry):
+        if rate and is_zero(entry):
             raise ProblemError(f"{what} is 0; it must be positive")
     for one in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(one, Parameter) and (one.lower < 0 or (rate and one.lower == 0)):

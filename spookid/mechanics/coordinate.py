@@ -9,6 +9,7 @@ from typing import Literal
 import casadi as ca
 
 from spookid.doors import Door
+from spookid.mechanics import rotations
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Coordinate(metaclass=Door):
         if not self.turns_over or self.period is None:
             return value
         turn = 2 * math.pi / self.period
-        return ca.atan2(ca.sin(turn * value), ca.cos(turn * value)) / turn
+        return rotations.wrapped(turn * value) / turn
 
     @property
     def effort(self) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.constraints import Mechanism
 from spookid.mechanics.touching import Touch
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import is_constant, is_zero, symbolic
 
 Times = str | Sequence[float] | Mapping[str, "Times"]
 """When impacts happen: times [s]; the name of a signal that rises to ``threshold`` at each; or one of these by the name
@@ -81,7 +81,7 @@ class Impact(Touch):
     @property
     def rubs(self) -> bool:
         """True if friction acts on what slides."""
-        return not (self.sticks or (is_constant(self.friction) and float(self.friction) == 0))
+        return not (self.sticks or is_zero(self.friction))
 
     @property
     def rows_along(self) -> str:

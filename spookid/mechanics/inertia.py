@@ -263,6 +263,13 @@ def six(inertia: ca.SX) -> ca.SX:
     return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in zip(_ROWS, _COLUMNS, strict=True))))
 
 
+def symmetric(entries: Array) -> Array:
+    """The matrix (3, 3) of these entries."""
+    matrix = np.empty((3, 3))
+    matrix[_ROWS, _COLUMNS] = matrix[_COLUMNS, _ROWS] = entries
+    return matrix
+
+
 def steiner(mass: ca.SX, c: ca.SX) -> ca.SX:
     """m (|c|² 1 − c cᵀ), what an inertia about the origin has more than that about the centre of mass, (3, 3)."""
     return mass * (ca.dot(c, c) * ca.SX.eye(3) - c @ c.T)

@@ -16,7 +16,15 @@ from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
-from spookid.mechanics.inertia import Belief, FullInertia, at_guess, check_guess, from_second_moment, second_moment
+from spookid.mechanics.inertia import (
+    Belief,
+    FullInertia,
+    at_guess,
+    check_guess,
+    from_second_moment,
+    second_moment,
+    symmetric,
+)
 from spookid.parameter import Parameter, is_constant, symbolic
 
 Physical = tuple[ca.SX, ca.SX, ca.SX]
@@ -153,9 +161,8 @@ class InertiaCoordinates(FullInertia):
         """
         if not pi[0] > 0:
             raise ValueError("has a mass that is not positive")
-        c, (xx, yy, zz, xy, xz, yz) = pi[1:4] / pi[0], pi[4:]
-        about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        inertia = about - pi[0] * (c @ c * np.eye(3) - np.outer(c, c))
+        c = pi[1:4] / pi[0]
+        inertia = symmetric(pi[4:]) - pi[0] * (c @ c * np.eye(3) - np.outer(c, c))
         return self.nearest(self.from_physical(float(pi[0]), c, inertia), near)
 
     @staticmethod

@@ -21,6 +21,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.linear import solved
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import stacked
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,17 @@ class JointCoordinates:
         for joint in self.tree:
             own = displacements[self.model.freedoms_of(joint), 0]
             parts.append(joint.manifold.retract(joint.manifold.zero, own))
-        return ca.vertcat(ca.SX(0, 1), *parts, roots)
+        return stacked([*parts, roots])
+
+    def posed(self, displacements: ca.SX) -> ca.SX:
+        """q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
+        at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in self.roots)
+        return self.configuration(self.coordinates(displacements, at_origin))
+
+    def of_tree(self, along: ca.SX) -> ca.SX:
+        """Those of the tree among impulses along displacements of all joints (n_s,), along the coordinates (n,)."""
+        acting = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.tree)
+        return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
 
     def configuration(self, x: ca.SX) -> ca.SX:
         """q (7 n_b,) from the coordinates (ambient,)."""
@@ -132,7 +143,7 @@ class JointCoordinates:
                 torque[inner] += torque[outer] + ca.cross(arm, force[outer])
         free = [part for body in self.roots for part in (force[body], axes[body].T @ torque[body])]
         rows = [*(along[joint] for joint in self.tree), *free]
-        return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
+        return Transmitted(stacked(rows), loads)
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
         """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
@@ -149,12 +160,12 @@ class JointCoordinates:
             rest = rest - held @ loads[joint] - slip @ along[joint]
         starts = (6 * self.model.bodies.index(body) for body in self.roots)
         rows = [*(along[joint] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
-        return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
+        return Transmitted(stacked(rows), loads)
 
     def ordered(self, loads: Mapping[Joint | Constraint, ca.SX]) -> ca.SX:
         """λ of all joints and constraints in the model's order, (n_g,); 0 of those that are not given."""
         names = self.model.holding.names
-        return ca.vertcat(ca.SX(0, 1), *(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items()))
+        return stacked(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items())
 
     def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
         """λ of each that closes, from all of them one below the other, and what they do to the bodies, (6 n_b,)."""

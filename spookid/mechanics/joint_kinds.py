@@ -12,12 +12,12 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics import rotations
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame
-from spookid.parameter import symbolic
+from spookid.mechanics.moving import MovingFrame, angle_about_x
+from spookid.parameter import is_zero, symbolic
 
 _TURN = 2 * math.pi
 
@@ -69,7 +69,7 @@ class Cylindrical(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Along x [m], and the angle in (−π, π]."""
-        return ca.vertcat(ca.dot(a.x, b.origin - a.origin), _angle(a, b))
+        return ca.vertcat(ca.dot(a.x, b.origin - a.origin), angle_about_x(a, b))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A shift along x and a turn about it."""
@@ -103,19 +103,21 @@ class Screw(Joint):
         if self.pitch is None:
             raise ProblemError(f"{what} has no pitch; give the metres that it moves for each radian")
         object.__setattr__(self, "pitch", symbolic(self.pitch, f"{what}: pitch"))
-        if is_absent(self.pitch):
+        if is_zero(self.pitch):
             raise ProblemError(f"{what} has pitch 0; use a Hinge")
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """By how far the position along x is off that of the angle, modulo a turn, then as a hinge, (5,)."""
         apart = _apart(a, b)
-        return ca.vertcat(self.pitch * _short(apart[0] / self.pitch - _angle(a, b)), apart[1:], _tilted(a, b))
+        return ca.vertcat(
+            self.pitch * rotations.wrapped(apart[0] / self.pitch - angle_about_x(a, b)), apart[1:], _tilted(a, b)
+        )
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """The angle nearest to that of the position along x."""
         moved = _apart(a, b)[0] / self.pitch
-        return moved + _short(_angle(a, b) - moved)
+        return moved + rotations.wrapped(angle_about_x(a, b) - moved)
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A turn about x and a shift along it."""
@@ -148,7 +150,7 @@ class Universal(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Both angles in (−π, π]."""
-        return ca.vertcat(_angle(a, b), ca.atan2(ca.dot(a.x, b.z), ca.dot(a.x, b.x)))
+        return ca.vertcat(angle_about_x(a, b), ca.atan2(ca.dot(a.x, b.z), ca.dot(a.x, b.x)))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """One turn after the other."""
@@ -216,7 +218,7 @@ class Planar(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """In the plane [m], and the angle in (−π, π]."""
-        return ca.vertcat(_apart(a, b)[1:], _angle(a, b))
+        return ca.vertcat(_apart(a, b)[1:], angle_about_x(a, b))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A shift in the plane and a turn about its normal."""
@@ -246,7 +248,7 @@ class PinInSlot(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Along y [m], and the angle in (−π, π]."""
-        return ca.vertcat(ca.dot(a.y, b.origin - a.origin), _angle(a, b))
+        return ca.vertcat(ca.dot(a.y, b.origin - a.origin), angle_about_x(a, b))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A shift along y and a turn about x."""
@@ -295,16 +297,6 @@ def _apart(a: MovingFrame, b: MovingFrame) -> ca.SX:
 def _tilted(a: MovingFrame, b: MovingFrame) -> ca.SX:
     """x of a along y and z of b, (2,): zero where the x axes agree."""
     return ca.vertcat(ca.dot(a.x, b.y), ca.dot(a.x, b.z))
-
-
-def _angle(a: MovingFrame, b: MovingFrame) -> ca.SX:
-    """About x, from y of a to y of b, in (−π, π]."""
-    return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
-
-
-def _short(angle: ca.SX) -> ca.SX:
-    """The same angle the short way round."""
-    return ca.atan2(ca.sin(angle), ca.cos(angle))
 
 
 def _turned(about_x: ca.SX, about_y: ca.SX | None = None) -> ca.SX:

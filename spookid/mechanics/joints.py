@@ -22,8 +22,8 @@ from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_ou
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame, inserted, rate
-from spookid.parameter import expression, symbolic
+from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate
+from spookid.parameter import expression, stacked, symbolic
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
@@ -146,7 +146,7 @@ class Joint(metaclass=Door):
     def in_range(self, displacement: ca.SX) -> ca.SX:
         """The same coordinates (n,) with angles that have a period in (−π, π]."""
         parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
-        return ca.vertcat(ca.SX(0, 1), *(coordinate.in_range(value) for coordinate, value in parts))
+        return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
@@ -221,7 +221,7 @@ class Joint(metaclass=Door):
             inputs: by signal.
             width: of smooth friction, (n,).
         """
-        own = ((load, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))) for load in self.acting)
+        own = ((load, stacked(inputs[name] for name in load.signals)) for load in self.acting)
         efforts = (ca.SX(load.smooth_effort(position, rates, given, width)) for load, given in own)
         return sum(efforts, ca.SX.zeros(len(self.coordinates)))
 
@@ -239,7 +239,7 @@ class Joint(metaclass=Door):
     def compliances(self) -> ca.SX:
         """ε of each constraint row."""
         linear, angular = ca.vertsplit(self.compliance)
-        return ca.vertcat(ca.SX(0, 1), *([linear] * len(self.linear) + [angular] * len(self.angular)))
+        return stacked([linear] * len(self.linear) + [angular] * len(self.angular))
 
     def stop_compliance(self, coordinate: int) -> ca.SX:
         """ε of the limits of a coordinate [m/N or rad/(N m)]."""
@@ -361,7 +361,7 @@ class Hinge(Joint):
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its angle in (−π, π]."""
-        return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+        return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its slip rate (F.2): x of the child is a constant vector in the child's own frame, where its ω is given."""

@@ -13,7 +13,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
-from spookid.parameter import Parameter, parameters_in, substitute
+from spookid.parameter import Parameter, parameters_in, stacked, substitute
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""
@@ -22,7 +22,7 @@ Values = Mapping[str, float]
 def rest_positions(model: Model, values: Values) -> Array:
     """Where the springs of each joint's coordinates are at rest, (n_s,) [rad or m]."""
     rest = [ca.SX.zeros(len(joint.coordinates)) + joint.rest for joint in model.joints]
-    return substitute(ca.vertcat(ca.SX(0, 1), *rest), values)
+    return substitute(stacked(rest), values)
 
 
 def place(model: Model, displacements: Array, values: Values) -> Array:
@@ -41,8 +41,7 @@ def place(model: Model, displacements: Array, values: Values) -> Array:
 def _placed(model: Model) -> _ByRows:
     joints = JointCoordinates(model)
     given = ca.SX.sym("displacements", len(model.freedoms))
-    at_origin = ca.vertcat(ca.SX(0, 1), *(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots))
-    return _ByRows.of(joints.configuration(joints.coordinates(given, at_origin)), given)
+    return _ByRows.of(joints.posed(given), given)
 
 
 @cache
@@ -79,7 +78,7 @@ def displacements(model: Model, poses: Array, values: Values) -> Array:
 @lru_cache(maxsize=8)
 def _displaced(model: Model) -> _ByRows:
     q = ca.SX.sym("q", model.configuration.ambient)
-    return _ByRows.of(ca.vertcat(ca.SX(0, 1), *(model.joint(joint, q).displacement for joint in model.joints)), q)
+    return _ByRows.of(model.displacements(q), q)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:

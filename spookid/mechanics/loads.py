@@ -16,7 +16,8 @@ import numpy as np
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
-from spookid.mechanics.coefficients import Coefficient, is_absent, load_coefficient
+from spookid.mechanics.coefficients import Coefficient, load_coefficient
+from spookid.parameter import is_zero
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,7 @@ class Bound:
     @property
     def acts(self) -> tuple[bool, ...]:
         """True for each coordinate whose bound is not zero."""
-        return tuple(
-            not (is_absent(self.load[i]) and is_absent(self.constant[i])) for i in range(self.constant.numel())
-        )
+        return tuple(not (is_zero(self.load[i]) and is_zero(self.constant[i])) for i in range(self.constant.numel()))
 
     @property
     def leans(self) -> bool:

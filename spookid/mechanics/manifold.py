@@ -14,6 +14,7 @@ from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
+from spookid.parameter import stacked
 
 Kind = Literal["flat", "rotation"]
 
@@ -78,7 +79,7 @@ class Manifold:
     def zero(self) -> ca.SX:
         """The point of zeros and of no rotation, (ambient,)."""
         parts = (ca.SX([1, 0, 0, 0]) if kind == "rotation" else ca.SX.zeros(size) for kind, size in self.parts)
-        return ca.vertcat(ca.SX(0, 1), *parts)
+        return stacked(parts)
 
     def coordinate(self, column: int) -> int:
         """The coordinate that a tangent column moves, one of a flat part.
@@ -100,7 +101,7 @@ class Manifold:
         moved = []
         for (kind, _), point, step in zip(self.parts, self._points(x), self._steps(delta), strict=True):
             moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
-        return ca.vertcat(ca.SX(0, 1), *moved)
+        return stacked(moved)
 
     def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
@@ -120,16 +121,12 @@ class Manifold:
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return ca.vertcat(
-            ca.SX(0, 1), *(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
-        )
+        return stacked(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
 
     def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return ca.vertcat(
-            ca.SX(0, 1), *(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
-        )
+        return stacked(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
 
     def basis(self, x: ca.SX) -> ca.SX:
         """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
@@ -140,9 +137,7 @@ class Manifold:
         """The step δ with basis(x) δ = flow, a velocity of x, (tangent,)."""
         parts = zip(self.parts, self._points(x), self._points(flow), strict=True)
         # The columns of a rotation's basis are orthogonal, each of length a half.
-        return ca.vertcat(
-            ca.SX(0, 1), *(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts)
-        )
+        return stacked(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts)
 
     def normed(self, x: Array) -> Array:
         """A point (ambient,) in numbers with quaternions of length one."""

@@ -24,7 +24,7 @@ from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
 from spookid.mechanics.spanning import rooted, spanning_tree
 from spookid.mechanics.touching import Holding
-from spookid.parameter import symbolic
+from spookid.parameter import stacked, symbolic
 
 Coordinates = Literal["joint", "maximal"]
 
@@ -342,7 +342,7 @@ class Model(metaclass=Door):
         total, inputs = ca.SX(self.configuration.tangent, 1), {signal: u[i] for i, signal in enumerate(self.signals)}
         for load in self.loads:
             at = [self.moving(frame, q, v) for frame in load.frames]
-            own = ca.vertcat(ca.SX(0, 1), *(inputs[signal] for signal in load.signals))
+            own = stacked(inputs[signal] for signal in load.signals)
             for frame, wrench in zip(at, load.wrenches(at, own), strict=True):
                 if not frame.is_fixed:
                     i = 6 * self.bodies.index(frame.frame.body)
@@ -353,9 +353,13 @@ class Model(metaclass=Door):
         """One joint at any expressions of q and v, at rest without v."""
         return JointState(joint, self.moving(joint.parent, q, v), self.moving(joint.child, q, v))
 
+    def displacements(self, q: ca.SX) -> ca.SX:
+        """Coordinates of all joints at any expression of q, angles in (−π, π], (n_s,)."""
+        return stacked(self.joint(joint, q).displacement for joint in self.joints)
+
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """Slip rates of all joints at any expressions of q and v, (n_s,)."""
-        return ca.vertcat(ca.SX(0, 1), *(self.joint(joint, q, v).rates for joint in self.joints))
+        return stacked(self.joint(joint, q, v).rates for joint in self.joints)
 
     def contact(self, contact: Contact, q: ca.SX) -> ca.SX:
         """The point of a contact in the frame of its plane at any expression of q: (gap, x, y), (3,) [m]."""

@@ -9,10 +9,10 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import is_constant, is_zero, symbolic
 
 Hold = Literal["previous", "linear"]
 _DEPTH = 20
@@ -97,7 +97,7 @@ class Motor(metaclass=Door):
         for name in ("shaft_inertia", "rotor_inertia", "resistance"):
             refuse_negative(getattr(self, name), name, what)
         for name in ("ratio", "resistance"):
-            if getattr(self, name) is not None and is_absent(getattr(self, name)):
+            if getattr(self, name) is not None and is_zero(getattr(self, name)):
                 raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
         if self.hold is None:
             # Held, a sampled torque would act half a sample late.

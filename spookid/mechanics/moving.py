@@ -11,6 +11,7 @@ import numpy as np
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
+from spookid.parameter import stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +121,16 @@ def anywhere(frame: Frame, i: int) -> MovingFrame:
     return MovingFrame(frame, *(ca.SX(ca.DM(part)) for part in np.split(numbers, [3, 7, 10])))
 
 
+def angle_about_x(a: MovingFrame, b: MovingFrame) -> ca.SX:
+    """From y of a to y of b, in (−π, π]."""
+    return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+
+
 def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
     """Time derivative of an expression of frames in symbols (``in_symbols``)."""
     moving = [frame for frame in frames if not frame.is_fixed]
-    poses = ca.vertcat(ca.SX(0, 1), *(frame.pose for frame in moving))
-    flow = ca.vertcat(ca.SX(0, 1), *(frame.basis @ frame.twist for frame in moving))
+    poses = stacked(frame.pose for frame in moving)
+    flow = stacked(frame.basis @ frame.twist for frame in moving)
     return ca.jtimes(expression, poses, ca.densify(flow))
 
 

@@ -19,6 +19,7 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import split
+from spookid.parameter import stacked
 
 Wrench = tuple[ca.SX, ca.SX]
 """Force (3,) and torque about the centre of mass (3,), or such impulses, in the axes of a body."""
@@ -111,7 +112,7 @@ class Recursion:
             start += size
         model = self.joints.model
         found |= {joint: model.joint(joint, self.q).displacement for joint in self.joints.cut}
-        return ca.vertcat(ca.SX(0, 1), *(found[joint] for joint in model.joints))
+        return stacked(found[joint] for joint in model.joints)
 
     @cached_property
     def rates(self) -> ca.SX:
@@ -131,7 +132,7 @@ class Recursion:
         }
         if of_bodies is not None:
             found |= {joint: model.joint(joint, self.q, of_bodies).rates for joint in joints.cut}
-        return ca.vertcat(ca.SX(0, 1), *(found[joint] for joint in model.joints))
+        return stacked(found[joint] for joint in model.joints)
 
     @cached_property
     def axes(self) -> dict[Body, ca.SX]:
@@ -196,7 +197,7 @@ class Recursion:
                 before = total[inner.body]
                 total[inner.body] = before[0] + handed, before[1] + turned + ca.cross(inner.at, handed)
         free = (part for b in self.joints.roots for part in (self.axes[b] @ total[b][0], total[b][1]))
-        return ca.densify(ca.vertcat(ca.SX(0, 1), *(rows[joint] for joint in self.joints.tree), *free))
+        return ca.densify(stacked([*(rows[joint] for joint in self.joints.tree), *free]))
 
     @cached_property
     def _crossings(self) -> list[_Crossing]:

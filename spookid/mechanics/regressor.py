@@ -30,7 +30,7 @@ from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
 from spookid.mechanics.powers import along as acting_along
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import Parameter, parameters_in, stacked
 
 Balance: TypeAlias = Literal["forces", "energy"]
 """Of forces at the joints, w = 0; or of energy, dT/dt + P = 0, in which no acceleration stands."""
@@ -94,14 +94,14 @@ class Regressor:
     @property
     def is_driven(self) -> bool:
         """True if some input is multiplied by numbers that are known, if only by a prior."""
-        unknown = ca.vertcat(ca.SX(0, 1), *(p for p in self.free if p.prior is None))
+        unknown = stacked(p for p in self.free if p.prior is None)
         slopes = [ca.jacobian(self._forces, u) for u in ca.vertsplit(self._u)]
         return any(slope.nnz() and not ca.depends_on(slope, unknown) for slope in slopes)
 
     def function(self, balance: Balance = "forces") -> ca.Function:
         """(x, s, a, width, values of ``parameters``, inputs) to Y column by column (n n_c,), and w where all quantities
         are zero, (n,); of a balance of energy the same with its two rows in the place of w."""
-        rows, columns = self._rows(balance), ca.vertcat(ca.SX(0, 1), *(symbol for symbol, _ in self._columns))
+        rows, columns = self._rows(balance), stacked(symbol for symbol, _ in self._columns)
         found = [ca.densify(part) for part in (ca.vec(ca.jacobian(rows, columns)), rows)]
         nothing = ca.SX.zeros(columns.numel())  # rows are affine in the quantities
         return ca.Function("regressor", [*self._given, self._u], ca.substitute(found, [columns], [nothing]))
@@ -110,10 +110,10 @@ class Regressor:
         """(x, s, a, width, inputs, free, others) to the rows (n,) and their slopes with all that is ``free``, column by
         column, and the others: Parameters that stand in them and are known."""
         formulas = [self._pi[body][i] for body, own in self._entries.items() for i in own]
-        rows = ca.substitute(self._rows(balance), self._symbols, ca.vertcat(ca.SX(0, 1), *formulas))
-        free = ca.vertcat(ca.SX(0, 1), *self.free)
+        rows = ca.substitute(self._rows(balance), self._symbols, stacked(formulas))
+        free = stacked(self.free)
         others = parameters_in([rows], "the model", ignore=[*self._motion, self._u, free])
-        given = [*self._motion, self._u, free, ca.vertcat(ca.SX(0, 1), *others)]
+        given = [*self._motion, self._u, free, stacked(others)]
         found = [ca.densify(part) for part in (rows, ca.vec(ca.jacobian(rows, free)))]
         return ca.Function("balance", given, found), others
 
@@ -138,14 +138,14 @@ class Regressor:
 
     @property
     def _given(self) -> list[ca.SX]:
-        return [*self._motion, ca.vertcat(ca.SX(0, 1), *self.parameters)]
+        return [*self._motion, stacked(self.parameters)]
 
     @cached_property
     def _u(self) -> ca.SX:
         return ca.SX.sym("u", len(self.model.signals))
 
     def _is_known(self, formula: ca.SX) -> bool:
-        return not ca.depends_on(formula, ca.vertcat(ca.SX(0, 1), *self.free))
+        return not ca.depends_on(formula, stacked(self.free))
 
     @cached_property
     def _pi(self) -> dict[Body, ca.SX]:
@@ -156,7 +156,7 @@ class Regressor:
     @cached_property
     def _entries(self) -> dict[Body, dict[int, ca.SX]]:
         """Of the bodies whose π is not linear in free Parameters, a symbol for each entry that hangs on these."""
-        free, found = ca.vertcat(ca.SX(0, 1), *self.free), {}
+        free, found = stacked(self.free), {}
         for body, pi in self._pi.items():
             if not self._is_known(ca.jacobian(pi, free)):
                 unknown = [i for i in range(len(PI)) if not self._is_known(pi[i])]
@@ -166,7 +166,7 @@ class Regressor:
     @property
     def _symbols(self) -> ca.SX:
         """All of these."""
-        return ca.vertcat(ca.SX(0, 1), *(symbol for own in self._entries.values() for symbol in own.values()))
+        return stacked(symbol for own in self._entries.values() for symbol in own.values())
 
     @cached_property
     def _inside(self) -> tuple[Parameter, ...]:
@@ -225,8 +225,7 @@ class Regressor:
             own = model.freedoms_of(joint)
             given += model.mechanics(motion.q).slip[own, :].T @ along[own, 0]
         net = motion.along(motion.less(needed, given) if given.nnz() else needed)
-        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
-        return ca.densify(net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1)))
+        return ca.densify(net - self.joints.of_tree(along))
 
     def _needed(self, body: Body, turning: Turning) -> Wrench:
         """Force, and torque about the centre of mass, that move a body of its π so."""
@@ -263,7 +262,7 @@ class Regressor:
             place = model.freedoms_of(motor.joint).start + motor.coordinate
             effort = motor.effort(inputs[motor.signal]) - motor.damping * rates[place]
             found[place] += effort - motor.inertia * changes[place]
-        return ca.vertcat(ca.SX(0, 1), *found)
+        return stacked(found)
 
     # --- loops ---
 
@@ -287,7 +286,7 @@ class Regressor:
         of_joints = [model.joint(joint, motion.q).violation for joint in self.joints.cut]
         tied = (tie for tie in model.ties if not tie.on_velocities)
         on_positions = [model.holding.tied(tie, motion.q, self._position) for tie in tied]
-        closed = ca.vertcat(ca.SX(0, 1), *of_joints, *on_positions)
+        closed = stacked([*of_joints, *on_positions])
         flow = ca.densify(space.basis(x) @ s)
         rates = ca.vertcat(ca.jtimes(closed, x, flow), model.holding.rates(motion.q, motion.v))
         drift = ca.jtimes(rates, x, flow)

@@ -15,7 +15,7 @@ from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import is_constant, is_zero, symbolic
 
 _PLANES = {"yz": 0, "xz": 1, "xy": 2}
 """Planes, and which coordinate changes its sign when it is mirrored there."""
@@ -187,7 +187,7 @@ def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
 def _hangs_on_any(difference: ca.SX) -> bool:
     """False for such as 0 m."""
     slopes = ca.jacobian(difference, ca.vertcat(*ca.symvar(difference)))
-    return any(not (is_constant(slope) and float(slope) == 0) for slope in slopes.nonzeros())
+    return any(not is_zero(slope) for slope in slopes.nonzeros())
 
 
 def _pseudo(frame: Frame) -> ca.SX:

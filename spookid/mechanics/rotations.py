@@ -166,3 +166,8 @@ def tangent(e: ca.SX) -> ca.SX:
     """∂(e ⊞ ψ)/∂ψ at ψ = 0, (4, 3): the map ψ̇ ↦ e ⋆ (0, ψ̇/2) (equation D.12)."""
     s, x, y, z = ca.vertsplit(e)
     return 0.5 * ca.blockcat([[-x, -y, -z], [s, -z, y], [z, s, -x], [-y, x, s]])
+
+
+def wrapped(angle: ca.SX) -> ca.SX:
+    """The same angle in (−π, π]."""
+    return ca.atan2(ca.sin(angle), ca.cos(angle))

@@ -17,6 +17,7 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
+from spookid.parameter import stacked
 
 T = TypeVar("T")
 
@@ -244,7 +245,7 @@ class Holding:
         parts = [self._model.joint(joint, q_next).violation for joint in self._model.joints]
         for tie in (tie for tie in self._model.ties if not tie.on_velocities):
             parts.append(self.tied(tie, q_next) if tie.told_by_poses else self._changed(tie, q, q_next))
-        return ca.vertcat(ca.SX(0, 1), *parts)
+        return stacked(parts)
 
     def _changed(self, tie: Constraint, q: ca.SX, q_next: ca.SX) -> ca.SX:
         def moved(joint: Joint) -> ca.SX:
@@ -262,7 +263,7 @@ class Holding:
     def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[Placed] | None = None) -> ca.SX:
         states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
         parts = [state.violation for state in states]
-        return ca.vertcat(ca.SX(0, 1), *parts, *(self.tied(tie, q) for tie in ties))
+        return stacked([*parts, *(self.tied(tie, q) for tie in ties)])
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
         """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""
@@ -273,7 +274,7 @@ class Holding:
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """A(q) v of the rows on velocities."""
         rows = (tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
-        return ca.vertcat(ca.SX(0, 1), *rows)
+        return stacked(rows)
 
     def speeds(self, u: ca.SX) -> ca.SX:
         """γ of the rows on velocities.
@@ -286,7 +287,7 @@ class Holding:
         for tie in (tie for tie in self._model.ties if tie.on_velocities):
             own, count = tie.speeds(inputs), len(self.names[tie])
             parts.append(own if own.numel() == count else ca.repmat(own, count))
-        return ca.vertcat(ca.SX(0, 1), *parts)
+        return stacked(parts)
 
     @property
     def takes_inputs(self) -> bool:
@@ -311,4 +312,4 @@ class Holding:
             for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):
                 i, holds = fast.index(tie), held[number]
                 parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
-        return ca.vertcat(ca.SX(0, 1), *parts)
+        return stacked(parts)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.system import System, named, parameter_values, vector
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import Parameter, parameters_in, stacked
 
 Branch = tuple[int, ...]
 """A sign of each group of dependent coordinates, see ``Mechanism.branch``."""
@@ -66,7 +66,7 @@ class Closing:
     ) -> Closing:
         """That of a system, to begin with coordinates at which its constraints hold about."""
         parameters = parameters_in(system.expressions(), what)
-        q, p = ca.SX.sym("q", len(system.names)), ca.vertcat(ca.SX(0, 1), *parameters)
+        q, p = ca.SX.sym("q", len(system.names)), stacked(parameters)
         slope = system.constraint_jacobian(q)
         function = ca.Function("closing", [q, p], [system.constraint(q), ca.densify(slope)])
         return cls(system.names, parameters, function, slope.sparsity(), declared, tuple(angles), wanted, what)

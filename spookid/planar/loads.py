@@ -13,9 +13,9 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.friction_loads import smooth_sign
-from spookid.parameter import symbolic
+from spookid.parameter import is_zero, symbolic
 from spookid.planar.points import Link, Placement, Point
 
 _ROUNDING = 1e-12
@@ -231,7 +231,7 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
     """
     slip = rate @ v
     total = law.viscous * slip
-    if not is_absent(law.coulomb):
+    if not is_zero(law.coulomb):
         if law.width is None:
             raise ProblemError(
                 f"{what} has dry friction, which turns with the rate at once; give it a width, which is for graphs: a "

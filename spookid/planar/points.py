@@ -15,8 +15,8 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import is_absent, refuse_negative
-from spookid.parameter import is_constant, symbolic
+from spookid.mechanics.coefficients import refuse_negative
+from spookid.parameter import is_constant, is_zero, symbolic
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Point(metaclass=Door):
         refuse_negative(self.mass, "mass", what)
         if not self.fixed and not is_constant(self.at):
             raise ProblemError(f"{what} is at an expression of Parameters; give numbers, about where it is at first")
-        if self.fixed and not is_absent(self.mass):
+        if self.fixed and not is_zero(self.mass):
             raise ProblemError(f"{what} has a mass, which never moves; leave it out")
 
     @property

@@ -20,6 +20,7 @@ from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad, PointTorque, SpringDamper
+from spookid.parameter import stacked
 from spookid.planar.closing import Values
 from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider
 from spookid.planar.linkage import Linkage
@@ -270,7 +271,7 @@ class Rigid:
         self, formulas: Sequence[ca.SX], symbols: Sequence[ca.SX], rows: Sequence[Array], values: Values
     ) -> list[Array]:
         parameters, p = self.mechanism.closing.parameters, self.mechanism.closing.numbers(values)
-        function = ca.Function("states", [*symbols, ca.vertcat(ca.SX(0, 1), *parameters)], [*map(ca.densify, formulas)])
+        function = ca.Function("states", [*symbols, stacked(parameters)], [*map(ca.densify, formulas)])
         shape = np.asarray(rows[0]).shape[:-1]
         found = function(*(np.atleast_2d(part).T for part in rows), p)
         return [np.array(part.full().T).reshape(*shape, -1) for part in found]

@@ -16,10 +16,10 @@ from spookid.results import folders
 from spookid.results.documents import marker_document
 from spookid.results.result import Result
 from spookid.studies import profiling, sweeping
-from spookid.studies.crew import Crew
 from spookid.studies.profiling import Profile, ProfilePoint, interval_words
 from spookid.studies.settings import Variant
 from spookid.studies.sweeping import Plan
+from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.numbers import HALF_WIDTH, labelled, number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, as_text
@@ -34,7 +34,7 @@ _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "f
 
 
 def shared(
-    plan: Plan, posed: Declaration, names: Sequence[str], solution: Result, crew: Crew, folder: Path
+    plan: Plan, posed: Declaration, names: Sequence[str], solution: Result, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
     """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
 
@@ -49,7 +49,7 @@ def shared(
     """
     export.keep(solution, folder / "solution")
     tasks = [(plan.path, plan.digest, plan.variant, folder, name, way) for name in names for way in (-1, 1)]
-    found = list(crew.map(_side, tasks))
+    found = list(pool.map(_side, tasks))
     refits = zip(names, found[::2], found[1::2], strict=True)
     return [profiling.profile(posed, name, None, solution, (*below, *above)) for name, below, above in refits]
 

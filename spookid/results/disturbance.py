@@ -12,7 +12,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.motion import rms
 from spookid.tables.numbers import counted, quantity, superscripts
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Tabular, by_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,4 +61,4 @@ class Disturbance(Tabular):
         columns = {"t": self.t}
         for i, label in enumerate(self.labels):
             columns |= {label: self.value[:, i], f"{label} std_err": self.std_err[:, i]}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
+        return by_rows(columns)

@@ -28,7 +28,7 @@ from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.tabular import Block, Listed, Tabular, by_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +248,7 @@ class Trajectory(Tabular):
         columns = {"t": self.t}
         for i, signal in enumerate(self.signals):
             columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
+        return by_rows(columns)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from spookid.graphs.graph import Graph
 from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.intake import Intake, checked
+from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.numbers import number
@@ -75,8 +75,7 @@ class GraphStream:
                 "clock, or begin a new smoother there"
             )
         known = self._values.get(step, {})
-        if twice := next((name for name in finite if name in known), None):
-            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        refuse_second(what, time, (name for name in finite if name in known))
         self._put(step, {**known, **finite}, len(finite))
 
     def _put(self, step: int, values: dict[str, float], count: int) -> None:

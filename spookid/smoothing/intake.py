@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -74,10 +74,9 @@ class Samples:
         Raises:
             ProblemError: as ``checked``, and for a second sample of a signal at the same time or step.
         """
-        what = f"{self._problem.place}: Problem {self._problem.name!r}"
+        what = self._problem.what
         time, finite = checked(what, self.known, t, values)
-        if twice := next((name for name in finite if self._twice(name, time)), None):
-            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        refuse_second(what, time, (name for name in finite if self._twice(name, time)))
         return time, finite
 
     def _twice(self, name: str, t: float) -> bool:
@@ -205,6 +204,12 @@ def checked(what: str, known: frozenset[str], t: object, values: object) -> tupl
             raise ProblemError(f"{what}: {name!r} is {shown(value)} at {time:.12g} s; give a number, or NaN for none")
         finite[str(name)] = float(value)
     return time, finite
+
+
+def refuse_second(what: str, t: float, names: Iterable[str]) -> None:
+    """Raise ProblemError for the first of the signals that have a sample at that time [s] already."""
+    for name in names:
+        raise ProblemError(f"{what}: {name!r} has a second sample at {t:.12g} s; give each sample once")
 
 
 _LATEST = 100

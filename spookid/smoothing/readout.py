@@ -95,7 +95,7 @@ def _moving(
 def _of_poses(problem: Declaration, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
     """Coordinates of all joints, angles in (−π, π], and their rates."""
     model, symbol = problem.model, ca.SX.sym("q", problem.model.configuration.ambient)
-    positions = ca.vertcat(ca.SX(0, 1), *(model.joint(joint, symbol).displacement for joint in model.joints))
+    positions = model.displacements(symbol)
     flow = ca.SX.sym("flow", symbol.numel())
     rates = ca.jtimes(positions, symbol, flow)
     found = ca.substitute([positions, rates], [symbol, flow], [q, ca.densify(model.configuration.basis(q) @ v)])

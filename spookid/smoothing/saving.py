@@ -21,8 +21,8 @@ from spookid.errors import ProblemError
 from spookid.files import replacing
 from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
+from spookid.smoothing.initialization import without_end
 from spookid.smoothing.intake import Intake
-from spookid.smoothing.opening import without_end
 from spookid.smoothing.step_correction import StepCorrection
 from spookid.smoothing.stream import Stream
 from spookid.solvers.fixed_lag import FixedLag
@@ -54,7 +54,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         "step_errors": stream.correction.amounts.tolist(),
         "information": stream.correction.information.tolist(),
         "notices": list(stream.notices),
-        "surprise": stream.surprise.array().tolist(),
+        "surprise": stream.residual_test.array().tolist(),
         "intake": asdict(stream.samples.counts),
     }
     arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
@@ -98,7 +98,7 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         amounts, information = np.array(document["step_errors"]), np.array(document["information"])
         told = StepCorrection(amounts, information.reshape(len(amounts), -1)), tuple(document["notices"])
         stream = Stream(problem, settings, core, observed, document["recording"], document["start"], *told)
-        stream.surprise.restore(np.array(document["surprise"]))
+        stream.residual_test.restore(np.array(document["surprise"]))
         counts = Intake(**document["intake"])
         stream.samples.restore(_part(arrays, _STREAM), counts, core.first, stream.newest)
         stream.now = document["now"]

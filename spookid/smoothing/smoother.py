@@ -19,8 +19,8 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Result
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.graph_stream import GraphStream
+from spookid.smoothing.initialization import Initialization, check_noise, from_solution, smoothed
 from spookid.smoothing.intake import Intake
-from spookid.smoothing.opening import Opening, check_noise, from_solution, smoothed
 from spookid.smoothing.saving import read, write
 from spookid.smoothing.stream import Mark, Stream
 from spookid.smoothing.waiting import Waiting
@@ -74,7 +74,7 @@ class FixedLagSmoother(metaclass=Door):
     ) -> None:
         if not isinstance(problem, Declaration | Graph):
             raise ProblemError(f"{declared_at()}: {shown(problem)} cannot be smoothed; give a Problem or a Graph")
-        self._what = problem.what if isinstance(problem, Graph) else f"{problem.place}: Problem {problem.name!r}"
+        self._what = problem.what
         self._window = _steps(self._what, problem.step, window, seconds)
         self._iterations = _count(self._what, "iterations", iterations, "a whole number, 1 or more")
         self._stream: Stream | GraphStream | None = None
@@ -108,8 +108,8 @@ class FixedLagSmoother(metaclass=Door):
             self._waiting, self._stream = Waiting.behind(self._stream), None
         if self._stream is not None:
             self._stream.take(t, values)
-        elif self._waiting is not None and (opening := self._waiting.take(t, values)) is not None:
-            self._begin(opening)
+        elif self._waiting is not None and (initial := self._waiting.take(t, values)) is not None:
+            self._begin(initial)
         return self.estimate
 
     @property
@@ -206,21 +206,21 @@ class FixedLagSmoother(metaclass=Door):
         """
         stream = read(smoothed(problem), path)
         new = cls.__new__(cls)
-        new._what, new._stream, new._waiting = f"{problem.place}: Problem {problem.name!r}", stream, None
+        new._what, new._stream, new._waiting = problem.what, stream, None
         new._window, new._iterations = stream.core.window, stream.core.iterations
         return new
 
     def __repr__(self) -> str:
         return f"<FixedLagSmoother of {self._what}: {counted(self._window, 'step')}>"
 
-    def _begin(self, opening: Opening) -> None:
+    def _begin(self, initial: Initialization) -> None:
         waiting, self._waiting = self._waiting, None
         before = None if waiting is None else waiting.before
         if waiting is None or before is None:
             counts = Intake() if waiting is None else waiting.counts
-            self._stream = Stream.begun(opening, self._window, self._iterations, counts)
+            self._stream = Stream.begun(initial, self._window, self._iterations, counts)
         else:
-            self._stream = before.resumed_behind(opening, waiting.counts)
+            self._stream = before.resumed_behind(initial, waiting.counts)
         self._stream.settle(_SETTLING)
 
 

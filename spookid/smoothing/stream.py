@@ -13,12 +13,12 @@ from spookid.assembly.observations import Observed
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
+from spookid.smoothing.chi_square_test import ChiSquareTest
 from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.initialization import Initialization
 from spookid.smoothing.intake import Intake, Samples
-from spookid.smoothing.opening import Opening
 from spookid.smoothing.readout import Readout
 from spookid.smoothing.step_correction import StepCorrection
-from spookid.smoothing.surprise import Surprise
 from spookid.smoothing.window_covariance import carried, inverse, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_restart import restarted
@@ -77,7 +77,7 @@ class Stream:
         notices: tuple[str, ...],
     ) -> None:
         self.problem, self.core, self.observed, self.recording, self.start = problem, core, observed, recording, start
-        self.correction, self.notices, self.surprise = correction, notices, Surprise()
+        self.correction, self.notices, self.residual_test = correction, notices, ChiSquareTest()
         transcription = core.transcription
         self.samples = Samples(problem, transcription.factors, observed, recording, start)
         self._readout = Readout(problem, settings, transcription)
@@ -94,64 +94,66 @@ class Stream:
         """What was known when something was estimated last."""
 
     @classmethod
-    def begun(cls, opening: Opening, window: int, iterations: int, counts: Intake) -> Stream:
+    def begun(cls, initial: Initialization, window: int, iterations: int, counts: Intake) -> Stream:
         """At the first states, with the samples of the first recording in the window, or behind it.
 
         Args:
             counts: of samples before it.
         """
-        new = cls._empty(opening, window, iterations)
+        new = cls._empty(initial, window, iterations)
         new.samples.counts = counts
-        new._take_all(opening)
-        for state in opening.states:
+        new._take_all(initial)
+        for state in initial.states:
             new._append(state)
             new._belief()
         return new
 
     @classmethod
-    def _empty(cls, opening: Opening, window: int, iterations: int) -> Stream:
+    def _empty(cls, initial: Initialization, window: int, iterations: int) -> Stream:
         """Before the first state."""
-        problem, transcription = opening.problem, opening.transcription
+        problem, transcription = initial.problem, initial.transcription
         volumes = problem.dynamics == "estimated" and transcription.has_density
         try:
             core = FixedLag(
-                transcription, window, parameters=opening.parameters, iterations=iterations, volumes=volumes
+                transcription, window, parameters=initial.parameters, iterations=iterations, volumes=volumes
             )
         except ProblemError as error:
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r}: {error}") from None
-        name, start = opening.recording.name, opening.start
-        told = StepCorrection(opening.step_errors, np.zeros((len(opening.step_errors),) * 2)), opening.notices
-        return cls(problem, opening.settings, core, opening.observed, name, start, *told)
+            raise ProblemError(f"{problem.what}: {error}") from None
+        name, start = initial.recording.name, initial.start
+        told = StepCorrection(initial.step_errors, np.zeros((len(initial.step_errors),) * 2)), initial.notices
+        return cls(problem, initial.settings, core, initial.observed, name, start, *told)
 
-    def resumed_behind(self, opening: Opening, counts: Intake) -> Stream:
+    def resumed_behind(self, initial: Initialization, counts: Intake) -> Stream:
         """A stream with other states, behind a gap; what is known of the parameters goes on.
 
         Args:
-            counts: of all samples before those of the opening.
+            counts: of all samples before those of the first states.
         """
-        told = replace(opening, step_errors=self.correction.amounts, notices=self.notices)
+        told = replace(initial, step_errors=self.correction.amounts, notices=self.notices)
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
         values, known = self.core.parameters, inverse(self.core.parameter_covariance())
         arrays = restarted(new.core.arrays(), values, np.zeros(len(values)), known)
         new.core = FixedLag.resumed(new.core.transcription, arrays)
         new.samples.counts = counts
-        new._take_all(opening)
-        for state in opening.states:
+        new._take_all(initial)
+        for state in initial.states:
             new._append(state)
         return new
 
     def at(self, core: FixedLag, mark: Mark) -> Stream:
         """A stream of the same problem at a mark, with another window there."""
         new = Stream.__new__(Stream)
-        new.__dict__.update(self.__dict__, core=core, now=mark.now, iterations=0, _known=None, surprise=Surprise())
+        new.__dict__.update(
+            self.__dict__, core=core, now=mark.now, iterations=0, _known=None, residual_test=ChiSquareTest()
+        )
         new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
         new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
         return new
 
-    def _take_all(self, opening: Opening) -> None:
+    def _take_all(self, initial: Initialization) -> None:
         """The samples of the first recording."""
-        recording, inputs = opening.recording, self.samples.inputs
+        recording, inputs = initial.recording, self.samples.inputs
         for name, (t, value) in recording.before.items():
             if name in inputs.signals:
                 inputs.add(name, t, value)
@@ -222,13 +224,13 @@ class Stream:
     def _check_leap(self, t: float, steps: float) -> None:
         if steps > _LEAP:
             raise ProblemError(
-                f"{self.problem.place}: Problem {self.problem.name!r}: time leaps from {self.now:.12g} to {t:.12g} s, "
+                f"{self.problem.what}: time leaps from {self.now:.12g} to {t:.12g} s, "
                 f"over {steps:.3g} steps; give stamps in seconds of one clock, or begin a new smoother there"
             )
 
     def _append(self, state: Array | None = None) -> None:
         if self.core.steps == self.core.window:
-            self.surprise.add(self.time(self.core.first), *self.core.oldest())
+            self.residual_test.add(self.time(self.core.first), *self.core.oldest())
         newest = self.core.append(state)
         self.samples.forget(self.core.first)
         self.samples.begin(newest, self._set_data)
@@ -279,6 +281,6 @@ class Stream:
             iterations=self.iterations,
             converged=core.converged,
             reason=unsettled(core, self.iterations, self.start, self.problem.step),
-            notices=(*self.notices, *filter(None, [self.surprise.notice]), *self.samples.notices(self.now)),
+            notices=(*self.notices, *filter(None, [self.residual_test.notice]), *self.samples.notices(self.now)),
             stopped=self.samples.inputs.stopped(self.now),
         )

@@ -12,11 +12,10 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.files import listing
 from spookid.data.recording import Recording
-from spookid.errors import ProblemError
 from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.intake import Intake, checked, signals
-from spookid.smoothing.opening import Opening, from_guess
+from spookid.smoothing.initialization import Initialization, from_guess
+from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream
 from spookid.smoothing.window_covariance import FEW
 
@@ -57,13 +56,12 @@ class Waiting:
         new.before, new.counts = stream, stream.counts
         return new
 
-    def take(self, t: float, values: Mapping[str, Any]) -> Opening | None:
+    def take(self, t: float, values: Mapping[str, Any]) -> Initialization | None:
         """First states, once there are samples enough."""
-        what = f"{self._problem.place}: Problem {self._problem.name!r}"
+        what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
-        if twice := next((name for name in finite if name in known), None):
-            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        refuse_second(what, time, (name for name in finite if name in known))
         if self.before is not None and time <= self.before.now:
             late = self.counts.late + len(finite)
             self.counts = replace(self.counts, samples=self.counts.samples + len(finite), late=late)
@@ -80,7 +78,7 @@ class Waiting:
             return None
         recording = self._together(begin)
         seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
-        return self._opening(recording) if all(map(np.any, seen)) else None
+        return self._initial(recording) if all(map(np.any, seen)) else None
 
     @property
     def _missing(self) -> list[str]:
@@ -114,10 +112,10 @@ class Waiting:
         whole = Recording(times, columns, name, several_clocks=True)
         return whole if begin <= times[0] else whole.between(begin, times[-1])
 
-    def _opening(self, recording: Recording) -> Opening:
+    def _initial(self, recording: Recording) -> Initialization:
         if self.before is None:
-            opening = from_guess(self._problem, recording)
-            return replace(opening, notices=(_with_steps(self._problem.step),)) if self._corrects else opening
+            initial = from_guess(self._problem, recording)
+            return replace(initial, notices=(_with_steps(self._problem.step),)) if self._corrects else initial
         return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:

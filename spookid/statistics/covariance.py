@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array
 from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
 from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
+from spookid.statistics.spectrum import RANK, Spectrum, invisible
 from spookid.statistics.student import Variances, widened
 from spookid.statistics.systems import triangular
 from spookid.statistics.weak_directions import (
@@ -26,10 +27,6 @@ from spookid.statistics.weak_directions import (
 )
 from spookid.transcription.free_directions import FreeDirections
 
-RANK = 1e-6
-"""Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
-rounding are not as exact as that, however small the residuals are."""
-
 DOUBTED = 3.0
 """Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
 weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
@@ -39,8 +36,6 @@ ROBUST = 1.5
 
 LEAST_BLOCK = 10
 """Steps of a block from which on its jackknife says something."""
-_LENGTH = 1e-4
-"""A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
 
 AT_BOUND = "held at its bound"
 TIED = "the data see it only together with {}, at a bound"
@@ -216,42 +211,59 @@ def analyse(
     if statistics is None or not np.all(np.isfinite(statistics.scatter)):
         return _unknown(tuple(names), free.held, statistics)
     if not free.tied:  # a bound says nothing of what nothing pushes against it
-        free = FreeDirections(free.held & ~_invisible(statistics, magnitudes))
+        free = FreeDirections(free.held & ~invisible(statistics.information, statistics.scatter, magnitudes))
     settled = free.settled(magnitudes)
     still = free.held | settled
-    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
-    order, estimates = np.argsort(spectrum.values), magnitudes if estimates is None else estimates
-    units = references(estimates, magnitudes, statistics.information, statistics.scatter)
-    ratios = magnitudes / units
-    few = [i for i in order if spectrum.values[i] < WEAK]
-    weak = [describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios, names) for i in few]
-    tied, more = _tied(names, statistics, magnitudes, free, ratios)
-    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
-    at_bound = _where(names, free.held, AT_BOUND) | _where(names, settled, CONSTRAINED)
-    lost = ~still & ~(np.diag(covariance) > 0)
-    told = {name: reason for name, reason in (_where(names, lost, NO_DIGITS) | tied).items() if name not in at_bound}
+    spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
+    covariance = _covariance(spectrum.half, statistics)
+    units = references(
+        magnitudes if estimates is None else estimates, magnitudes, statistics.information, statistics.scatter
+    )
+    tied, weak = _weak(names, statistics, spectrum, magnitudes, free, magnitudes / units)
+    conditions = _where(names, free.held, AT_BOUND) | _where(names, settled, CONSTRAINED)
+    lost = _where(names, ~still & ~(np.diag(covariance) > 0), NO_DIGITS) | tied
+    told = {name: reason for name, reason in lost.items() if name not in conditions}
     reasons = told | _where(names, spectrum.unseen, UNOBSERVED)
     hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
-    changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
-    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
-    unknown = np.union1d(hidden, np.flatnonzero(still))
-    of_priors = inverse @ statistics.prior @ inverse
-    scatter = _jackknife(cut) + of_priors
-    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, still), of_priors)
+    inverse, unknown = spectrum.inverse, np.union1d(hidden, np.flatnonzero(still))
+    scatter, of_priors = _scatter(statistics, spectrum)
     result = Sensitivities(
         tuple(names),
-        _blank(covariance, unknown),
-        _blank(scatter, unknown),
+        _blank(covariance.copy(), unknown),
+        _blank(scatter.copy(), unknown),
         triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
-        at_bound | reasons,
-        spectrum.values[order[::-1]],
-        (*more, *weak),
+        conditions | reasons,
+        np.sort(spectrum.values)[::-1],
+        weak,
         statistics.noise,
-        seen=seen_of,
+        seen=Seen(covariance, scatter, *spectrum.hidden(magnitudes, still), of_priors),
     )
+    changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, spectrum.vectors[:, spectrum.values < UNSEEN].T, units, changes)
+
+
+def _scatter(statistics: ResidualStatistics, spectrum: Spectrum) -> tuple[Array, Array]:
+    """Covariance by the block jackknife, and the part of it that is priors', (n_p, n_p) each."""
+    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
+    of_priors = spectrum.inverse @ statistics.prior @ spectrum.inverse
+    return _jackknife(cut) + of_priors, of_priors
+
+
+def _weak(
+    names: Sequence[str],
+    statistics: ResidualStatistics,
+    spectrum: Spectrum,
+    magnitudes: Array,
+    free: FreeDirections,
+    ratios: Array,
+) -> tuple[dict[str, str], tuple[WeakDirection, ...]]:
+    """Why parameters are not determined that the data see only together with some at a bound, and weak directions."""
+    reasons, tied = _tied(names, statistics, magnitudes, free, ratios)
+    few = [i for i in np.argsort(spectrum.values) if spectrum.values[i] < WEAK]
+    weak = (describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios, names) for i in few)
+    return reasons, (*tied, *weak)
 
 
 def _where(names: Sequence[str], so: NDArray[np.bool_], reason: str) -> dict[str, str]:
@@ -265,7 +277,7 @@ def _tied(
     held = free.held
     if not np.any(held):
         return {}, []
-    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free.unbounded)
+    spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free.unbounded)
     reasons: dict[str, str] = {}
     weak = []
     for i in np.flatnonzero(spectrum.values < UNSEEN):
@@ -282,71 +294,13 @@ def unseen(
     names: Sequence[str], information: Array, scatter: Array, magnitudes: Array, free: FreeDirections
 ) -> tuple[str, ...]:
     """Names of the parameters that the data do not see."""
-    hidden = _spectrum(information, scatter, magnitudes, free).unseen
+    hidden = Spectrum.of(information, scatter, magnitudes, free).unseen
     return tuple(name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden)
-
-
-@dataclass(frozen=True, eq=False)
-class _Spectrum:
-    values: Array
-    """(n_f,), one over the relative standard error of each direction."""
-    vectors: Array
-    """Directions in parameters divided by their magnitudes, (n_p, n_f)."""
-    unseen: NDArray[np.bool_]
-    """(n_p,)."""
-    half: Array
-    """Its product with its transpose inverts the information in what is seen, (n_p, seen directions)."""
-
-    def hidden(self, magnitudes: Array, still: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """``hidden`` and ``magnitudes`` of ``Seen``."""
-        sizes = np.where(still, 0.0, magnitudes)
-        return self.vectors[:, self.values < UNSEEN].T * sizes, sizes
-
-    @property
-    def inverse(self) -> Array:
-        """Of the information in what is seen, 0 elsewhere, (n_p, n_p)."""
-        return np.asarray(self.half @ self.half.T)
-
-
-def _spectrum(information: Array, scatter: Array, magnitudes: Array, free: FreeDirections) -> _Spectrum:
-    basis = free.basis(magnitudes)
-    along = magnitudes[:, None] * basis
-    strengths, turns = np.linalg.eigh(along.T @ information @ along)
-    scattered = along.T @ scatter @ along
-    values = _values(np.clip(strengths, 0.0, None), np.einsum("ij,ik,kj->j", turns, scattered, turns))
-    null, vectors = values < UNSEEN, basis @ turns
-    vectors[:, null] = _untangled(vectors[:, null])
-    half = magnitudes[:, None] * vectors[:, ~null] / np.sqrt(strengths[~null])
-    return _Spectrum(values, vectors, np.sum(vectors[:, null] ** 2, axis=1) > _LENGTH, half)
-
-
-_TINY = float(np.finfo(float).tiny)
-
-
-def _values(strengths: Array, scattered: Array) -> Array:
-    """Standard deviations by which directions are seen, from vᵀSv and vᵀ Cov(Sv) v; 0 below what can be resolved."""
-    values = strengths / np.sqrt(np.maximum(scattered, _TINY))
-    return np.where(strengths <= RANK**2 * strengths.max(initial=0.0), 0.0, values)
-
-
-def _invisible(statistics: ResidualStatistics, magnitudes: Array) -> NDArray[np.bool_]:
-    """True for parameters that would not be seen even if all others were known, (n_p,)."""
-    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (statistics.information, statistics.scatter))
-    return np.asarray(_values(*diagonals) < UNSEEN)
-
-
-def _untangled(basis: Array) -> Array:
-    """A basis of the same space, (n, k), in which parameters that lie in it stand alone."""
-    alone = np.flatnonzero(np.sum(basis**2, axis=1) > 1 - _LENGTH)
-    single = np.eye(len(basis))[:, alone]
-    rest = np.where(np.isin(np.arange(len(basis)), alone)[:, None], 0.0, basis)
-    left = np.linalg.svd(rest, full_matrices=False)[0][:, : basis.shape[1] - len(alone)]
-    return np.hstack([single, left])
 
 
 def without_blocks(statistics: ResidualStatistics, magnitudes: Array, free: FreeDirections) -> Array:
     """How estimates change without each block, (W, n_p); NaN where that is not known."""
-    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
+    spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
     changes = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     changes[:, spectrum.unseen] = np.nan
     return changes

@@ -92,7 +92,7 @@ class Regression:
     """The part of it that what is known beforehand leaves open, (p, p)."""
     found: Normal
     """δ afterwards."""
-    surprise: Array
+    z_scores: Array
     """δ − d over the standard deviation it has if all that was said of rows and δ is true, (n_p,)."""
     sizes: Array
     """Root mean square of e, (n,)."""
@@ -234,13 +234,13 @@ class _Fit:
         moved = basis @ (inverse @ information @ prior @ information @ inverse + of_rows)[:count, :count] @ basis.T
         shift = basis @ self._z
         widths = np.sqrt(np.maximum(np.diag(moved), 0.0))
-        surprise = np.divide(shift, widths, out=np.zeros_like(shift), where=widths > 0)
+        z_scores = np.divide(shift, widths, out=np.zeros_like(shift), where=widths > 0)
         return Regression(
             self._phi.copy(),
             errors,
             own,
             self._found(of_belief + _wider(inverse @ information @ inverse, of_rows, information)),
-            surprise,
+            z_scores,
             np.sqrt(variances / self._alike),
             blocks,
         )

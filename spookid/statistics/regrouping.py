@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.covariance import RANK
+from spookid.statistics.spectrum import RANK
 
 _ROUNDING = 1e-10
 """Length of a column, as a share of the longest one, that is rounding."""

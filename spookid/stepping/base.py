@@ -8,7 +8,6 @@ write one of your own, begin with ``OneStep`` (``stepping.one_step``), which lea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from copy import copy
 from typing import ClassVar, TypeVar
 
@@ -72,13 +71,22 @@ class Scheme(ABC):
             )
         return self
 
-    @abstractmethod
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step; those of the friction law (``law.unknowns``) are the last."""
+    def motion(self, model: Model) -> Manifold:
+        """Where the motion of a step is; its coordinates are the first unknowns. By default those of all poses."""
+        return model.configuration
 
     @abstractmethod
+    def reactions(self, model: Model) -> int:
+        """How many unknowns a step has for what is transmitted in it: multipliers, and random impulses in loops."""
+
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step: the motion, reactions, and those of the friction law (``law.unknowns``)."""
+        flat = self.reactions(model) + self.law.unknowns(model)
+        return Manifold((*self.motion(model).parts, *((("flat", flat),) if flat else ())))
+
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
+        return x[: model.configuration.ambient]
 
     @abstractmethod
     def window(self, model: Model, settings: Settings, order: int) -> Window:
@@ -101,10 +109,11 @@ class Scheme(ABC):
         positions turn in space."""
         return None
 
-    @abstractmethod
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), coordinates of all joints, continuous in time,
-        (N, n_s), and the unknowns of the friction law, (N, n)."""
+        (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""
+        none = np.zeros((len(states), self.reactions(model)))
+        return np.hstack([states[:, : self.motion(model).ambient], none, friction])
 
     @abstractmethod
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
@@ -213,55 +222,3 @@ def rigid_notices(model: Model) -> list[str]:
     if not soft:
         return []
     return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
-
-
-def of_positions(
-    model: Model, settings: Settings, order: int, ambient: int, configuration: Callable[[ca.SX], ca.SX]
-) -> Window:
-    """Of a scheme whose unknowns hold poses alone: v is the mean of both sides, a their difference, over three steps.
-
-    Args:
-        ambient: size of the unknowns.
-        configuration: q of unknowns.
-    """
-    here, still = ca.SX.sym("x", ambient), ca.SX(model.configuration.tangent, 1)
-    q, h = configuration(here), settings.step
-    if order == 0:
-        return Window({0: here}, Motion(q, still, still))
-    before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
-    pairs = ((q, configuration(before)), (configuration(after), q))
-    left, right = (model.configuration.difference(a, b) / h for a, b in pairs)
-    return Window({0: before, 1: here, 2: after}, Motion(q, (left + right) / 2, (right - left) / h))
-
-
-def first_of_positions(
-    model: Model, settings: Settings, order: int, ambient: int, configuration: Callable[[ca.SX], ca.SX]
-) -> Window | None:
-    """Likewise at the first step, v being the slope there of the parabola through three poses, as in the states of
-    results; None for accelerations."""
-    if order == 0:
-        return of_positions(model, settings, order, ambient, configuration)
-    if order == 2:
-        return None
-    steps = [ca.SX.sym(f"x_{i}", ambient) for i in range(3)]
-    first, second, third = map(configuration, steps)
-    near, far = (model.configuration.difference(b, a) / settings.step for a, b in ((first, second), (second, third)))
-    return Window(dict(enumerate(steps)), Motion(first, (3 * near - far) / 2, ca.SX(model.configuration.tangent, 1)))
-
-
-def of_states(model: Model, settings: Settings, order: int, ambient: int, staggered: bool) -> Window:
-    """Of a scheme whose unknowns begin with (q, v).
-
-    Args:
-        ambient: size of the unknowns.
-        staggered: True if v is that of the interval before, so that (v₊ − v)/h is the acceleration at q.
-    """
-    n, m, h = model.configuration.ambient, model.state.ambient, settings.step
-    x = ca.SX.sym("x", ambient)
-    if order < 2:
-        return Window({0: x}, Motion(x[:n], x[n:m], ca.SX(m - n, 1)))
-    after = ca.SX.sym("x_after", ambient)
-    if staggered:
-        return Window({0: x, 1: after}, Motion(x[:n], x[n:m], (after[n:m] - x[n:m]) / h))
-    before = ca.SX.sym("x_before", ambient)
-    return Window({0: before, 1: x, 2: after}, Motion(x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h)))

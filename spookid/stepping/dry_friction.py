@@ -35,6 +35,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
+from spookid.parameter import stacked
 from spookid.stepping.impulses import Settings, Slips
 from spookid.transcription.factor import Box, Factor, Group, Kind
 
@@ -75,7 +76,7 @@ class DryFriction:
     def leans(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
         """K of every coordinate, structurally zero where friction is the same in both directions, (n_s,)."""
         borne = self._borne(settings, multipliers)
-        return ca.vertcat(ca.SX(0, 1), *(lean(joint, model, settings, slips, borne) for joint in model.joints))
+        return stacked(lean(joint, model, settings, slips, borne) for joint in model.joints)
 
     def _borne(self, settings: Settings, multipliers: ca.SX) -> ca.SX:
         # |λ| itself only where a solver can do with its edge.

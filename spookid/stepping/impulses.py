@@ -12,6 +12,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group, measured_noise
 
 VELOCITY_ROWS = "velocity constraints"
@@ -184,7 +185,7 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
         impulses[place] += motor.impulse(h, inputs[motor.signal], slips.now[place], slips.change[place])
-    return ca.vertcat(ca.SX(0, 1), *impulses)
+    return stacked(impulses)
 
 
 HATS = 1 / 6
@@ -232,7 +233,7 @@ def random_factor(
     return Factor(
         "impulse",
         Group.STATE,
-        ca.vertcat(ca.SX(0, 1), *rows),
+        stacked(rows),
         variables,
         data,
         tuple(f"Δp {name}" for name in noise),

@@ -15,10 +15,8 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 import casadi as ca
@@ -33,27 +31,27 @@ from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import central
 from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.mechanics.touching import Touch
+from spookid.parameter import stacked
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace, VirtualWork
+from spookid.stepping.unknowns import PositionScheme, middle, sides
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class JointSpace(Scheme):
+class JointSpace(PositionScheme):
     """Joint coordinates at each step as unknowns."""
 
     name = "variational"
-    order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
     turns: ClassVar[bool] = True
     switches: ClassVar[bool] = True
@@ -78,35 +76,22 @@ class JointSpace(Scheme):
             return Leapfrog(law=self.law)
         return PoseSpace(self.law) if model.coordinates == "maximal" else self
 
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
+    def motion(self, model: Model) -> Manifold:
+        """The coordinates of the joints."""
+        return JointCoordinates(model).manifold
+
+    def reactions(self, model: Model) -> int:
+        """What cut joints transmit, and in a likelihood the random impulses along their coordinates."""
         joints = JointCoordinates(model)
-        flat = self._private(joints) + self.law.unknowns(model)
-        return Manifold((*joints.manifold.parts, *((("flat", flat),) if flat else ())))
+        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
         return JointCoordinates(model).configuration(x)
 
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Rates and accelerations of the joints are differences, over three steps."""
-        joints, x = JointCoordinates(model), [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
-        if order == 0:
-            still = ca.SX(joints.manifold.tangent, 1)
-            return Window({0: x[1]}, _motion(joints, x[1], still, still, order))
-        moved = _middle(*_sides(joints, x, settings.step), settings.step)
-        return Window(dict(enumerate(x)), _motion(joints, x[1], *moved, order))
-
-    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The velocity at the first step is that of a parabola through three poses."""
-        if order == 0:
-            return self.window(model, settings, order)
-        if order == 2:
-            return None
-        joints, x = JointCoordinates(model), [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
-        near, far = _sides(joints, x, settings.step)
-        still = ca.SX(joints.manifold.tangent, 1)
-        return Window(dict(enumerate(x)), _motion(joints, x[0], (3 * near - far) / 2, still, 1))
+    def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
+        """Of all bodies, by recursion along the tree."""
+        return _motion(JointCoordinates(model), x, s, a, order)
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
@@ -128,30 +113,14 @@ class JointSpace(Scheme):
         roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
         poses = np.hstack([np.zeros((len(states), 0)), *roots])
         tree = np.asarray(convert(displacements.T, poses.T).full()).T
-        return np.hstack([tree, np.zeros((len(states), self._private(joints))), friction])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
-        return np.hstack([poses, central(poses, step)])
-
-    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns of which every other one belongs to the same motion in steps of 2h."""
-        return unknowns
-
-    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, (N − 2, n_u): the inputs weighted by a hat over [t_{k−1}, t_{k+1}].
-
-        Args:
-            mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
-        """
-        return late[:-1] + (mean - late)[1:]
+        return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
         step = _step(model, settings, self)
         joints = step.joints
         first = joints.manifold.tangent
-        private = (1, range(first, first + self._private(joints))) if joints.closing else None
+        private = (1, range(first, first + self.reactions(model))) if joints.closing else None
         impulse = _weighted(step, private, hard) if self.weighted else _random(step, private)
         factors = []
         if model.holding.contacts and self.weighted:
@@ -172,10 +141,6 @@ class JointSpace(Scheme):
             factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
         law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         return factors + [factor.substituted(step.symbols, step.values) for factor in law]
-
-    def _private(self, joints: JointCoordinates) -> int:
-        """Unknowns of what closes: λ, and in a likelihood the random impulses along coordinates of cut joints."""
-        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
@@ -210,7 +175,7 @@ def instant(model: Model, settings: Settings) -> Instant:
     scheme = JointSpace()
     step = _step(model, settings, scheme)
     before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
-    moved = _middle(*_sides(step.joints, (before, here, after), settings.step), settings.step)
+    moved = middle(*sides(step.joints.manifold, (before, here, after), settings.step), settings.step)
     return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
 
 
@@ -277,16 +242,14 @@ class _JointStep(VirtualWork):
         x, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         self.schedule = Schedule.of(model)
         self._unknown = self.joints.apart(loads)
-        self.loads = ca.vertcat(
-            ca.SX(0, 1), *(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
-        )
+        self.loads = stacked(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
-        moved = _sides(self.joints, list(self.variables.values()), settings.step)
+        moved = sides(self.joints.manifold, list(self.variables.values()), settings.step)
         after = self._places(self.joints.configuration(self.variables[2]))
         self._after = [ca.SX.sym("place", place.numel()) for place in after]
         """Where contacts are at t_{k+1}."""
         self.symbols = ca.vertcat(self.here, s, a, *self._after)
-        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step), *after)
+        self.values = ca.vertcat(self.variables[1], *middle(*moved, settings.step), *after)
         self.motion = Recursion(self.joints, x, s, a)
         self._here = self._places(self.motion.q)
         """Where they are at t_k."""
@@ -328,7 +291,7 @@ class _JointStep(VirtualWork):
         displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
         sides = now - change / 2, now + change / 2
         ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
-        position = ca.vertcat(ca.SX(0, 1), *ranged)
+        position = stacked(ranged)
         return Slips(now=now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
 
     @property
@@ -380,15 +343,3 @@ class _JointStep(VirtualWork):
         if model.loads:
             given += h * model.pushed(motion.q, motion.v, self.u)
         return motion.less(needed, given) if given.nnz() else needed
-
-
-def _sides(joints: JointCoordinates, x: Sequence[ca.SX], step: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """Rates on both sides of the middle of three steps, (n,) each."""
-    places = [one[: joints.manifold.ambient] for one in x]
-    before, after = (joints.manifold.difference(b, a) / step for a, b in pairwise(places))
-    return before, after
-
-
-def _middle(before: ca.SX, after: ca.SX, step: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """Rates and accelerations from the rates on both sides."""
-    return (before + after) / 2, (after - before) / step

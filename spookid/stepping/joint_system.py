@@ -9,12 +9,12 @@ import casadi as ca
 
 from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.system import System
+from spookid.parameter import is_zero
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
 
@@ -127,4 +127,4 @@ def _follows_load(joint: Joint) -> bool:
     """True if its dry friction grows with the forces that it transmits."""
     numbers = ca.SX([0.5] * len(joint.coordinates))
     bound = joint.bound(numbers, numbers)
-    return not all(is_absent(part) for part in ca.vertsplit(bound.load)) if joint.coordinates else False
+    return not all(is_zero(part) for part in ca.vertsplit(bound.load)) if joint.coordinates else False

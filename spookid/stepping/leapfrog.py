@@ -25,6 +25,7 @@ from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Window
 from spookid.stepping.one_step import Equations, OneStep, Step
+from spookid.stepping.unknowns import hats
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,4 +60,4 @@ class Leapfrog(OneStep):
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Inputs weighted by a hat over [t_{k−1}, t_{k+1}], in the first step over what there is, (N − 1, n_u)."""
-        return np.vstack([2 * (mean - late)[:1], late[:-1] + (mean - late)[1:]])
+        return hats(mean, late)

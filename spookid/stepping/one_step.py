@@ -20,10 +20,10 @@ import numpy as np
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.parameter import stacked
 from spookid.stepping import contact_law
-from spookid.stepping.base import Stepper, of_states, rigid_notices
+from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -32,13 +32,13 @@ from spookid.stepping.impulses import (
     Settings,
     Slips,
     StepFunction,
-    Window,
     along_coordinates,
     disturbance,
     random_factor,
     random_symbol,
 )
 from spookid.stepping.reactions import Reactions
+from spookid.stepping.unknowns import StateScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 T = TypeVar("T", bound="OneStep")
@@ -116,7 +116,7 @@ class Step:
     @property
     def compliances(self) -> ca.SX:
         """ε of each constraint row, (n_g,)."""
-        return ca.vertcat(ca.SX(0, 1), *(joint.compliances() for joint in self.model.joints))
+        return stacked(joint.compliances() for joint in self.model.joints)
 
     @cached_property
     def contacts(self) -> ContactStep:
@@ -143,7 +143,7 @@ class Step:
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 
-class OneStep(Stepper):
+class OneStep(StateScheme, Stepper):
     """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
 
     The implicit midpoint rule::
@@ -179,36 +179,18 @@ class OneStep(Stepper):
         """Which joints are not as compliant as declared."""
         return rigid_notices(model) if self.rigid else []
 
-    def manifold(self, model: Model) -> Manifold:
-        """(q, v), then of the step before λ, random impulses in loops if they are estimated and what contacts do, and
-        the friction law's."""
-        flat = self._before(model) + self.law.unknowns(model)
-        return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
-
-    def _before(self, model: Model) -> int:
-        """Unknowns of the step before."""
+    def reactions(self, model: Model) -> int:
+        """Of the step before: λ, random impulses in loops if they are estimated, and what contacts do."""
         return model.rows + self._random(model) + contact_law.unknowns(model, self.law.form)
 
     def _random(self, model: Model) -> int:
         return len(JointCoordinates(model).cut_places) if self.estimates else 0
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q of the unknowns of one step."""
-        return x[: model.configuration.ambient]
-
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities are unknowns; accelerations are their differences."""
-        return of_states(model, settings, order, self.manifold(model).ambient, staggered=False)
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """The states, and no multipliers; what contacts do in each step stands in front of the friction law's."""
         touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
         before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])
         return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), before, own])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """From the unknowns."""
-        return unknowns[:, : model.state.ambient]
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Means over each step, (N − 1, n_u)."""
@@ -263,7 +245,7 @@ class OneStep(Stepper):
     def _first(self, model: Model, x: ca.SX, step: Step) -> Factor:
         """In the first state joints hold, if they are rigid; what led to it is nothing."""
         m = model.state.ambient
-        rest = x[m : m + self._before(model)]
+        rest = x[m : m + self.reactions(model)]
         at, v, labels = model.mechanics(x[: model.configuration.ambient]), x[model.configuration.ambient : m], []
         rows = [rest]
         names = [f"before {i}" for i in range(rest.numel())]

@@ -19,22 +19,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import casadi as ca
-import numpy as np
 
-from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
-from spookid.stepping.base import Scheme, first_of_positions, of_positions
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, along_coordinates, random_factor
+from spookid.stepping.unknowns import PositionScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -96,9 +93,7 @@ class VirtualWork(ABC):
     def residual(self) -> ca.SX:
         """w = Sᵀp, (n,)."""
         along = self._along_with[0]
-        net = self.net(along)
-        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
-        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
+        return self.net(along) - self.joints.of_tree(along)
 
     def cut(self, along: ca.SX) -> ca.SX:
         """What joints that close loops do to the bodies, (6 n_b,)."""
@@ -116,48 +111,16 @@ class VirtualWork(ABC):
 
 
 @dataclass(frozen=True)
-class PoseSpace(Scheme):
+class PoseSpace(PositionScheme):
     """Poses of all bodies at each step as unknowns."""
 
     name = "variational"
-    order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
 
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: q, what cut joints transmit, and those of the friction law."""
-        flat = _private(JointCoordinates(model)) + self.law.unknowns(model)
-        return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
-        return x[: model.configuration.ambient]
-
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities and accelerations are differences, over three steps."""
-        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
-
-    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The velocity at the first step is that of a parabola through three poses."""
-        ambient = self.manifold(model).ambient
-        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """The poses, and nothing transmitted."""
-        none = np.zeros((len(states), _private(JointCoordinates(model))))
-        return np.hstack([states[:, : model.configuration.ambient], none, friction])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
-        return np.hstack([poses, central(poses, step)])
-
-    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns of which every other one belongs to the same motion in steps of 2h."""
-        return unknowns
-
-    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, (N − 2, n_u): the inputs weighted by a hat over [t_{k−1}, t_{k+1}]."""
-        return late[:-1] + (mean - late)[1:]
+    def reactions(self, model: Model) -> int:
+        """What cut joints transmit."""
+        return _private(JointCoordinates(model))
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
@@ -217,8 +180,7 @@ class _PoseStep(VirtualWork):
         """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
         velocities = (self.v + self.v_next) / 2, self.v, self.v_next, self.v_next - self.v
         middle, before, after, change = (self.model.rates(self.q, v) for v in velocities)
-        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
-        position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
+        position = self.model.displacements(self.q)
         return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
 
     @property

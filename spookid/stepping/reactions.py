@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import casadi as ca
 
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics import rotations
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import is_zero, stacked
 from spookid.stepping.contact_law import normal_rates, rebounds
 from spookid.stepping.dry_friction import DryFriction, rubbing
 from spookid.stepping.impulses import Laws, Settings, Slips
@@ -68,10 +69,10 @@ class Reactions:
             lower, upper = ca.vertsplit(limits)
             away = self.model.joint(joint, q).displacement[i] - (lower + upper) / 2
             if joint.coordinates[i].turns_over:
-                away = ca.atan2(ca.sin(away), ca.cos(away))
+                away = rotations.wrapped(away)
             gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
         gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
-        return ca.vertcat(ca.SX(0, 1), *gaps)
+        return stacked(gaps)
 
     def rigid(self, q_next: ca.SX, v: ca.SX) -> ca.SX:
         """Rows of what pushes where it is rigid: gaps at the end of the step over h, or the speeds of rebounds."""
@@ -81,7 +82,7 @@ class Reactions:
             speed = self.directions[self._pushing[i], :] @ v
             up = rebounds(contact, now[i], speed, h)
             rows[i] = ca.if_else(up, normal_rates(contact, now[i], h * rows[i], speed, h)[1], rows[i])
-        return ca.vertcat(ca.SX(0, 1), *rows)
+        return stacked(rows)
 
     @property
     def _rebounding(self) -> list[tuple[int, Contact]]:
@@ -94,10 +95,10 @@ class Reactions:
         h = self._settings.step
         ends = [(joint.stop_compliance(i), joint.damping) for joint, i, _ in self._limited for _ in range(2)]
         soft = ends + [(contact.compliance, contact.damping) for contact in self.model.contacts]
-        relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * damping / h) for _, damping in soft))
-        compliance = ca.vertcat(ca.SX(0, 1), *(epsilon for epsilon, _ in soft))
+        relaxation = stacked(1 / (1 + 4 * damping / h) for _, damping in soft)
+        compliance = stacked(epsilon for epsilon, _ in soft)
         C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
-        pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
+        pushes = stacked(self.symbol[i] for i in self._pushing)
         sigma = 4 / h**2 * compliance * relaxation
         gap = 4 / h * relaxation * self.gaps(self._q)
         rows, gaps = C @ v_next + sigma * pushes + gap - relaxation * (C @ v), self.gaps(self._q)
@@ -113,7 +114,7 @@ class Reactions:
         rates = ca.vertsplit(ca.densify(self.directions @ v_next))
         for i, row in zip(self._pushing, ca.vertsplit(pushing), strict=True):
             rates[i] = row
-        return ca.vertcat(ca.SX(0, 1), *rates)
+        return stacked(rates)
 
     def impulse(self, slips: Slips, multipliers: ca.SX) -> ca.SX:
         """What the reactions do to all bodies, (6 n_b,): Bᵀu, less the lean of friction that differs by direction."""
@@ -135,7 +136,7 @@ class Reactions:
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
             bound, k = joint.bound(slips.position[own, 0], slips.before[own, 0]), freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
-            if not is_absent(bound.load[k]):
+            if not is_zero(bound.load[k]):
                 loaded.append((i, bound.load[k]))
                 loads.append(multipliers[self.model.rows_of(joint), 0])
         for k, contact in enumerate(self.model.contacts):
@@ -145,4 +146,4 @@ class Reactions:
         for (i, coefficient), load in zip(loaded, loads, strict=True):
             weights[i, start : start + load.numel()] = coefficient
             start += load.numel()
-        return ca.densify(constant), weights, ca.vertcat(ca.SX(0, 1), *loads)
+        return ca.densify(constant), weights, stacked(loads)

@@ -15,18 +15,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model, row_labels
-from spookid.parameter import is_constant
-from spookid.stepping.base import Stepper, of_states
+from spookid.parameter import is_zero
+from spookid.stepping.base import Stepper
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
+from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, disturbance, random_symbol
 from spookid.stepping.reactions import Reactions
 from spookid.stepping.spook_space import SpookSpace, SpookStep, doubled
+from spookid.stepping.unknowns import StateScheme
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -35,7 +34,7 @@ _SHIFT = 1e-10
 
 
 @dataclass(frozen=True)
-class Spook(Stepper):
+class Spook(StateScheme, Stepper):
     """Positions and velocities at each step as unknowns.
 
     Raises:
@@ -50,6 +49,7 @@ class Spook(Stepper):
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
     order: ClassVar[int] = 1
+    backward: ClassVar[bool] = True
     infinite_weight: ClassVar[bool] = False
     holds_contacts: ClassVar[bool] = False
 
@@ -80,35 +80,15 @@ class Spook(Stepper):
         if self._lifted:
             return
         for joint in model.holding.names:
-            if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
+            if any(map(is_zero, ca.vertsplit(joint.compliance))):
                 raise ProblemError(
                     f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
                     'multipliers; use Spook(multipliers="lifted") or Variational()'
                 )
 
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: (q, v), λ if lifted, and those of the friction law."""
-        flat = self._multipliers(model) + self.law.unknowns(model)
-        return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
-
-    def _multipliers(self, model: Model) -> int:
+    def reactions(self, model: Model) -> int:
+        """λ if it is lifted."""
         return model.rows if self._lifted else 0
-
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities are unknowns; accelerations are their differences."""
-        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
-        return x[: model.configuration.ambient]
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """The states, and no multipliers."""
-        return np.hstack([states, np.zeros((len(states), self._multipliers(model))), friction])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from the unknowns."""
-        return unknowns[:, : model.state.ambient]
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """None if multipliers are unknown, which belong to a step."""
@@ -128,7 +108,7 @@ class Spook(Stepper):
         return [_initial_factor(step, step.softened), impulse, _constraint_factor(step), *friction]
 
     def _step(self, model: Model, settings: Settings) -> SpookStep:
-        return SpookStep(model, settings, self.law, self.manifold(model), self._multipliers(model))
+        return SpookStep(model, settings, self.law, self.manifold(model), self.reactions(model))
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step from x to x₊, the inputs u as data."""

@@ -31,10 +31,10 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
-from spookid.parameter import is_constant
-from spookid.stepping.base import Scheme, of_states
+from spookid.parameter import is_zero, stacked
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import Settings, Slips, StepFunction, along_coordinates, random_factor
+from spookid.stepping.unknowns import StateScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -120,9 +120,9 @@ def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
     of_joints = [(joint.damping, joint.compliances()) for joint in model.joints]
     of_ties = [(tie.damping, ca.repmat(tie.compliance, len(model.holding.names[tie]))) for tie in model.ties]
     things = [*of_joints, *of_ties]
-    compliance = ca.vertcat(ca.SX(0, 1), *(epsilon for _, epsilon in things))
+    compliance = stacked(epsilon for _, epsilon in things)
     shares = (1 / (1 + 4 * damping / h) for damping, epsilon in things for _ in range(epsilon.numel()))
-    relaxation = ca.vertcat(ca.SX(0, 1), *shares)[:held]
+    relaxation = stacked(shares)[:held]
     return ca.vertcat(4 / h**2 * compliance[:held] * relaxation, compliance[held:] / h), relaxation, held
 
 
@@ -136,53 +136,33 @@ def doubled(model: Model, unknowns: Array, step: float) -> Array:
 
 
 @dataclass(frozen=True)
-class SpookSpace(Scheme):
+class SpookSpace(StateScheme):
     """Positions and velocities at each step as unknowns; see ``Spook`` for what the members are."""
 
     name = "spook"
     order: ClassVar[int] = 1
+    backward: ClassVar[bool] = True
     holds_contacts: ClassVar[bool] = False
     law: DryFriction = field(default=DryFriction(), repr=False)
 
     def check_model(self, model: Model) -> None:
         """Raise ProblemError for a rigid loop, whose redundant impulses nothing determines."""
         for joint in model.holding.names if model.has_loops else model.ties:
-            if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
+            if any(map(is_zero, ca.vertsplit(joint.compliance))):
                 raise ProblemError(
                     f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0 in a mechanism with loops, so "
                     "Spook() cannot estimate the noise; give its joints compliance or use Variational()"
                 )
 
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: (q, v), what cut joints have transmitted since the step before, and those of the
-        friction law."""
-        flat = self._cut(model) + self.law.unknowns(model)
-        return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
-
-    def _cut(self, model: Model) -> int:
+    def reactions(self, model: Model) -> int:
+        """What cut joints have transmitted since the step before."""
         joints = JointCoordinates(model)
         return joints.closing_rows + joints.cut_rates
-
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities are unknowns; accelerations are their differences."""
-        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
-        return x[: model.configuration.ambient]
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """The states, and no multipliers."""
-        return np.hstack([states, np.zeros((len(states), self._cut(model))), friction])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from the unknowns."""
-        return unknowns[:, : model.state.ambient]
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """Unknowns of which every other one belongs to the same motion in steps of 2h; None with loops, whose
         multipliers belong to a step."""
-        return None if self._cut(model) else doubled(model, unknowns, step)
+        return None if self.reactions(model) else doubled(model, unknowns, step)
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u): the inputs' means over each step."""
@@ -232,9 +212,7 @@ class _SplitStep:
         free = self.joints.balanced(at, impulse)
         self.multipliers = self.joints.ordered(given | free.loads)
         """λ of all joints, (n_g,)."""
-        along = self._along(law, self.multipliers)
-        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
-        self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
+        self.residual = free.along - self.joints.of_tree(self._along(law, self.multipliers))
         """w, (n,)."""
 
     def _along(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:

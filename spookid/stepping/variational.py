@@ -25,17 +25,15 @@ adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
-from spookid.stepping.base import Scheme, Stepper, first_of_positions, of_positions, rigid_notices
+from spookid.stepping.base import Scheme, Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -43,7 +41,6 @@ from spookid.stepping.impulses import (
     Settings,
     Slips,
     StepFunction,
-    Window,
     along_coordinates,
     disturbance,
     random_symbol,
@@ -51,15 +48,15 @@ from spookid.stepping.impulses import (
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.reactions import Reactions
+from spookid.stepping.unknowns import PositionScheme, hats
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class Variational(Stepper):
+class Variational(PositionScheme, Stepper):
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
-    order: ClassVar[int] = 2
     corrects: ClassVar[bool] = True
     staggered: ClassVar[bool] = True
     two_sided: ClassVar[bool] = True
@@ -91,37 +88,9 @@ class Variational(Stepper):
         """Which joints are not as compliant as declared."""
         return rigid_notices(model)
 
-    def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: q, λ and those of the friction law."""
-        flat = model.rows + self.law.unknowns(model)
-        return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
-
-    def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities and accelerations are differences, over three steps."""
-        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
-
-    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The velocity at the first step is that of a parabola through three poses."""
-        ambient = self.manifold(model).ambient
-        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
-        return x[: model.configuration.ambient]
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """The poses, and no multipliers."""
-        multipliers = np.zeros((len(states), model.rows))
-        return np.hstack([states[:, : model.configuration.ambient], multipliers, friction])
-
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
-        return np.hstack([poses, central(poses, step)])
-
-    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h, but for
-        multipliers, which solvers fit at every point."""
-        return unknowns
+    def reactions(self, model: Model) -> int:
+        """The multipliers of rigid joints."""
+        return model.rows
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
@@ -210,7 +179,7 @@ class Variational(Stepper):
         Args:
             mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
         """
-        means = np.vstack([2 * (mean - late)[:1], late[:-1] + (mean - late)[1:]])
+        means = hats(mean, late)
         share = np.ones((len(means), 1))
         share[0] = 0.5
         return np.hstack([means, share])

@@ -110,9 +110,7 @@ def compare(
         ProblemError: as ``Problem.simulate``, or if the problem has no observations.
     """
     if not problem.channels:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no observations; a simulation would have nothing to show"
-        )
+        raise ProblemError(f"{problem.what} has no observations; a simulation would have nothing to show")
     states, failure = _simulated(problem, index, values, duration, initial, progress)
     bodies = len(problem.model.bodies)
     measured = problem.recordings[index] if problem.recordings else None

@@ -228,14 +228,12 @@ def _check(problem: Declaration) -> None:
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has {len(names)} recording{'s' if len(names) != 1 else ''}; "
+            f"{problem.what} has {len(names)} recording{'s' if len(names) != 1 else ''}; "
             "cross-validation needs two or more"
         )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has several recordings named {twice!r}; give each its own name"
-        )
+        raise ProblemError(f"{problem.what} has several recordings named {twice!r}; give each its own name")
 
 
 def _score(solution: Result, fitted: str, on: str) -> Score:

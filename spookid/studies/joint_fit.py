@@ -52,10 +52,10 @@ from spookid.statistics.student import Variances
 from spookid.statistics.variances import lost
 from spookid.studies import shares
 from spookid.studies.axes import AxisValue
-from spookid.studies.crew import Crew
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
 from spookid.studies.shares import MARKER, Source, Sums, states_of, template
+from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point
 
@@ -98,12 +98,12 @@ def solve_jointly(
         raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
     if folder is None and executor is not None:
         raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
-    crew = Crew(jobs, executor)
+    pool = WorkerPool(jobs, executor)
     with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), crew), crew, callback)
+        return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), pool), pool, callback)
 
 
-def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, crew: Crew) -> JointPlan:
+def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
@@ -111,10 +111,10 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     """
     folders.check_continued(folder, MARKER)
     posed, backend, _ = variant.posed(problem)
-    what = f"{posed.place}: Problem {posed.name!r}"
+    what = posed.what
     if not (posed.sample and posed.observations):
         raise ProblemError(f"{what} has no recordings or observations to fit; give both")
-    if path is None and not crew.alone:
+    if path is None and not pool.alone:
         raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
     others = {
@@ -138,7 +138,7 @@ def _of_sample(posed: Declaration) -> Declaration:
     return posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step)
 
 
-def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -> Result:
+def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Result:
     """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
 
     Raises:
@@ -149,10 +149,10 @@ def fit_jointly(plan: JointPlan, crew: Crew, callback: Callback | None = None) -
     identity = hashlib.sha256(repr(facts).encode()).hexdigest()
     _keep_apart(plan, identity)
     with kept_in(Journal(plan.folder, identity)):
-        return _fitted(plan, crew, callback)
+        return _fitted(plan, pool, callback)
 
 
-def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
+def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Result:
     began = time.perf_counter()
     posed, _, options = plan.variant.posed(plan.problem)
     first = solve(_of_sample(posed), "lm", options)
@@ -161,7 +161,7 @@ def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
     estimator = posed.estimator if first.choice is None else first.choice.estimator
     source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step)
     assembly = template(plan.problem, source)
-    everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), crew)
+    everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), pool)
     search, logs = _search(everyone, first, options, callback)
     start = Elsewhere((), np.array([first.values[p.name] for p in assembly.problem.free]))
     sizes = everyone.ask(search.pass_of("prepare", start, logs))
@@ -171,7 +171,7 @@ def _fitted(plan: JointPlan, crew: Crew, callback: Callback | None) -> Result:
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
-        raise ProblemError(f"{posed.place}: Problem {posed.name!r}: {outcome.detail}")
+        raise ProblemError(f"{posed.what}: {outcome.detail}")
     return _result(posed, everyone, search, outcome, sizes, built)
 
 
@@ -188,7 +188,7 @@ def _search(
     begun = begun_at(assembly, first.noise)
     if begun is None:
         raise ProblemError(
-            f"{assembly.problem.place}: Problem {assembly.problem.name!r}: the fit of its first recordings does not "
+            f"{assembly.problem.what}: the fit of its first recordings does not "
             f"find the noise ({first.detail}); give others first, or a state_weight"
         )
     sizes, logs = begun
@@ -244,7 +244,7 @@ def _nonzeros(assembly: Assembly, of_sample: Size, steps: int) -> int:
 
 
 def _told(posed: Declaration, everyone: Everyone, outliers: int) -> str:
-    lost_workers = everyone.crew.lost
+    lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
     words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]

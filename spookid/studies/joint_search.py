@@ -19,8 +19,8 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal
 from spookid.statistics.search import Search
 from spookid.statistics.trial import FittedStates
-from spookid.studies.crew import Crew
 from spookid.studies.shares import Pass, Source, Sums, add, blocks, together, work, work_here
+from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
@@ -38,7 +38,7 @@ class Everyone:
     source: Source
     folder: Path
     count: int
-    crew: Crew
+    pool: WorkerPool
 
     def ask(self, asked: Pass) -> Sums:
         """Sums over all recordings, in their order.
@@ -46,9 +46,9 @@ class Everyone:
         Raises:
             NotPositiveDefiniteError: if one has no answer.
         """
-        here = partial(work_here, self.problem, self.assembly) if self.crew.alone else partial(work, self.source)
+        here = partial(work_here, self.problem, self.assembly) if self.pool.alone else partial(work, self.source)
         total, failed = Sums(), ""
-        for found in self.crew.map(partial(here, asked), blocks(self.count)):
+        for found in self.pool.map(partial(here, asked), blocks(self.count)):
             if isinstance(found, str):
                 failed = failed or found
             else:

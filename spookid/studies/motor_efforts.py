@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers, settings_of
+from spookid.assembly.assembly import chosen_numbers, gather, numbers, settings_of, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
@@ -128,13 +128,13 @@ def inverse_dynamics(
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
     check_tree(problem)
     if not problem.model.motors:
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no motors; declare those that drive it")
+        raise ProblemError(f"{problem.what} has no motors; declare those that drive it")
     if motion is not None:
         _refuse_others(problem, {*said, *problem.initial}, "the motion given")
         return _told(problem.with_(recordings=[]), _given(problem, motion))
     if not isinstance(recording, Recording):
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
-            what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
+            what = f"{problem.what} has no recording number {shown(recording)}"
             raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
         recording = problem.recordings[recording]
     own = recording.name in problem.parameter_set.recordings
@@ -162,7 +162,7 @@ class Measured:
 
 def check_tree(problem: Declaration) -> None:
     """Refuse what leaves forces that no motion tells from those of motors, and motors that share a coordinate."""
-    model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
+    model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
             f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion tells from those of "
@@ -198,7 +198,7 @@ def _given(problem: Declaration, motion: Moving) -> Measured:
     model, n = problem.model, len(problem.model.freedoms)
     if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has joints of several coordinates or of none, or free bodies; "
+            f"{problem.what} has joints of several coordinates or of none, or free bodies; "
             "give a recording in the place of motion"
         )
     try:
@@ -265,8 +265,7 @@ def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[l
         problem: all of whose parameters are fixed.
         rates: of all joints, (N, n_s).
     """
-    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
-    widths = np.where(share > 0, share, WIDTH_AT_REST)
+    widths = width_along(rates)
     if problem.friction_width is not None:
         widths = np.full(len(widths), problem.friction_width)
     known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]

@@ -11,7 +11,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
-from spookid.mechanics.inertia import PI
+from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import Parameter, parameters_in
 from spookid.results.result import Noise, Result
 from spookid.results.values import Derived
@@ -144,7 +144,7 @@ def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterato
     parts += [e for motor in model.motors for e in motor.expressions()]
     names = list(solution.sensitivities.names)
     own = [p for p in parameters_in(parts, problem.place) if p.name in names]
-    found = [(abs(fit.surprise[names.index(p.name)]), p) for p in own]
+    found = [(abs(fit.z_scores[names.index(p.name)]), p) for p in own]
     large = [_change(p, solution, fit, names.index(p.name)) for size, p in sorted(found, key=_size) if size > _SURPRISE]
     if large:
         yield f"Not as the fit has it along this run: {'; '.join(large)}."
@@ -158,7 +158,7 @@ def _change(parameter: Parameter, solution: Result, fit: Regression, place: int)
     change, fitted = float(fit.found.mean[place]), solution[parameter.name].estimate
     return (
         f"{parameter.name} {number(fitted, 3)} {change:+.2g} {superscripts(parameter.unit)} "
-        f"({abs(fit.surprise[place]):.1f} errors)"
+        f"({abs(fit.z_scores[place]):.1f} errors)"
     )
 
 
@@ -182,8 +182,7 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
     if any(q.reason for q in quantities.values()):
         return
     mass, moment = fit.estimates[0], fit.estimates[1:4]
-    xx, yy, zz, xy, xz, yz = fit.estimates[4:]
-    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    inertia = symmetric(fit.estimates[4:])
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     pseudo = np.block([[second, moment[:, None]], [moment[None, :], np.array([[mass]])]])
     if np.linalg.eigvalsh(pseudo).min() < 0:

@@ -30,7 +30,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import moved
-from spookid.parameter import substitute
+from spookid.parameter import stacked, substitute
 from spookid.statistics.prior_regression import Rows
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
@@ -147,7 +147,7 @@ class _Rows:
         self._settings, self._equations = settings, instant(problem.model, settings)
         declared = {p.name: p for p in problem.parameters}
         self._known = [declared.get(name) for name in parameters]
-        self._symbols = ca.vertcat(ca.SX(0, 1), *(p for p in self._known if p is not None))
+        self._symbols = stacked(p for p in self._known if p is not None)
         self._lacking = self._equations.lacking / self._settings.step
         self._payload = _payload(self._equations.symbols, joints, body, place)
 
@@ -157,7 +157,7 @@ class _Rows:
         by_parameters = ca.jacobian(self._lacking, self._symbols)
         parts = [ca.densify(self._lacking), *(ca.vertcat(*m.nonzeros()) for m in (by_parameters, self._payload))]
         given = [self._equations.symbols, self._equations.u, ca.vertcat(*symbols)]
-        function = ca.Function("payload", given, [ca.densify(ca.vertcat(ca.SX(0, 1), *parts))])
+        function = ca.Function("payload", given, [ca.densify(stacked(parts))])
         found = np.empty((len(motion.t), 1, function.numel_out(0)))
         Kernel(function, 2)([contiguous(motion.moving), contiguous(motion.inputs)], [contiguous(numbers)], found)
         inner, still = self._inner(motion), self._still(motion, widths)

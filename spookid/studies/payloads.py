@@ -278,9 +278,7 @@ def _frame(problem: Declaration, name: str) -> Frame:
     frames = {key: frame for key, frame in model.frames.items() if frame.body is not GROUND}
     if name not in frames:
         others = f", and as part of these {', '.join(frames)}" if frames else ""
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no body {name!r}; it has {', '.join(known)}{others}"
-        )
+        raise ProblemError(f"{problem.what} has no body {name!r}; it has {', '.join(known)}{others}")
     return frames[name]
 
 
@@ -308,7 +306,7 @@ def _at(
     missing = [name for name in shared if name not in solution.parameters]
     if missing:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a parameter {missing[0]!r}, which the results of "
+            f"{problem.what} has a parameter {missing[0]!r}, which the results of "
             f"{solution.problem!r} lack; give the problem that was solved, or solve it again"
         )
     unsaid = min(own - set(values), default=None)

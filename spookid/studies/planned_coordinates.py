@@ -28,7 +28,7 @@ from spookid.mechanics.linear import solved
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import Regressor
 from spookid.mechanics.touching import Touch
-from spookid.parameter import parameters_in, substitute
+from spookid.parameter import parameters_in, stacked, substitute
 from spookid.studies.regression_rows import check_shown
 from spookid.studies.simulating import Initial, starting_state
 
@@ -245,7 +245,7 @@ class PlannedCoordinates:
         if len(sizes) and not sizes[0] > _BORNE * sizes[-1]:
             name = self.joints.names[int(np.argmax(np.abs(directions[:, 0])))]
             raise ProblemError(
-                f"{self.problem.place}: Problem {self.problem.name!r}: {name!r} is driven by no motor, and no loop or "
+                f"{self.problem.what}: {name!r} is driven by no motor, and no loop or "
                 "contact bears what it takes; plan motions that motors can make, or simulate commands that you have in "
                 "mind, and ask `spookid check --trajectory` what they tell"
             )
@@ -337,7 +337,7 @@ def at_guesses(problem: Declaration, found: Sequence[ca.SX], given: Sequence[ca.
     """Expressions of ``given`` with Parameters at their guesses."""
     others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
     numbers = ca.DM([values[p.name] for p in others])
-    return list(ca.substitute(list(found), [ca.vertcat(ca.SX(0, 1), *others)], [ca.SX(numbers)]))
+    return list(ca.substitute(list(found), [stacked(others)], [ca.SX(numbers)]))
 
 
 def _least(J: ca.SX, right: ca.SX) -> ca.SX:
@@ -370,7 +370,7 @@ def _check(problem: Declaration) -> None:
         ProblemError: for contacts that push alone, constraints on velocities, impacts, two motors of one signal, and as
             ``check_shown``.
     """
-    model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
+    model, what = problem.model, problem.what
     if model.is_unilateral:
         raise ProblemError(
             f"{what} has limits or contacts that only push; a planned motion takes a PointContact or a Weld where it "

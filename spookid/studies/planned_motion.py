@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, numbers, settings_of
+from spookid.assembly.assembly import WIDTH_AT_REST, chosen_numbers, numbers, settings_of, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording
@@ -65,11 +65,9 @@ def recorded(efforts: PlannedEfforts, t: Array, motion: Array) -> Recording:
     rates = efforts.told(motion).joints[1]
     if not np.all(np.isfinite(rates)):
         raise ProblemError(
-            f"{alone.place}: Problem {alone.name!r} cannot take the poses of this motion"
-            "; give the problem that the motion was designed for"
+            f"{alone.what} cannot take the poses of this motion; give the problem that the motion was designed for"
         )
-    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
-    widths = np.where(share > 0, share, WIDTH_AT_REST)
+    widths = width_along(rates)
     if alone.friction_width is not None:
         widths = np.full(len(widths), float(alone.friction_width))
     told = efforts.told(motion, widths)

@@ -253,14 +253,13 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | 
     if name not in free:
         reason = "is fixed" if name in problem.guess else "is unknown"
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
-            f"{', '.join(free) or 'none'}"
+            f"{problem.what}: parameter {name!r} {reason}; its free parameters are {', '.join(free) or 'none'}"
         )
     refuse_contacts(problem, "a profile")
     solution = fit(problem, None) if solution is None else solution
     if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
+            f"{problem.what}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
     problem = of_same_samples(problem.with_(estimator="noise"), solution)
@@ -281,9 +280,7 @@ def _ends(problem: Declaration, name: str, found: Result) -> tuple[float, float]
         return bounds
     low, high = (attainable(problem, found.values, name, bound) for bound in bounds)
     if low == high:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: its constraints determine {name!r}; profile another parameter"
-        )
+        raise ProblemError(f"{problem.what}: its constraints determine {name!r}; profile another parameter")
     return low, high
 
 

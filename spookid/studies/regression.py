@@ -100,8 +100,7 @@ class Regression(Tabular):
         balances = Balances(problem, _BALANCES[self.method], self.filter, self.cutoff)
         if self._size(balances) != len(self.coefficients):
             raise ProblemError(
-                f"{problem.place}: Problem {problem.name!r} has other unknowns than {self.problem!r}"
-                "; give the problem that was regressed"
+                f"{problem.what} has other unknowns than {self.problem!r}; give the problem that was regressed"
             )
         return errors(_rows(balances, self.unknowns, self.coefficients, every=True))
 

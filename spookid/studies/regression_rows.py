@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE
+from spookid.assembly.assembly import width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting
@@ -115,7 +115,7 @@ class Balances:
     def __init__(self, problem: Declaration, balance: Balance, name: FilterName, cutoff: float) -> None:
         check_balanced(problem, "a regression")
         if not problem.recordings:
-            what = f"{problem.place}: Problem {problem.name!r} has no recordings"
+            what = f"{problem.what} has no recordings"
             raise ProblemError(f"{what}; give those that a regression is to explain")
         self.problem, self.balance, self.name, self.cutoff = problem, balance, name, cutoff
         self.regressor = Regressor(problem.model, unknown(problem))
@@ -181,8 +181,7 @@ class Balances:
     def _widths(self, rates: Array, order: Array) -> Array:
         """1 % of the rms rates as in fits, in the order of the model's coordinates."""
         found = np.empty(len(order))
-        share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
-        found[order] = np.where(share > 0, share, WIDTH_AT_REST)
+        found[order] = width_along(rates)
         given = self.problem.friction_width
         return found if given is None else np.full(len(found), float(given))
 
@@ -219,7 +218,7 @@ def _encoders(problem: Declaration) -> list[Channel]:
     missing = [freedom.label for i, freedom in enumerate(model.freedoms) if i not in found]
     if missing:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no JointPosition of {missing[0]!r}, and a regression needs "
+            f"{problem.what} has no JointPosition of {missing[0]!r}, and a regression needs "
             "those of all coordinates; solve the problem instead"
         )
     return [found[i] for i in range(len(model.freedoms))]
@@ -234,7 +233,7 @@ def check_balanced(problem: Declaration, study: str) -> None:
     Raises:
         ProblemError: as ``spookid.studies.regress``.
     """
-    model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
+    model, what = problem.model, problem.what
     held = model.ties or model.holding.contacts
     if model.has_loops or held or model.is_unilateral or any(body.free for body in model.bodies):
         raise ProblemError(
@@ -250,7 +249,7 @@ def check_shown(problem: Declaration, study: str) -> None:
     Raises:
         ProblemError: for joints that turn in space, friction that hangs on loads, and parameters of single recordings.
     """
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in problem.model.joints):
         raise ProblemError(f"{what} has joints whose positions are no numbers; {study} is for hinges and sliders")
     if loaded := [joint.name for joint in problem.model.joints if is_load_dependent(joint)]:

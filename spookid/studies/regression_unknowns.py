@@ -15,7 +15,7 @@ from spookid.assembly.priors import priors
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters
 from spookid.kernels.kernel import Array
-from spookid.parameter import parameters_in
+from spookid.parameter import parameters_in, stacked
 from spookid.results.motion import rms
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.studies.regression_rows import Balances, Rows
@@ -94,7 +94,7 @@ def _sandwich(information: Array, scatter: Array) -> Array:
     return covariance
 
 
-def stacked(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array) -> Rows:
+def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array) -> Rows:
     """One below the other, weighted, those of priors last."""
     n = slopes.shape[1]
     left = [(one.left / weights).ravel() for one in rows]
@@ -131,7 +131,7 @@ def in_base(balances: Balances) -> Found:
     rows = balances.linear()
     if not any(np.any(one.left) for one in rows):
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has nothing that acts and is known in size, so that all of its "
+            f"{problem.what} has nothing that acts and is known in size, so that all of its "
             "parameters may grow by the same share; give efforts that were measured"
         )
     grouping, at, weights, left = linear(rows)
@@ -183,7 +183,7 @@ def in_declared(balances: Balances) -> Found:
     """
     problem, free = balances.problem, balances.regressor.free
     if not free:
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no free parameter; free one")
+        raise ProblemError(f"{problem.what} has no free parameter; free one")
     guess = problem.guess_on()
     at = np.array([guess[p.name] for p in free])
     beliefs, limits = beliefs_of(problem, free), np.array([[p.lower, p.upper] for p in free]).T
@@ -197,7 +197,7 @@ def in_declared(balances: Balances) -> Found:
     of_inner = [Rows(one.left, one.slopes[:, :, inner]) for one in rows]
     variances = np.full((len(at),) * 2, np.nan)
     variances[np.ix_(inner, inner)] = covariance(of_inner, weights, prior[:, inner].T @ prior[:, inner])
-    columns = stacked(of_inner, weights, np.zeros(len(prior)), prior[:, inner]).slopes
+    columns = augmented(of_inner, weights, np.zeros(len(prior)), prior[:, inner]).slopes
     columns = columns[:, np.any(columns, axis=0)]
     sizes = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
     return Found(
@@ -227,7 +227,7 @@ def _least(
         )
     if not found.success:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: the nonlinear regression has not converged; give guesses "
+            f"{problem.what}: the nonlinear regression has not converged; give guesses "
             'that are nearer, or unknowns="base"'
         )
     return found.x, found.active_mask
@@ -238,7 +238,7 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
     quantities that hang on these alone."""
     regressor = balances.regressor
     if regressor.held:
-        return lambda x: stacked(balances.in_parameters(x), weights, *beliefs.at(x))
+        return lambda x: augmented(balances.in_parameters(x), weights, *beliefs.at(x))
     columns, others = regressor.quantities, balances.problem.guess_on()
     known = [
         p
@@ -247,7 +247,7 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
     ]
     z = ca.substitute(
         ca.vertcat(*(q.formula for q in columns)),
-        ca.vertcat(ca.SX(0, 1), *known),
+        stacked(known),
         ca.DM([others[p.name] for p in known]),
     )
     free = ca.vertcat(*regressor.free)
@@ -280,9 +280,9 @@ def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
 def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
     """What is known of free Parameters beforehand."""
     symbols, guess = ca.vertcat(*free), problem.guess_on()
-    rows = ca.vertcat(ca.SX(0, 1), *(belief.row for belief in priors(problem)))
+    rows = stacked(belief.row for belief in priors(problem))
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]
-    rows = ca.substitute(rows, ca.vertcat(ca.SX(0, 1), *fixed), ca.DM([guess[p.name] for p in fixed]))
+    rows = ca.substitute(rows, stacked(fixed), ca.DM([guess[p.name] for p in fixed]))
     return Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
 
 

@@ -31,7 +31,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import place, rest_positions, tracked
 from spookid.mechanics.motor import Input
-from spookid.parameter import substitute
+from spookid.parameter import stacked, substitute
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
@@ -98,7 +98,7 @@ def simulate(
 def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
     if not 0 <= recording < max(len(problem.recordings), 1):
-        what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
+        what = f"{problem.what} has no recording number {shown(recording)}"
         raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
     return evidence, evidence[recording] if evidence else None
@@ -266,9 +266,7 @@ def forward_stepper(
     if problem.friction != "smooth":
         return ExactStepper(problem.stepper.forward(problem.model, settings, random, exact=True), constants)
     if problem.model.is_unilateral:
-        raise ProblemError(
-            f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
-        )
+        raise ProblemError(f'{problem.what} has limits or contacts, which need friction="exact"')
     return NewtonStepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
@@ -278,7 +276,7 @@ def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     known = problem.parameter_set.known
     for name in given:
         if name not in known and not isinstance(parameters, Result):
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}; leave it out")
+            raise ProblemError(f"{problem.what} has no parameter {name!r}; leave it out")
     for name, value in given.items():
         if not isinstance(value, Real):
             raise ProblemError(f"{problem.place}: parameter {name!r} is {shown(value)}; give a number")
@@ -293,7 +291,7 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
     """
     if duration is None:
         if measured is None:
-            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
+            raise ProblemError(f"{problem.what} has no recording; give a duration")
         return measured
     if not (isinstance(duration, Real) and np.isfinite(duration) and duration >= 2 * problem.step):
         raise ProblemError(
@@ -362,7 +360,7 @@ def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array,
     """Smallest v with G v = 0 and slip rates ``rates`` of the coordinates ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)
-    parameters = ca.vertcat(ca.SX(0, 1), *problem.parameter_set.declared)
+    parameters = stacked(problem.parameter_set.declared)
     rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
     matrix = rows(q, ca.DM([values[p.name] for p in problem.parameter_set.declared])).full()
     still = ca.SX(ca.DM.zeros(len(problem.model.signals)))

@@ -24,9 +24,9 @@ from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.assumptions import assumed
 from spookid.studies.axes import Axis, AxisValue, from_neighbours, grid_points
-from spookid.studies.crew import Crew, Lost
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
+from spookid.studies.worker_pool import Lost, WorkerPool
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -77,9 +77,7 @@ def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
     """
     if not (problem.recordings and problem.observations):
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has no recordings or observations to fit; give both"
-        )
+        raise ProblemError(f"{problem.what} has no recordings or observations to fit; give both")
     for values in grid_points(axes):
         variant.at(values, problem).posed(problem)
     return Plan(problem, path, axes, variant, digest(problem))
@@ -97,10 +95,7 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
         ProblemError: for no jobs, or a problem that cannot be sent to workers.
     """
     if executor is not None and plan.path is None:
-        raise ProblemError(
-            f"{plan.problem.place}: Problem {plan.problem.name!r} cannot be sent to an executor; give the path of a "
-            "problem file"
-        )
+        raise ProblemError(f"{plan.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
     everything = grid_points(plan.axes)
@@ -108,12 +103,12 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     for point in known.values():
         seen(point, True)
     workers = 1 if plan.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
-    crew = Crew(workers, executor)
-    work = partial(solve_point, plan.problem) if crew.alone else partial(_work, str(plan.path), plan.digest)
+    pool = WorkerPool(workers, executor)
+    work = partial(solve_point, plan.problem) if pool.alone else partial(_work, str(plan.path), plan.digest)
     for group in from_neighbours(plan.axes):
         missing = {i: _estimates(None if near is None else known[near]) for i, near in group.items() if i not in known}
         tasks = {i: (plan.variant, everything[i], near) for i, near in missing.items()}
-        with closing(crew.answers(work, tasks)) as answers:  # workers end at once if this does
+        with closing(pool.answers(work, tasks)) as answers:  # workers end at once if this does
             for i, found in answers:
                 died = "a worker process died, for want of memory perhaps"
                 point = failed(everything[i], died) if isinstance(found, Lost) else found

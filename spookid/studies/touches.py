@@ -40,9 +40,7 @@ def touches(problem: Declaration, solution: Result, recording: int) -> tuple[Tou
     trajectory, contacts = solution.trajectories[recording], problem.model.contacts
     impulses = trajectory.touches
     if impulses is None or impulses.shape[1] != len(contacts):
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: touches takes a solution of this problem; give one"
-        )
+        raise ProblemError(f"{problem.what}: touches takes a solution of this problem; give one")
     step, found = float(np.diff(trajectory.t).mean()), list[TouchSpan]()
     known = np.nan_to_num(impulses)
     pushes = known[:, :, 0] > _NOTHING * np.max(known[:, :, 0], initial=0.0)
@@ -59,9 +57,6 @@ def strikes(problem: Declaration, solution: Result, recording: int) -> tuple[Str
     """As of ``Problem.impacts``."""
     multipliers = solution.trajectories[recording].multipliers
     if multipliers.shape[1] != problem.model.holding.count:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r}: impacts takes a solution of another problem"
-            "; give one of this problem"
-        )
+        raise ProblemError(f"{problem.what}: impacts takes a solution of another problem; give one of this problem")
     assembly = assemble(problem)
     return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)

@@ -78,6 +78,11 @@ class Listed(Tabular):
         return [{name: getattr(self, name) for name in names}]
 
 
+def by_rows(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Columns of one length as records."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return number(value, 6)

@@ -14,6 +14,7 @@ import numpy as np
 from spookid.kernels.compiled import Kernels, Signature, prepare_kernels
 from spookid.kernels.kernel import Evaluate, Integers, Kernel
 from spookid.mechanics.manifold import Manifold, gradient, jacobian
+from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group
 
 
@@ -47,7 +48,7 @@ class Recipe:
         """The kernel as a CasADi function. Finding common subexpressions takes longer than one evaluation without."""
         result = self.result()
         if self.pattern is not None:
-            result = ca.vertcat(ca.SX(0, 1), *ca.project(result, self.pattern).nonzeros())
+            result = stacked(ca.project(result, self.pattern).nonzeros())
         result = ca.densify(result)
         return ca.Function(self.name, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
 

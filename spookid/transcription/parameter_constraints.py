@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.parameter import stacked
 from spookid.transcription.least_distance import least_distance, null_space
 
 MET = 1e-12
@@ -141,7 +142,7 @@ class ParameterConstraints:
         k, every = self.equalities, ca.vertcat(self.equal, self.unequal)
         first, last = np.flatnonzero(rows[:k]).tolist(), (k + np.flatnonzero(rows[k:])).tolist()
         titles = [self.titles[i] for i in (*first, *last)]
-        equal, unequal = (ca.vertcat(ca.SX(0, 1), *(every[i] for i in places)) for places in (first, last))
+        equal, unequal = (stacked(every[i] for i in places) for places in (first, last))
         made = ParameterConstraints(self.symbols, equal, unequal, titles, self.sizes, self.sizes)
         made.scales = self.scales[[*first, *last]]
         return made

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spookid import Problem, ProblemError, Solution, Spook, Variational
-from spookid.assembly.loading import load_declarations
+from spookid.assembly.loading import load_file
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "problems", ROOT.parent / "shared" / "accept" / "problems")
@@ -138,7 +138,7 @@ def everything(wanted: list[str]) -> Iterator[tuple[str, Problem]]:
     """All problems whose file and name contain one of the words."""
     for folder in FOLDERS:
         for path in sorted(folder.glob("*.py")):
-            for name, problem in load_declarations(path).items():
+            for name, problem in load_file(path).problems.items():
                 label = f"{path.stem}::{name}"
                 if not wanted or any(word in label for word in wanted):
                     yield label, problem

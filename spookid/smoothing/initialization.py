@@ -39,7 +39,7 @@ _ENDLESS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Opening:
+class Initialization:
     """What a smoother begins with."""
 
     problem: Declaration
@@ -70,7 +70,7 @@ def smoothed(problem: Declaration) -> Declaration:
     Raises:
         ProblemError: for what a smoother cannot do.
     """
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if problem.friction != "smooth" and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
@@ -99,7 +99,7 @@ def smoothed(problem: Declaration) -> Declaration:
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 
 
-def from_solution(problem: Declaration, known: object, corrects: bool) -> Opening:
+def from_solution(problem: Declaration, known: object, corrects: bool) -> Initialization:
     """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
 
     Args:
@@ -110,7 +110,7 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     Raises:
         ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
     """
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if not isinstance(known, Result):
         raise ProblemError(f"{what}: start is {shown(known)}; give a Solution of the problem")
     if len(problem.recordings) != 1:
@@ -136,7 +136,7 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
     first = evidence.recording, start, states, parameters
     notices = (*_unfinished(found), *noise_notices, *notices)
-    return Opening(problem, assembly.settings, endless, observed, *first, step_errors, notices)
+    return Initialization(problem, assembly.settings, endless, observed, *first, step_errors, notices)
 
 
 def _unfinished(found: Fit) -> list[str]:
@@ -181,7 +181,7 @@ def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:
     return step_added(found, fine), ()
 
 
-def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Opening:
+def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Initialization:
     """At the guesses.
 
     Args:
@@ -198,7 +198,7 @@ def from_guess(problem: Declaration, recording: Recording, constants: Array | No
     observed = _roomier(assembly)
     endless = without_end(problem, assembly.settings, given, observed)
     first = evidence.recording, evidence.grid.start, states, assembly.start.parameters
-    return Opening(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
+    return Initialization(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
 
 
 def check_noise(problem: Declaration) -> None:
@@ -206,7 +206,7 @@ def check_noise(problem: Declaration) -> None:
     settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
     noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.dynamics == "estimated" else ()
     unknown = [name for size in noise if not size.given for name in size.names]
-    what = f"{problem.place}: Problem {problem.name!r}"
+    what = problem.what
     if unknown:
         raise ProblemError(
             f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of "

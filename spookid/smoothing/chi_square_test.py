@@ -15,7 +15,7 @@ _FALSE = 1e-9
 """How probable a block is that is told although the noise is white and as large as it is said to be."""
 
 
-class Surprise:
+class ChiSquareTest:
     """Sums of squares of what has left, block by block, which are chi-square if the model and its noise are right."""
 
     def __init__(self) -> None:

@@ -29,8 +29,8 @@ Answers: TypeAlias = Generator[tuple[int, R | Lost], None, None]
 
 
 @dataclass(eq=False)
-class Crew:
-    """Whoever works."""
+class WorkerPool:
+    """Whoever works: this process, workers, or an executor."""
 
     jobs: int = 1
     """Worker processes, if there is no executor; 1: this process."""
@@ -82,16 +82,16 @@ class Crew:
             yield from self._round(work, {number: task})
 
     def _round(self, work: Callable[..., R], left: Mapping[int, tuple[Any, ...]]) -> Answers[R]:
-        pool = processes(self.jobs) if self.executor is None else self.executor
+        workers = processes(self.jobs) if self.executor is None else self.executor
         futures = dict[Future[R], int]()
         try:
             for number, task in left.items():
-                futures[_submitted(pool, work, task)] = number
+                futures[_submitted(workers, work, task)] = number
             for future in as_completed(futures):
                 yield futures[future], self._answer(future.result)
         except BaseException:
             if self.executor is None:
-                cut_off(pool)
+                cut_off(workers)
             for future in futures if self.executor is not None else ():
                 future.cancel()
             raise
@@ -107,9 +107,9 @@ class Crew:
             return Lost(f"{type(error).__name__}: {error}")
 
 
-def _submitted(pool: Executor, work: Callable[..., R], task: tuple[Any, ...]) -> Future[R]:
+def _submitted(workers: Executor, work: Callable[..., R], task: tuple[Any, ...]) -> Future[R]:
     try:
-        return pool.submit(work, *task)
+        return workers.submit(work, *task)
     except BrokenExecutor as error:  # a worker died meanwhile
         failed: Future[R] = Future()
         failed.set_exception(error)
