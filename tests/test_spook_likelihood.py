@@ -179,7 +179,7 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
             newest.append(block.matrix[:, t : 2 * t])
     normalizer += 2 * np.sum(np.linalg.slogdet(np.concatenate(newest, axis=2))[1])
     saddle = np.block([[soft_rows.T @ soft_rows, hard_rows.T], [hard_rows, np.zeros((len(hard_rows), len(hard_rows)))]])
-    residual = sum(here.marginal.residual.values())
+    residual = sum(here.marginal.sweep().residual.values())
     expected = np.linalg.slogdet(saddle)[1] - normalizer + residual + 2 * steps * np.log(1e-3)
     assert here.marginal.value == pytest.approx(expected, rel=1e-8)
 
@@ -187,10 +187,10 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
 def test_hard_rows_have_no_share_in_noise_and_their_scale_none_in_the_answer() -> None:
     problem = twin(swinging(), 1e-3, 0.5)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
-    assert set(here.marginal.freedom) == {"hinge", measured_noise("hinge angle")}
+    assert set(here.marginal.sweep().freedom) == {"hinge", measured_noise("hinge angle")}
     # An observation a step, of which the first state's angle and rate take two.
     freedom = len(problem.recordings[0].t) - 2
-    assert sum(here.marginal.freedom.values()) == pytest.approx(freedom, rel=1e-6)
+    assert sum(here.marginal.sweep().freedom.values()) == pytest.approx(freedom, rel=1e-6)
     reduced = ReducedProblem(here.states.reduced.problem, here.point)
     reduced.penalty *= 1e4
     other = marginal(States(reduced, here.point), {measured_noise("hinge angle"): np.log(1e-3)})

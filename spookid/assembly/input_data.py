@@ -92,14 +92,15 @@ def windows(
     problem: Declaration, settings: Settings, model: Model, count: int, order: int
 ) -> tuple[dict[int, ca.SX], list[Motion]]:
     """The unknowns, by offset, that states at neighbouring steps are made of, and how each moves."""
+    window = problem.scheme.window(model, settings, order)
     variables: dict[int, ca.SX] = {}
     motions = []
     for i in range(count):
-        window = problem.scheme.window(model, settings, order)
-        motion = window.motion
-        for offset, symbol in window.variables.items():
-            motion = motion.inserted(symbol, variables.setdefault(offset + i, symbol))
-        motions.append(motion)
+        own = [
+            variables.setdefault(offset + i, ca.SX.sym(f"x_{offset + i}", symbol.numel()))
+            for offset, symbol in window.variables.items()
+        ]
+        motions.append(window.motion.inserted(ca.vertcat(*window.variables.values()), ca.vertcat(*own)))
     return dict(sorted(variables.items())), motions
 
 

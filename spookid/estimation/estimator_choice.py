@@ -80,7 +80,7 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
     """Choose between the first fit and one with hard dynamics.
 
     Args:
-        again: solves a problem, going on from the first fit.
+        again: solves a problem, going on from the first fit; the same problem to its end, if that ended near it.
     """
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
@@ -93,6 +93,8 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
         return stands
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
+    if first.found.rough:  # what two estimators differ by is told by their ends
+        return choose_estimator(problem, again(problem), again)
     hard = problem.with_(estimator="hard")
     try:
         second = again(hard)
@@ -125,9 +127,9 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.acting.held, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
-    if first.condensed is None or unstable(first.condensed):
-        return "the motion is not stable"
-    return "" if _denied(first) else "what disturbs the motion adds up as white noise does"
+    if not _denied(first):
+        return "what disturbs the motion adds up as white noise does"
+    return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
 def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: float) -> str:

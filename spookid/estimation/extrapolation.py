@@ -92,6 +92,12 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
     )
 
 
+def noise_of(fine: Fit, coarse: Result) -> tuple[Noise, ...]:
+    """What the finer fit has found, at the gains of the coarser."""
+    problem = fine.assembly.problem
+    return tuple(at_gains(problem, at_gains(problem, fine.result.noise, fine.values, back=True), coarse.values))
+
+
 def _over(noise: Noise, step: float) -> Noise:
     """A disturbance with its standard deviation over a step."""
     return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise

@@ -57,8 +57,7 @@ class Start:
     guessed: bool = False
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
-    """True to end near the maximum of the likelihood, where others go on from, if nothing disturbs the motion: no
-    choice of estimators waits for such a fit."""
+    """True to end near the maximum of the likelihood, where others go on from."""
 
 
 def fit(

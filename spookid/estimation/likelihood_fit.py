@@ -18,9 +18,9 @@ from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
-from spookid.statistics.likelihood import States
+from spookid.statistics.likelihood import States, size_information
 from spookid.statistics.noise_sizes import NoiseSize, starting_logs
-from spookid.statistics.search import Search
+from spookid.statistics.search import SETTLED, Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -28,6 +28,8 @@ _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
 _LEADING = 3e-4
 """The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
+_PROBES = 16
+"""Random vectors by which sizes are told apart, so that chance does not."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _STRAIGHT = 1e12
@@ -97,7 +99,7 @@ def maximize_likelihood(
     Args:
         hold: True to keep the known noise as it is, and leave out what is not known of it.
         roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
-            if nothing disturbs the motion, and its errors wait until they are asked for.
+            and its errors wait until they are asked for.
     """
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
@@ -110,9 +112,9 @@ def maximize_likelihood(
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, _no_errors, math.nan, ())
-    rough = roughly and _undisturbed(search) and outcome.status is Status.CONVERGED
-    if outcome.status is Status.CONVERGED and not rough:
-        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
+    rough = roughly and outcome.status is Status.CONVERGED
+    if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
+        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
     return replace(found_by(assembly, search, outcome, hold, roughly), rough=rough)
 
 
@@ -163,18 +165,19 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
 
 
-def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
-    """A search carried on to its end, with these sizes."""
+def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool) -> tuple[Outcome, Search]:
+    """A search carried on to its end, or near it, with these sizes."""
     if sizes == search.sizes and _undisturbed(search):  # no floor of a disturbance is to be found anew
-        again = search.carried_on()
-        whole = replace(again.timing, solve=outcome.timing.solve + again.timing.solve)
-        return replace(again, timing=whole), search
-    last = _with_sizes(search, sizes)
-    try:
-        again = last.run(search.best.states.moved(), _inherited(search, sizes))
-    except KeyboardInterrupt:
-        return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
-    return (outcome, search) if again.status is Status.DIVERGED else (_joined(outcome, again), last)
+        last, again = search, search.carried_on()
+    else:
+        last = search.apart(sizes)
+        try:
+            again = last.carried_on(_ROUGH if roughly else SETTLED, ground=True)
+        except KeyboardInterrupt:
+            return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            return outcome, search
+    return replace(again, timing=replace(again.timing, solve=outcome.timing.solve + again.timing.solve)), last
 
 
 def fit_at_known_noise(
@@ -311,8 +314,10 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
     found, best = [], search.best
-    several = any(size.kind == "disturbance" and len(size.names) > 1 for size in search.sizes)
-    fisher = best.marginal.fisher() if several else {}
+    several = [
+        name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
+    ]
+    fisher = size_information(best.states, several, _PROBES) if several and isinstance(best.states, States) else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         parts = [size]
         if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
@@ -342,34 +347,6 @@ def _singles(size: NoiseSize) -> list[NoiseSize]:
     return [
         replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
     ]
-
-
-def _with_sizes(search: Search, sizes: tuple[NoiseSize, ...]) -> Search:
-    """The same search with other sizes, its iterations counted on."""
-    done, callback = len(search.history) - 1, search.callback
-
-    def counting_from(iteration: Iteration) -> None:
-        callback(replace(iteration, iteration=iteration.iteration + done))
-
-    return Search(search.problem, sizes, search.inner, search.max_iterations, counting_from)
-
-
-def _inherited(search: Search, sizes: Sequence[NoiseSize]) -> Array:
-    """Logarithms of sizes told apart from those they shared."""
-    logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
-    return np.array([logs[size.kind, size.names[0]] for size in sizes])
-
-
-def _joined(first: Outcome, second: Outcome) -> Outcome:
-    later = (replace(i, iteration=i.iteration + len(first.history) - 1) for i in second.history[1:])
-    timing = replace(
-        second.timing,
-        **{
-            name: getattr(first.timing, name) + getattr(second.timing, name)
-            for name in ("solve", "evaluate", "factorize", "bend")
-        },
-    )
-    return replace(second, history=(*first.history, *later), timing=timing)
 
 
 def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:

@@ -194,7 +194,8 @@ def _corrected(
     try:
         fine = fit(extrapolation.finer(problem), solver, counted, Start(found, hold=hold))
         pins = extrapolation.pinned(fine)
-        coarse = fit(problem, solver, None, Start(fine.result, hold=True, held=pins, assembly=first.assembly))
+        near = found.changed(noise=extrapolation.noise_of(fine, found))
+        coarse = fit(problem, solver, None, Start(near, hold=True, held=pins, assembly=first.assembly))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
         interrupted = True

@@ -16,7 +16,7 @@ from spookid.data.npz import read_npz
 from spookid.doors import checked
 from spookid.files import beside, remove
 from spookid.report import pictures
-from spookid.report.aside import Copy, copied
+from spookid.report.aside import Copy, copied, side_by_side
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result
@@ -126,7 +126,7 @@ def _begun(
 def _drawn_there(folder: bytes) -> list[bytes]:
     """All figures of a result that was kept."""
     solution = load(os.fsdecode(folder))
-    return [_drawn(name, solution) for name in _shown(solution)]
+    return side_by_side([partial(_drawn, name, solution) for name in _shown(solution)])
 
 
 def _drawn(name: str, solution: Result) -> bytes:

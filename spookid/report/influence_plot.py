@@ -23,10 +23,10 @@ _MUCH = 1.0
 
 
 def figure(solution: Result) -> Figure:
-    """How many standard errors each estimate would move without each stretch: a row a parameter, a column a recording.
+    """How many standard errors each estimate would move without each stretch: a row a parameter, a panel a recording.
 
     Parameters without a standard error are left out, and recordings after the first four; of many parameters those
-    that move most are shown.
+    that move most are shown. All rows have one scale, and the largest change of each stands beside it.
     """
     from matplotlib.figure import Figure
 
@@ -39,51 +39,67 @@ def figure(solution: Result) -> Figure:
     stretches = influence.stretches[:columns]
     moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
-    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
+    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)))
     picture.set_layout_engine(GridLayout(0.08, 0.05))
     title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
     if len(shown) < len(known):
         title += f" (the {len(shown)} of {len(known)} that change most)"
     pictures.title(picture, title, 11)
-    grid = picture.subplots(max(len(shown), 1), max(columns, 1), squeeze=False, sharex="col", sharey="row")
+    panels = picture.subplots(1, max(columns, 1), squeeze=False, sharey=True)[0]
     if not shown:
-        grid[0, 0].set_axis_off()
-        pictures.apart(grid[0, 0], "No parameter has a standard error.")
+        panels[0].set_axis_off()
+        pictures.apart(panels[0], "No parameter has a standard error.")
         return picture
-    for axes, i in zip(grid, shown, strict=True):
-        changes = [s[:, i] / errors[i] for s in stretches]
-        reach = 1.1 * max(_largest(c, 0.1) for c in changes)
-        for panel, edges, change in zip(axes, influence.edges, changes, strict=False):
-            _bars(panel, edges, change, reach)
-    for j in range(columns):
-        grid[0, j].set_title(solution.trajectories[j].name, fontsize=10, loc="left", parse_math=False)
-        grid[-1, j].set_xlabel("time [s]")
-    for axes, i in zip(grid[:, 0], shown, strict=True):
-        axes.set_ylabel(knowledge.names[i], rotation=0, ha="right", va="center", parse_math=False)
+    scale = 2.1 * max(*moved, 0.1)
+    for panel, edges, changes, trajectory in zip(
+        panels, influence.edges, stretches, solution.trajectories, strict=False
+    ):
+        _rows(panel, edges, changes[:, shown] / errors[shown], scale)
+        panel.set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        panel.set_xlabel("time [s]")
+    panels[0].set_yticks(-np.arange(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
+    panels[0].set_ylim(0.5 - len(shown), 0.5)
     return picture
 
 
-def _bars(axes: Axes, edges: Array, changes: Array, reach: float) -> None:
-    """One bar a stretch, red if large; a stretch on which all hangs is shaded. The axis shows ``reach`` both ways."""
-    colours = [RED if abs(change) > _MUCH else BLUE for change in changes]
-    known = np.where(np.isfinite(changes), changes, 0.0)
-    axes.bar(edges[:-1], known, np.diff(edges), align="edge", color=colours, edgecolor="white", linewidth=0.6)
-    for k in np.flatnonzero(~np.isfinite(changes)):
-        axes.axvspan(edges[k], edges[k + 1], color=PALE)
-    axes.axhline(0.0, color=GREY, linewidth=0.8)
+def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
+    """One row a parameter, one apart and ``scale`` standard errors high, and one bar a stretch, red if large; a stretch
+    on which all hangs is shaded.
+
+    Args:
+        changes: (stretches, rows).
+    """
+    from matplotlib.collections import PolyCollection
+
+    rows = changes.shape[1]
+    known = np.isfinite(changes)
+    half = np.where(known, 0.0, 0.45)
+    low, high = np.where(known, [[0.0]], -half), np.where(known, changes / scale, half)
+    left, right = (np.broadcast_to(one[:, None], changes.shape) for one in (edges[:-1], edges[1:]))
+    middle = -np.arange(rows)
+    corners = [(left, low), (left, high), (right, high), (right, low)]
+    bars = np.stack([np.stack([x, middle + y], axis=2) for x, y in corners], axis=2).reshape(-1, 4, 2)
+    colours = np.where(known, np.where(np.abs(changes) > _MUCH, RED, BLUE), PALE).ravel().tolist()
+    axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="white", linewidths=0.6))
+    axes.hlines(middle, edges[0], edges[-1], color=GREY, linewidth=0.8)
     pictures.plain(axes)
-    axes.grid(visible=False, axis="x")
-    axes.set_ylim(-reach, reach)
-    axes.set_yticks([-_nice(reach), 0, _nice(reach)])
-    axes.yaxis.set_major_formatter(lambda value, _: number(value, 2))
+    axes.grid(visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=10)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(edges[0], edges[-1])
+    for row, change in enumerate(changes.T):
+        axes.annotate(
+            number(_largest(change), 2),
+            (1.0, middle[row]),
+            (4, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=GREY,
+        )
 
 
 def _largest(values: Array, least: float = 0.0) -> float:
     """Largest magnitude of those that are known."""
     return float(np.max(np.abs(values[np.isfinite(values)]), initial=least))
-
-
-def _nice(value: float) -> float:
-    """Half of it or more, with one digit."""
-    exponent = math.floor(math.log10(0.8 * value))
-    return math.floor(0.8 * value / 10.0**exponent) * 10.0**exponent

@@ -117,12 +117,12 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
     """
     blocks = [_block(terms, *pair) for pair in pairwise(edges)]
     steps, size = terms[0].steps, terms[0].parameters + 1
+    equations = added(terms)
     try:
-        *before, whole = _taken(added(terms), [*(s.first for s in blocks), steps])
-        after = _taken(_backward(added(terms)), [steps - s.stop for s in reversed(blocks)])[::-1]
+        *before, whole = _taken(equations.copy(), [*(s.first for s in blocks), steps])
+        after = _taken(_backward(equations.copy()), [steps - s.stop for s in reversed(blocks)])[::-1]
     except NotPositiveDefiniteError:
         return np.full((size, size), np.nan), np.full((len(blocks), size, size), np.nan)
-    equations = added(terms)
     without = [_without(equations, *each) for each in zip(blocks, before, after, strict=True)]
     return equations.corner - whole.corner, np.array(without)
 

@@ -21,7 +21,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
-from spookid.statistics.marginal import Marginal
+from spookid.statistics.marginal import Marginal, Swept
+from spookid.statistics.probes import coloured, fisher, whole
 from spookid.statistics.slopes import Determinants, slopes
 from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
@@ -38,8 +39,6 @@ from spookid.transcription.transcription import Point
 _SLOW = 100
 """Steps of a period of a motion that is slow."""
 _EPSILON = float(np.finfo(float).eps)
-_PROBES, _SAMPLES = (1, 16), 4_000
-"""Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
 
 
 class States:
@@ -68,9 +67,14 @@ class States:
         return np.asarray(np.sum([chain.system.corner for chain in self.chains], axis=0))
 
     @property
+    def least(self) -> float:
+        """|r|² after a linear step of the states."""
+        return float(sum(chain.system.corner[-1, -1] for chain in self.chains))
+
+    @property
     def gap(self) -> float:
-        """What a linear step of the states takes from it."""
-        return float(sum(chain.cost - chain.system.corner[-1, -1] for chain in self.chains))
+        """What that takes from it."""
+        return self.cost - self.least
 
     @property
     def costs(self) -> dict[Group, float]:
@@ -140,34 +144,46 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     Args:
         logs: log σ by the name of the noise.
     """
-    chains, value = states.chains, 0.0
-    volume = np.zeros(len(states.reduced.problem.names))
-    residual, freedom, following = _Totals(), _Totals(), _Totals()
-    for chain in chains:
-        gradient, pulled = chain.sweep
-        volume += gradient
-        for name, more, left_over, follow in chain.noise(pulled):
-            residual.add(name, more)
-            freedom.add(name, left_over)
-            following.add(name, follow)
-        value += chain.volume() + chain.measured(logs)
-        chain.release()
+    chains = states.chains
+    value = sum(chain.volume() + chain.measured(logs) for chain in chains)
     left = states.corner
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
-        volume,
         states.density,
         left[:-1, :-1],
-        residual,
-        freedom,
-        _added(chains, _Chain.coloured),
-        following,
+        cache(partial(_swept, states)),
+        cache(partial(_added, chains, coloured)),
         partial(_added, chains, _Chain.strength),
-        partial(_added, chains, _Chain.fisher),
+        partial(size_information, states),
         partial(_added, chains, _Chain.rounding),
         lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),
     )
+
+
+def size_information(
+    states: States, names: Sequence[str] | None = None, probes: int = 1
+) -> Mapping[tuple[str, str], float]:
+    """``Marginal.fisher``.
+
+    Args:
+        names: of the first of two noises; None: all.
+        probes: random vectors in each recording at least. What little is known of a size needs some.
+    """
+    return _added(states.chains, lambda chain: fisher(chain, names, probes))
+
+
+def _swept(states: States) -> Swept:
+    volume = np.zeros(len(states.reduced.problem.names))
+    residual, freedom, following = _Totals(), _Totals(), _Totals()
+    for chain in states.chains:
+        volume += chain.sweep[0]
+        for name, more, left_over, follow in chain.noise():
+            residual.add(name, more)
+            freedom.add(name, left_over)
+            following.add(name, follow)
+        chain.release()
+    return Swept(volume, residual, freedom, following)
 
 
 def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
@@ -196,6 +212,8 @@ class _Chain:
         self.system: System = system(reduced.kept, self.rows, self.steps, self.t, len(problem.names))
         self.kept = list(zip(reduced.kept, self.rows, strict=True))
         self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
+        self._free: dict[int, Array] = {}
+        """Rows less their leverage by the number of a factor, (rows,); a sweep finds them out."""
         self.cost = float(sum(np.sum(rows.matrix[:, -1] ** 2) for _, rows in self.soft))
         """Σ r²."""
 
@@ -215,7 +233,7 @@ class _Chain:
         for factor, rows in self.kept:
             if factor.noise:
                 steps = np.array([logs.get(name, 0.0) for name in factor.noise])
-                r = _whole(rows, rows.matrix[:, -1]) * steps
+                r = whole(rows, rows.matrix[:, -1]) * steps
                 rows.pull(rows.reduce(r)[:, None], right)
         return 2 * self.system.solve(right.reshape(-1, 1))[:, 0]
 
@@ -226,10 +244,14 @@ class _Chain:
     @property
     def weights(self) -> Iterator[tuple[Factor, Array]]:
         """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
-        for number, factor in enumerate(self.reduced.kept):
-            if factor.group is Group.PRIOR:
+        for number, (factor, rows) in enumerate(self.kept):
+            if factor.group is Group.PRIOR and not factor.noise:
                 continue
             weights = self.system.cross_covariances(number)
+            if factor.noise:
+                self._free[number] = self._left(factor, rows, weights).sum(axis=0)
+            if factor.group is Group.PRIOR:
+                continue
             if (normal := self.determinants.slopes.get(number)) is not None:
                 weights[:, -self.t :] -= normal
             if factor in self.reduced.coupled:
@@ -244,25 +266,24 @@ class _Chain:
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
-    def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
+    def noise(self) -> list[tuple[str, float, float, float]]:
         """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
-        found = []
+        moves, found = np.stack([self.response[:, -1], self.sweep[1]], axis=1), []
         for number, (factor, rows) in enumerate(self.kept):
             if not factor.noise:
                 continue
-            across = self.system.cross_covariances(number)
-            r = _whole(rows, rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0])
-            along = _whole(rows, self._along(rows, pulled[:, None])[:, 0])
-            sums = np.stack([r**2, self._left(factor, rows, across), along * r]).sum(axis=1)
+            along = self._along(rows, moves)
+            r = whole(rows, rows.matrix[:, -1] - along[:, 0])
+            squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
             for i, name in enumerate(factor.noise):
-                found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
+                found.append((name, squares[i], self._free[number][i], 2 * follow[i]))
         return found
 
     def _left(self, factor: Factor, rows: Rows, across: Array) -> Array:
         """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
         states = rows.matrix[:, : len(rows.offsets) * self.t]
         if rows.complement is None:
-            return np.asarray(self._alive(factor) - np.einsum("kcr,kcr->kr", states, across))
+            return np.asarray(self.alive(factor) - np.einsum("kcr,kcr->kr", states, across))
         C = rows.complement
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
@@ -273,7 +294,7 @@ class _Chain:
         for factor, rows in self.kept:
             if factor.noise:
                 wide = len(rows.offsets) * self.t
-                r = _whole(rows, np.matmul(steps.T, rows.matrix[:, wide:]) - self._along(rows, moves))
+                r = whole(rows, np.matmul(steps.T, rows.matrix[:, wide:]) - self._along(rows, moves))
                 found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -283,7 +304,7 @@ class _Chain:
         found = []
         for factor, rows in self.kept:
             if factor.noise:
-                slopes = _whole(rows, rows.matrix[:, : len(rows.offsets) * self.t])
+                slopes = whole(rows, rows.matrix[:, : len(rows.offsets) * self.t])
                 if factor.group is Group.OBSERVATION:
                     phases = np.exp(2j * np.pi / _SLOW * np.array(rows.offsets))
                     slopes = np.abs(np.tensordot(phases, _by_step(slopes, len(phases)), (0, 1)))
@@ -300,7 +321,7 @@ class _Chain:
         deviations = np.sqrt(np.maximum(variances, 0.0))
         for factor, rows in self.soft:
             if factor.noise and factor.group is Group.STATE:
-                size = np.abs(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]))
+                size = np.abs(whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]))
                 count = len(size)
                 along = np.concatenate([deviations[o : o + count] for o in rows.offsets], axis=1)
                 bound = _EPSILON * np.sum(np.einsum("kcr,kc->kr", size, along) ** 2, axis=0)
@@ -311,55 +332,12 @@ class _Chain:
         """J times moves of the states (N t, m), (count, m, rows)."""
         return rows.image(moves.reshape(self.steps, self.t, -1))
 
-    def fisher(self) -> list[tuple[tuple[str, str], float]]:
-        """2 |(I − J P Jᵀ)_gg'|² by the names of two noises."""
-        found, rng = [], np.random.default_rng(0)
-        for name in names([factor for factor, _ in self.soft]):
-            for factor, left in self._probed(name, [f for f, _ in self.soft if f.noise], rng):
-                squares = np.einsum("kmr,kmr->r", left, left)
-                found += [((name, other), 2 * squares[i]) for i, other in enumerate(factor.noise)]
-        return found
-
-    def coloured(self) -> list[tuple[str, float]]:
-        """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
-        found, rng = [], np.random.default_rng(0)
-        for name in names([factor for factor, _ in self.soft]):
-            sharing = [f for f, _ in self.soft if f.overlap and name in f.noise]
-            for factor, left in self._probed(name, sharing, rng) if sharing else ():
-                for i in (i for i, own in enumerate(factor.noise) if own == name and i not in factor.density):
-                    own = left[:, :, i]
-                    shared = np.sum(own[1:] * own[:-1]) - np.sum(own**2)
-                    found.append((name, 2 * factor.overlap * float(shared)))
-        return found
-
-    def _probed(self, name: str, seen: Sequence[Factor], rng: np.random.Generator) -> Iterator[tuple[Factor, Array]]:
-        """(I − J P Jᵀ) z of random signs z in the rows of one noise, in all rows of some factors,
-        (count, probes, rows) over √probes."""
-        probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
-        own = {f: self._signs(f, rows, name, probes, rng) for f, rows in self.soft if name in f.noise}
-        right = np.zeros((self.steps, self.t, probes))
-        for factor, rows in self.soft:
-            if factor in own:
-                rows.pull(own[factor], right)
-        moved = self.system.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
-        for factor, rows in self.soft:
-            if factor in seen:
-                left = own.get(factor, 0.0) - rows.image(moved)
-                yield factor, _whole(rows, left) * self._alive(factor)[:, None] / np.sqrt(probes)
-
-    def _alive(self, factor: Factor) -> Array:
+    def alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""
         chain = self.reduced.problem.chains[self.chain]
         missing = chain.missing.get(factor.name)
         shape = factor.count(chain.steps), len(factor.rows)
         return np.ones(shape) if missing is None else 1.0 - missing.astype(np.float64)
-
-    def _signs(self, factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
-        """Random signs in the rows of one noise, 0 elsewhere, (count, probes, rows that are left)."""
-        alive = self._alive(factor)
-        own = np.array([other == name for other in factor.noise])
-        signs = (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0).transpose(0, 2, 1) * (alive * own)[:, None]
-        return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
 
     def release(self) -> None:
         """Forget what is made again when asked for, and takes more room than what stays."""
@@ -372,7 +350,7 @@ class _Chain:
         total = 0.0
         for factor, rows in self.kept:
             dense = range(len(factor.noise)) if factor.density and rows.complement is not None else factor.density
-            alive = self._alive(factor).sum(axis=0)
+            alive = self.alive(factor).sum(axis=0)
             total += sum(2 * alive[i] * logs[name] for i, name in enumerate(factor.noise) if i not in dense)
             if factor.private and factor.noise and not factor.density:
                 A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]
@@ -384,15 +362,3 @@ def _by_step(slopes: Array, steps: int) -> Array:
     """Slopes (count, columns, rows) with the columns of each step apart, (count, steps, t, rows)."""
     count, columns, rows = slopes.shape
     return slopes.reshape(count, steps, columns // steps, rows)
-
-
-def _whole(rows: Rows, values: Array) -> Array:
-    """Values of the rows that are left, (count, ..., rows left), in all rows."""
-    if rows.complement is None:
-        return values
-    return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))
-
-
-def names(factors: Sequence[Factor]) -> list[str]:
-    """Of the noise in factors."""
-    return list(dict.fromkeys(name for factor in factors for name in factor.noise))

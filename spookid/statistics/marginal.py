@@ -26,6 +26,20 @@ from spookid.statistics.noise_sizes import NoiseSize
 
 
 @dataclass(frozen=True, eq=False)
+class Swept:
+    """What a sweep back over the states tells beyond the likelihood's value."""
+
+    volume: Array
+    """Half the gradient of the logarithms in θ, states following, (n_p,)."""
+    residual: Mapping[str, float]
+    """Σ r² by name of the noise."""
+    freedom: Mapping[str, float]
+    """Rows less their leverage Σ rᵀ P r by name of the noise."""
+    following: Mapping[str, float]
+    """What states that follow a noise add to its slope, by its name."""
+
+
+@dataclass(frozen=True, eq=False)
 class Marginal:
     """At a point whose states are the best for its parameters and noise."""
 
@@ -33,20 +47,14 @@ class Marginal:
     """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
     gradient: Array
     """Half the gradient of |r|² in θ, states following, (n_p,)."""
-    volume: Array
-    """The same of the logarithms, (n_p,)."""
     density: bool
     """True if rows are a density of the states; else parameters are estimated by the squares alone."""
     information: Array
     """Schur complement of the states in JᵀJ, (n_p, n_p)."""
-    residual: Mapping[str, float]
-    """Σ r² by name of the noise."""
-    freedom: Mapping[str, float]
-    """Rows less their leverage Σ rᵀ P r by name of the noise."""
-    coloured: Mapping[str, float]
-    """What is to be added to that for noise that neighbouring rows have in common, by its name."""
-    following: Mapping[str, float]
-    """What states that follow a noise add to its slope, by its name."""
+    sweep: Callable[[], Swept]
+    """It takes longer than the value, which alone is asked for where a step has led nowhere; found out once."""
+    coloured: Callable[[], Mapping[str, float]]
+    """What is to be added to the squares to expect for noise that neighbouring rows have in common, by its name."""
     strength: Callable[[], Mapping[str, float]]
     """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
     fisher: Callable[[], Mapping[tuple[str, str], float]]
@@ -64,9 +72,14 @@ class Marginal:
         Args:
             corner: what eliminating the states leaves, gradient and |r|² in the last row, (n_p + 1, n_p + 1).
         """
-        gradient, none = corner[:-1, -1], dict[str, float]()
+        gradient, swept = corner[:-1, -1], Swept(np.zeros(len(corner) - 1), {}, {}, {})
         least, information = float(corner[-1, -1]), corner[:-1, :-1]
-        return cls(least, gradient, 0 * gradient, False, information, *(none,) * 4, dict, dict, dict, lambda steps: {})
+        return cls(least, gradient, False, information, lambda: swept, dict, dict, dict, dict, lambda steps: {})
+
+    @property
+    def volume(self) -> Array:
+        """Half the gradient of the logarithms in θ, (n_p,)."""
+        return self.sweep().volume
 
     @property
     def counted(self) -> Array:
@@ -82,12 +95,19 @@ class Marginal:
     def slopes(self) -> Mapping[str, float]:
         """d(−log L)/d log s by the name of the noise s; of noise that neighbouring rows have in common the squares to
         expect less those that are."""
-        return {n: self.expected[n] + self.following[n] - self.residual[n] for n in self.freedom}
+        found, expected = self.sweep(), self.expected
+        return {n: expected[n] + found.following[n] - found.residual[n] for n in expected}
 
     @property
     def expected(self) -> Mapping[str, float]:
         """Squares to expect of each noise."""
-        return {name: self.freedom[name] + self.coloured.get(name, 0.0) for name in self.freedom}
+        coloured = self.coloured()
+        return {name: freedom + coloured.get(name, 0.0) for name, freedom in self.sweep().freedom.items()}
+
+    @property
+    def beside(self) -> Array:
+        """The score less the slope of −log L in θ, (n_p,)."""
+        return np.zeros_like(self.gradient) if self.density else -self.volume
 
 
 _CONDITION = 1e11

@@ -37,6 +37,7 @@ from spookid.solvers.resuming import (
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States, marginal
+from spookid.statistics.linear_steps import Bend, by_linear_steps
 from spookid.statistics.marginal import Marginal, floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
@@ -44,7 +45,7 @@ from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point, Transcription
 
-_SETTLED = 1e-4
+SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
@@ -56,8 +57,6 @@ _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
-_SHARE = 1e-6
-"""The same as a share of |r|² where no noise is estimated that would be its unit."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
@@ -91,8 +90,9 @@ class Search:
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _place: Place = field(init=False, default_factory=Place)
+    _bend: Bend = field(init=False, default_factory=Bend)
 
-    def run(self, start: Point, logs: Array, settled: float = _SETTLED) -> Outcome:
+    def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
 
         Args:
@@ -104,26 +104,43 @@ class Search:
             return self._gone_on(kept, settled, began)
         try:
             self.best = self.trial(start, logs)
-            self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
-            self._silence()
-            self._sharpen()
+            self._ground()
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
             return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
         return self._to_its_end(partial(self._begun, settled), began)
 
-    def carried_on(self) -> Outcome:
-        """The same from where it has come to, to its end."""
+    def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
+        """The same from where it has come to.
+
+        Args:
+            ground: True to find out anew below which sizes there is no use in a search.
+        """
         began = time.perf_counter()
         self._place = self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
-            return self._gone_on(kept, _SETTLED, began)
-        return self._to_its_end(partial(self._iterate, _SETTLED), began)
+            return self._gone_on(kept, settled, began)
+        if ground:
+            self._ground()
+        return self._to_its_end(partial(self._iterate, settled), began)
+
+    def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
+        """The same where it has come to, with sizes that it had in common told apart."""
+        logs = {key: log for size, log in zip(self.sizes, self.best.logs, strict=True) for key in size.keys}
+        other = replace(self, sizes=sizes)
+        own = np.array([logs[size.keys[0]] for size in sizes])
+        other.best = Trial(sizes, own, self.best.states, self.best.marginal)
+        return other
 
     def _begun(self, settled: float) -> End:
         self._accept(self.best, 0.0, 0.0)
         return self._iterate(settled)
+
+    def _ground(self) -> None:
+        self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
+        self._silence()
+        self._sharpen()
 
     def _to_its_end(self, iterate: Callable[[], End], began: float) -> Outcome:
         try:
@@ -141,7 +158,7 @@ class Search:
     def _keep(self, *facts: object) -> None:
         """All that follows from here on: damping and correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
-        arrays |= {"logs": best.logs, "floors": self.floors}
+        arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
         if (informed := best.__dict__.get("informed", best.earlier)) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
@@ -151,9 +168,10 @@ class Search:
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
         logs, self.floors, self.history = kept["logs"], kept["floors"], history_of(kept)
+        self._bend = Bend(*kept["bend"].tolist())
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         states, found = self.states_of(kept)
-        self.best = Trial(self.sizes, logs, states, found, *self.by_sizes(found), informed)
+        self.best = Trial(self.sizes, logs, states, found, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
         return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
@@ -210,15 +228,7 @@ class Search:
         """
         states, found = self.fitted(start, logs, most)
         before = self.best.informed if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, *self.by_sizes(found), before)
-
-    def by_sizes(self, found: Marginal) -> tuple[Array, Array]:
-        """Slopes of −log L in the logarithms of sizes, and squares to expect of each, (n_s,)."""
-        of_names = found.slopes, found.expected
-        slopes, freedom = (
-            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes]) for values in of_names
-        )
-        return slopes, freedom
+        return Trial(self.sizes, logs, states, found, before)
 
     def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
@@ -236,29 +246,11 @@ class Search:
     def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        return self._nearby(held, start, most) or self._found(held, start)
-
-    def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
-        """The best states if linear steps lead to them, as from where the last ones put them; else None."""
-        began = time.perf_counter()
-        reduced = ReducedProblem(held, start)
-        states, last = None, np.inf
-        if not reduced.coupled:
-            states = States.projected(reduced, start)
-            if states.cost > most:
-                raise NotPositiveDefiniteError("the step is too long")
-            while not self._close(states) and states.cost < last:
-                last = states.cost
-                states = States.projected(reduced, states.stepped())
+        began, gap = time.perf_counter(), self.gap if self.sizes else None
+        states, self._bend = by_linear_steps(ReducedProblem(held, start), start, self._bend, gap, most)
         self.spent["evaluate"] += time.perf_counter() - began
-        return states if states is not None and self._close(states) else None
-
-    def _close(self, states: States) -> bool:
-        """True if the states are good enough."""
-        return states.gap <= (self.gap if self.sizes else _SHARE * states.cost)
-
-    def _found(self, held: Transcription, start: Point) -> States:
-        """The best states by Levenberg–Marquardt."""
+        if states is not None:
+            return states
         inner = self.inner.solve(held, start)
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
@@ -332,7 +324,7 @@ class Search:
         here = self.best
         ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
         squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
-        now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
+        now = np.array([sum(here.marginal.sweep().residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6

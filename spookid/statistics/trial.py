@@ -57,12 +57,21 @@ class Trial:
     """η, (n_s,)."""
     states: FittedStates
     marginal: Marginal
-    slopes: Array
-    """d(−log L)/dη, (n_s,)."""
-    freedom: Array
-    """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
     earlier: tuple[Array, Array] | None = None
     """Logarithms and information of a trial before, if there was one."""
+
+    @cached_property
+    def slopes(self) -> Array:
+        """d(−log L)/dη, (n_s,)."""
+        return self._by_size(self.marginal.slopes)
+
+    @cached_property
+    def freedom(self) -> Array:
+        """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
+        return self._by_size(self.marginal.expected)
+
+    def _by_size(self, values: Mapping[str, float]) -> Array:
+        return np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
 
     @property
     def fisher(self) -> Array:
@@ -109,9 +118,7 @@ class Trial:
     @property
     def beside(self) -> Array:
         """The score less the slope of −log L, in θ and η."""
-        coloured = self.marginal.coloured
-        sizes = [sum(coloured.get(key, 0.0) for key in size.keys) for size in self.sizes]
-        return np.append(self.marginal.counted - self.marginal.volume, sizes)
+        return np.append(self.marginal.beside, self._by_size(self.marginal.coloured()))
 
     @property
     def matrix(self) -> Array:

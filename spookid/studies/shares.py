@@ -32,7 +32,7 @@ from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import linearize, products
-from spookid.statistics.marginal import Marginal
+from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import Search
 from spookid.studies.settings import Variant
@@ -247,7 +247,7 @@ def _fit(share: _Share) -> Sums:
 def told(found: Marginal) -> Sums:
     """The sums in what a recording tells."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
-    parts: dict[str, Mapping[str, Any]] = {name: getattr(found, name) for name in _NAMED}
+    parts: dict[str, Mapping[str, Any]] = {name: getattr(found.sweep(), name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}
     parts |= {"ahead": found.ahead(np.eye(len(found.gradient) + 1))}
     for part, values in parts.items():
@@ -255,22 +255,24 @@ def told(found: Marginal) -> Sums:
     return sums
 
 
-_NAMED, _ASKED = ("residual", "freedom", "coloured", "following"), ("strength", "rounding")
+_NAMED, _ASKED = ("residual", "freedom", "following"), ("coloured", "strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
     parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
-    whole: dict[str, Any] = {name: sums[name,] for name in ("gradient", "volume", "information")}
-    whole |= {name: parts[name] for name in _NAMED}
+    swept = Swept(sums["volume",], *(parts[name] for name in _NAMED))
     return Marginal(
-        value=float(sums["value",]),
-        density=density,
+        float(sums["value",]),
+        sums["gradient",],
+        density,
+        sums["information",],
+        sweep=lambda: swept,
         fisher=fisher,
+        coloured=lambda: parts["coloured"],
         strength=lambda: parts["strength"],
         rounding=lambda: parts["rounding"],
         ahead=lambda steps: {name: steps.T @ products @ steps for name, products in parts["ahead"].items()},
-        **whole,
     )
 
 

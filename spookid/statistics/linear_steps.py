@@ -1,0 +1,64 @@
+"""The best states for given parameters and noise by linear steps, as many as it takes.
+
+A step takes from |r|² all but little of what it promises, and how little it is falls with a higher power of the
+promise: once one step has shown it, the next shorter ones need not be looked at where they lead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.likelihood import States
+from spookid.transcription.transcription import Point
+
+_SHARE = 1e-6
+"""Of |r|², that a step may take from where the states are good enough, if no noise is estimated that would be its
+unit."""
+_SAFE = 10.0
+"""Factor of what a step is known to be off by, and of what it promised, to be relied upon."""
+
+
+@dataclass(frozen=True)
+class Bend:
+    """What a step has promised to take from |r|², and how far it was off."""
+
+    gap: float = 0.0
+    off: float = 0.0
+
+    def beyond(self, gap: float) -> float:
+        """By how much a step with another promise may be off: that goes with a power of it between one and two."""
+        share = gap / self.gap if self.gap else np.inf
+        return _SAFE * self.off * max(share, share**2) if share <= _SAFE else np.inf
+
+
+def by_linear_steps(
+    reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
+) -> tuple[States | None, Bend]:
+    """The best states, but for one more step, and what the last step has shown; None if steps do not lead to them, or
+    hard rows link steps.
+
+    Args:
+        bend: what an earlier step has shown.
+        gap: what a step may take from |r|² where the states are good enough; None: a millionth.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
+    """
+    if reduced.coupled:
+        return None, bend
+    states = States.projected(reduced, start)
+    if states.cost > most:
+        raise NotPositiveDefiniteError("the step is too long")
+    while True:
+        little = _SHARE * states.cost if gap is None else gap
+        if states.gap <= little or bend.beyond(states.gap) <= little:
+            return states, bend
+        following = States.projected(reduced, states.stepped())
+        bend = Bend(states.gap, abs(following.least - states.least))
+        if not following.cost < states.cost and following.gap > little:
+            return None, bend
+        states = following
