@@ -1,7 +1,6 @@
 /* Small linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
 
 typedef long long masks __attribute__((vector_size(8 * LANES)));
-typedef long long choice __attribute__((vector_size(8 * LANES / PARTS), may_alias));
 
 #define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
 #ifdef __clang__

@@ -30,6 +30,7 @@ static inline void release(void *at) { free(at); }
 typedef double lanes __attribute__((vector_size(8 * LANES)));
 typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef double part __attribute__((vector_size(8 * LANES / PARTS), may_alias));
+typedef long long choice __attribute__((vector_size(8 * LANES / PARTS), may_alias));
 typedef double loose_part __attribute__((vector_size(8 * LANES / PARTS), aligned(8), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))

@@ -57,7 +57,7 @@ EXPORT void place_rows(const size *given, size count, const double *hard, const 
 static size breadth(Stages z) { return z.T + vectors(z.most); }
 
 INLINE void row_less(lanes *row, double factor, const lanes *other, size count) {
-  for (size v = 0; v < count; ++v) row[v] -= factor * other[v];
+  for (size v = 0; v < count * PARTS; ++v) ((part *)row)[v] -= factor * ((const part *)other)[v];
 }
 
 /* Rows from `first` to `last` lose the unknowns that others give. */
@@ -341,14 +341,9 @@ EXPORT size riccati_backward(const size *given, size count, const double *band, 
 }
 
 INLINE void row_more(lanes *to, double factor, const lanes *row, size from, size V) {
-  for (size v = from; v < V; ++v) to[v] += factor * row[v];
+  for (size v = from * PARTS; v < V * PARTS; ++v) ((part *)to)[v] += factor * ((const part *)row)[v];
 }
 
-INLINE double row_times(const lanes *row, const lanes *x, size from, size V) {
-  lanes sum = ZERO;
-  for (size v = from; v < V; ++v) sum += row[v] * x[v];
-  return total(sum);
-}
 
 /* What the values of rows and of unknowns make of a step: U^-T q, F and W of the value, (t + 2 gives) a step, for
    gradients (n, t) and values of hard rows (count, m); border' K^-1 and (gradient, values)' K^-1 of these. */

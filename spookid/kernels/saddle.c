@@ -101,11 +101,16 @@ static void eliminate_column(lanes *columns, size high, size p, double inverse) 
   lanes *column = columns + p * high;
   double row[LANES];
   for (size l = p + 1; l < LANES; ++l) row[l] = ((double *)(columns + l * high))[p];
-  for (size v = p / LANES; v < high; ++v) {
-    whole below = COUNT + v * LANES > p;
-    lanes factor = PICK(below, column[v] * inverse, ZERO);
-    column[v] = PICK(below, factor, column[v]);
-    for (size l = p + 1; l < LANES; ++l) columns[l * high + v] -= factor * row[l];
+  for (size v = 0; v < high * PARTS; ++v) {
+    part *own = (part *)column + v, factor = *own * inverse;
+    if (v < PARTS) {  /* the pivot's row is among these */
+      choice below = (choice)(((const choice *)COUNT)[v] > p);
+      factor = PICK(below, factor, (part){0});
+      *own = PICK(below, factor, *own);
+    } else {
+      *own = factor;
+    }
+    for (size l = p + 1; l < LANES; ++l) ((part *)(columns + l * high))[v] -= factor * row[l];
   }
   ((double *)column)[p] = inverse;
 }
@@ -145,7 +150,7 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
 }
 
 INLINE void row_less(lanes *row, double factor, const lanes *other, size from, size V) {
-  for (size v = from; v < V; ++v) row[v] -= factor * other[v];
+  for (size v = from * PARTS; v < V * PARTS; ++v) ((part *)row)[v] -= factor * ((const part *)other)[v];
 }
 
 /* Memory that the next step takes, some vectors of each called for whenever this step's work allows. */
@@ -308,10 +313,16 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
 
 /* Products of four rows, V vectors apart, with x (count vectors). */
 static void rows_times(const lanes *rows, size V, const lanes *x, size count, double *out) {
-  lanes sums[ROWS] = {ZERO, ZERO, ZERO, ZERO};
+  part sums[ROWS][PARTS] = {{{0}}};
   for (size c = 0; c < count; ++c)
-    for (size r = 0; r < ROWS; ++r) sums[r] += rows[r * V + c] * x[c];
-  for (size r = 0; r < ROWS; ++r) out[r] = total(sums[r]);
+    UNROLL for (size r = 0; r < ROWS; ++r) {
+      UNROLL for (int j = 0; j < PARTS; ++j) sums[r][j] += ((part *)(rows + r * V + c))[j] * ((part *)(x + c))[j];
+    }
+  for (size r = 0; r < ROWS; ++r) {
+    lanes all;
+    memcpy(&all, sums[r], sizeof all);
+    out[r] = total(all);
+  }
 }
 
 /* K^-1 x in place, by the factors of one step. */
@@ -394,9 +405,7 @@ EXPORT void backward_saddle(const size *given, const size *rows, const size *lin
     double *to = out + k * z.most;
     for (size i = 0; i < z.most; ++i) {
       const lanes *row = factor + (k * z.most + i) * z.V + z.S;
-      lanes sum = ZERO;
-      for (size c = 0; c < z.G; ++c) sum += row[c] * known[c];
-      to[i] = i < rows[k] ? -total(sum) - (half ? half[k * z.most + i] : 0.0) : 0.0;
+      to[i] = i < rows[k] ? -row_times(row, known, 0, z.G) - (half ? half[k * z.most + i] : 0.0) : 0.0;
     }
     memset(known, 0, z.W * sizeof(double));
     for (size c = 0; c < z.W; ++c)

@@ -48,25 +48,38 @@ INLINE double total(lanes sum) {
   return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
-typedef long long whole __attribute__((vector_size(8 * LANES)));
-#define PICK(mask, a, b) ((lanes)(((whole)(a) & (mask)) | ((whole)(b) & ~(mask))))
-static const whole COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
+/* Products of two rows of vectors from one on, summed. */
+INLINE double row_times(const lanes *row, const lanes *x, size from, size V) {
+  part sum[PARTS] = {{0}};
+  for (const part *a = (const part *)(row + from), *b = (const part *)(x + from); a < (const part *)(row + V);
+       a += PARTS, b += PARTS)
+    UNROLL for (int j = 0; j < PARTS; ++j) sum[j] += a[j] * b[j];
+  lanes all;
+  memcpy(&all, sum, sizeof all);
+  return total(all);
+}
+
+#define PICK(mask, a, b) ((part)(((choice)(a) & (mask)) | ((choice)(b) & ~(mask))))
+static const long long COUNT[LANES] __attribute__((aligned(8 * LANES))) = {0, 1, 2, 3, 4, 5, 6, 7};
 
 /* Where the largest entry of a column stands from row p on, and its size. */
 static size largest_in(const lanes *column, size high, size p, double *size_of_it) {
-  lanes most = ZERO;
-  whole where = COUNT;
-  for (size v = p / LANES; v < high; ++v) {
-    whole row = COUNT + v * LANES;
-    lanes value = PICK(row >= p, column[v], ZERO);
-    value = PICK(value < 0.0, -value, value);
-    whole more = value > most;
-    most = PICK(more, value, most), where = (row & more) | (where & ~more);
-  }
   size best = p;
   *size_of_it = 0.0;
-  for (size l = 0; l < LANES; ++l)
-    if (most[l] > *size_of_it || (most[l] == *size_of_it && most[l] > 0.0 && where[l] < best))
-      *size_of_it = most[l], best = where[l];
+  for (int j = 0; j < PARTS; ++j) {
+    const choice count = ((const choice *)COUNT)[j];
+    part most = {0};
+    choice where = count;
+    for (size v = p / LANES; v < high; ++v) {
+      choice row = count + v * LANES;
+      part value = PICK(row >= p, ((const part *)(column + v))[j], (part){0});
+      value = (part)((choice)value & ((choice){0} + 0x7fffffffffffffffLL));
+      choice more = (choice)(value > most);
+      most = PICK(more, value, most), where = (row & more) | (where & ~more);
+    }
+    for (int l = 0; l < LANES / PARTS; ++l)
+      if (most[l] > *size_of_it || (most[l] == *size_of_it && most[l] > 0.0 && where[l] < best))
+        *size_of_it = most[l], best = where[l];
+  }
   return best;
 }
