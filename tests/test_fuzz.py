@@ -114,6 +114,10 @@ def test_files(tmp_path_factory, seed):
     read(Random(seed), tmp_path_factory.getbasetemp())
 
 
+def test_what_a_long_study_found(tmp_path):
+    read(Random(50034009), tmp_path)  # a count of samples that is not a number
+
+
 @pytest.mark.study
 @settings(max_examples=MANY, derandomize=False, database=None)
 @given(SEEDS)

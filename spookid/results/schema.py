@@ -341,6 +341,8 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
         raise ValueError(f"recording {place} has {len(heading.units)} units of {len(heading.signals)} signals")
     if any(np.any(parts[name] < 0) for name in ("samples", "squares") if name in parts):
         raise ValueError(f"a count or a square of recording {place} is negative")
+    if not np.all(np.isfinite(parts["samples"])):
+        raise ValueError(f"a count of recording {place} is not finite")
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 
