@@ -291,6 +291,7 @@ def predictions(
         ("rounded", radius, published),
         ("rounded", radius, found),
         ("rounded", radius, (face, found[1])),
+        ("rounded", radius, (face, published[1])),
     ):
         position, angle, rest, count, done = missed(runs, dt, own, level, known, radius)
         cells = f"{1e3 * position:.0f} mm | {angle:.2f} rad | {1e3 * rest:.0f} mm | {count:.0f} of {done:.0f}"
@@ -302,7 +303,10 @@ def predictions(
     )
     ends = (
         "mu = 0.18 and e = 0.125 are those of the data's authors. Tosses in which a step of the simulation was not "
-        "solved are left out; the last column has how many were simulated."
+        "solved are left out; the last column has how many were simulated. So the e that is found here predicts how "
+        "the cube turns a little better, but neither value of mu predicts how far it slides: impacts of one corner and "
+        "slow slides on a face have a larger mu than whole tosses. One mu and one e do not describe this cube on this "
+        "table to the errors above."
     )
     return "\n\n".join([wrapped(said), "\n".join(rows), wrapped(ends)])
 
