@@ -13,7 +13,7 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
 """Exit status."""
-_PATIENCE = 3.0
+PATIENCE = 3.0
 """How long work may take to let go [s]."""
 
 
@@ -81,7 +81,7 @@ class Interruption:
         try:
             going = self._told.get()
             while going:
-                going = self._told.get(timeout=_PATIENCE)
+                going = self._told.get(timeout=PATIENCE)
         except Empty:
             end()
 
@@ -91,9 +91,14 @@ class Interruption:
             self._unraisable(unraisable)
 
 
-def end(*_: object) -> None:
-    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+def end_compilers() -> None:
+    """Those of this process, whose ends nobody waits for."""
     if (compiler := sys.modules.get("spookid.kernels.compiler")) is not None:  # nothing may be imported here
         compiler.end_all()
+
+
+def end(*_: object) -> None:
+    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+    end_compilers()
     os.write(2, b"spookid: interrupted\n")
     os._exit(INTERRUPTED)
