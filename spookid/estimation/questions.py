@@ -38,8 +38,11 @@ _BETTER = 0.25
 """Factor by which a supposition has to lessen the mean square of what is left."""
 _CLEARLY = 0.8
 """The same for one supposition to be preferred to one before it."""
-_BETTER_CLOCK = 0.5
-"""The same of a lag, one number that says nothing else."""
+_BETTER_CLOCK = 0.8
+"""The same of a lag, one number that says nothing else: friction and guesses that are off leave much that it cannot
+explain."""
+_LEAST_LAG = 0.1
+"""In periods of the cutoff: motors and filters lag by less, and models that are a little wrong seem to."""
 _LAGS = 41
 """From one period of the cutoff too early to one too late."""
 _COUNTS = 10
@@ -306,7 +309,8 @@ def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> list[s
         return []
     near = {float(lag): _mean_square(efforts.delayed(float(lag)).unexplained) for lag in lags[least - 1 : least + 2]}
     late, given = min(near, key=near.__getitem__), _mean_square(efforts.unexplained)
-    if abs(late) < 2 * float(np.median(np.diff(recording.t))) or near[late] > _BETTER_CLOCK * given:
+    least_lag = max(2 * float(np.median(np.diff(recording.t))), _LEAST_LAG / problem.cutoff)
+    if abs(late) < least_lag or near[late] > _BETTER_CLOCK * given:
         return []
     names = ", ".join(dict.fromkeys(one.signal for one in inputs))
     way = "later" if late > 0 else "earlier"

@@ -1,7 +1,7 @@
 """Guesses drawn at random: from a parameter's prior, its two bounds, or else a decade to either side of the guess.
 
 A guess of zero is no size. A parameter without another is drawn by the size with which it would make up a tenth of what
-the recorded motion takes, or of what its sensor shows.
+the recorded motion takes, of what its sensor shows, or, of a delay, of a period of the cutoff.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def drawn(problem: Declaration, start: float | str, seed: int, guesses: Mapping[
     found = {}
     for p in problem.free:
         guess = guesses.get(p.name, problem.guess[p.name])
-        size = _size(problem, p) if guess == 0 and not _ranged(p) else 0.0
-        found[p.name] = _drawn(p, guess or size * rng.choice((-1.0, 1.0)), rng)
+        if guess == 0 and not _ranged(p):
+            guess = _size(problem, p) * rng.choice([-1.0] * (p.lower < 0) + [1.0] * (p.upper > 0))
+        found[p.name] = _drawn(p, guess, rng)
     return found
 
 
@@ -90,7 +91,7 @@ def _sizes(problem: Declaration) -> dict[str, float]:
     shown = all_predicted(problem.channels, State.symbols(problem.model))
     seen, values = {symbol.name() for symbol in ca.symvar(shown)}, problem.guess
     found = {
-        p.name: 1 / problem.cutoff if p.name in problem.delays else math.inf for p in problem.parameter_set.declared
+        p.name: _PART / problem.cutoff if p.name in problem.delays else math.inf for p in problem.parameter_set.declared
     }
     for channel in problem.channels:
         samples = [finite_samples(recording, channel.signal)[1] for recording in problem.sample]
