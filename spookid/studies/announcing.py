@@ -10,7 +10,7 @@ from spookid.stepping.simulation import Progress
 from spookid.tables.numbers import minutes
 
 _SEEN = 1.0
-"""Time after which the rest is foreseen [s]."""
+"""Time of processors after which the rest is foreseen [s], which others on the machine do not change."""
 _LONG = 10.0
 """A simulation that takes longer is told about [s]."""
 
@@ -20,12 +20,12 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)
-        began, told = time.perf_counter(), False
+        began, told = time.process_time(), False
         for k in steps if progress is None else progress(steps):
             yield k
-            if told or time.perf_counter() - began < _SEEN:
+            if told or time.process_time() - began < _SEEN:
                 continue
-            told, whole = True, (time.perf_counter() - began) * len(steps) / (k + 1)
+            told, whole = True, (time.process_time() - began) * len(steps) / (k + 1)
             if whole > _LONG:
                 warnings.warn(
                     f"simulation of {label!r}: {len(steps):,} steps of {step:g} s are going to take some "
