@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -215,8 +216,8 @@ class Outcome:
     """From its beginning [s]."""
     heard: bool
     """False if its Python was still starting, or ending, when it was struck first."""
-    reference: float
-    """How long a process that loads the package took just then [s]."""
+    allowed: float
+    """How long it may take to end just then [s]."""
     left: list[int] = field(default_factory=list)
     """Processes that lived on."""
 
@@ -231,11 +232,13 @@ def hears(process: int) -> bool:
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def reference(folder: Path) -> float:
-    """How long a process takes that loads the package and ends, now [s]."""
-    began = time.monotonic()
+def allowed(folder: Path) -> float:
+    """How long a command may take to end now [s]: as long as one that loads the package and ends, after the patience
+    with its work, which is as many times longer as that one waits for a processor."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", "import spookid.problem"], check=True, cwd=folder, env=environment(folder))
-    return time.monotonic() - began
+    lasted, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return lasted + PATIENCE * lasted / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
@@ -262,18 +265,16 @@ def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
         out, err = running.communicate()
         err += "\nHANGS"
     ended = time.monotonic()
-    now = reference(folder)
+    prompt = allowed(folder)
     left = session(running.pid)
-    patience = (
-        LIMIT if strike.number == signal.SIGKILL else PATIENCE + now
-    )  # a compiler does not hear that its caller is gone
+    patience = LIMIT if strike.number == signal.SIGKILL else prompt  # compilers do not hear of their caller's end
     while left and time.monotonic() < ended + patience:
         time.sleep(0.02)
         left = session(running.pid)
     for one in left:
         os.kill(one, signal.SIGKILL)
     after = ended - last if last > 0 else -1.0
-    return Outcome(running.returncode, out, err, after, ended - began, heard, now, left)
+    return Outcome(running.returncode, out, err, after, ended - began, heard, prompt, left)
 
 
 def complaints(
@@ -293,8 +294,8 @@ def complaints(
     if found.left:
         yield f"{len(found.left)} processes live on"
     if strike.number != signal.SIGKILL:
-        if found.after > PATIENCE + found.reference:
-            yield f"ends only {found.after:.1f} s later, where a process loads in {found.reference:.1f} s"
+        if found.after > found.allowed:
+            yield f"ends only {found.after:.1f} s later, where {found.allowed:.1f} s are enough"
         if found.status in command.ends and found.after >= 0 and expected is not None:
             if apart := difference(expected, told(folder / command.out)):
                 yield f"exit status {found.status}, and the answer is not whole: {apart}"
@@ -446,7 +447,7 @@ class Study:
         if wrong:
             say(f"{command.name}: {strike}: {'; '.join(wrong)} | status {found.status} | {found.err[-1500:]!r}")
         with (folder / "struck").open("a") as file:
-            how = f"{strike}: status {found.status}, {found.after:.2f} s after, loads in {found.reference:.2f} s"
+            how = f"{strike}: status {found.status}, {found.after:.2f} s after, of {found.allowed:.2f} s"
             file.write(f"{command.name if found.after >= 0 else 'missed'} {how} {'defect' if wrong else 'well'}\n")
 
     def finished(self, command: Command, draw: random.Random) -> list[str]:
