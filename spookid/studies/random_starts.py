@@ -7,7 +7,7 @@ the recorded motion takes, of what its sensor shows, or, of a delay, of a period
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 import casadi as ca
@@ -32,11 +32,14 @@ _WIDE = 100.0
 """Ratio of two bounds above zero from which on all their decades are as likely."""
 
 
-def drawn(problem: Declaration, start: float | str, seed: int, guesses: Mapping[str, float]) -> dict[str, float]:
+def drawn(
+    problem: Declaration, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
+) -> dict[str, float]:
     """Guesses of a start, the same for the same seed; none for start 0, which has the problem's own.
 
     Args:
         guesses: that go before the problem's own.
+        held: parameters whose guesses are not wanted.
 
     Raises:
         ProblemError: for a start that is no whole number from 0 on, or a guess of zero of which nothing tells a size.
@@ -49,7 +52,7 @@ def drawn(problem: Declaration, start: float | str, seed: int, guesses: Mapping[
     found = {}
     for p in problem.free:
         guess = guesses.get(p.name, problem.guess[p.name])
-        if guess == 0 and not _ranged(p):
+        if guess == 0 and not _ranged(p) and p.name not in held:
             guess = _size(problem, p) * rng.choice([-1.0] * (p.lower < 0) + [1.0] * (p.upper > 0))
         found[p.name] = _drawn(p, guess, rng)
     return found
