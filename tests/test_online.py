@@ -295,6 +295,20 @@ def test_behind_a_long_gap_the_states_begin_anew(tmp_path: Path) -> None:
         assert error < estimate.std_errs[name] < before.std_errs[name]
 
 
+def test_samples_a_long_gap_away_from_the_first_states_are_left_out() -> None:
+    plain, gappy = FixedLagSmoother(rod(), WINDOW), FixedLagSmoother(rod(), WINDOW)
+    run = list(rows(measured(swing()).between(0, 0.3)))
+    gappy.update(-5000.0, run[0][1])
+    for k, (t, values) in enumerate(run):
+        plain.update(t, values)
+        gappy.update(t, values)
+        if k == 1:
+            gappy.update(-4000.0, run[0][1])
+    assert gappy.estimate.values == plain.estimate.values
+    assert gappy.estimate.t == plain.estimate.t
+    assert gappy.intake.early == plain.intake.early + 2 * len(run[0][1])
+
+
 def test_a_signal_that_does_not_come_is_named() -> None:
     online = FixedLagSmoother(rod(), WINDOW)
     for k in range(3000):

@@ -214,14 +214,14 @@ class FixedLagSmoother(metaclass=Door):
         return f"<FixedLagSmoother of {self._what}: {counted(self._window, 'step')}>"
 
     def _begin(self, initial: Initialization) -> None:
-        waiting, self._waiting = self._waiting, None
-        before = None if waiting is None else waiting.before
-        if waiting is None or before is None:
-            counts = Intake() if waiting is None else waiting.counts
-            self._stream = Stream.begun(initial, self._window, self._iterations, counts)
+        counts = Intake() if self._waiting is None else self._waiting.counts
+        before = None if self._waiting is None else self._waiting.before
+        if before is None:
+            stream = Stream.begun(initial, self._window, self._iterations, counts)
         else:
-            self._stream = before.resumed_behind(initial, waiting.counts)
-        self._stream.settle(_SETTLING)
+            stream = before.resumed_behind(initial, counts)
+        stream.settle(_SETTLING)
+        self._waiting, self._stream = None, stream
 
 
 def _point(what: str, start: object) -> Mapping[str, Any]:

@@ -33,6 +33,11 @@ _PRESENT = np.ones(1)
 """Data of what is known of parameters beforehand."""
 
 
+def longest_gap(window: int) -> int:
+    """Steps without a sample behind which the states begin anew."""
+    return max(_GAP * window, _SHORT)
+
+
 @dataclass(frozen=True, eq=False)
 class Mark:
     """What a stream remembered at a time."""
@@ -219,7 +224,7 @@ class Stream:
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
         self._check_leap(time, steps)
-        return steps > max(_GAP * self.core.window, _SHORT)
+        return steps > longest_gap(self.core.window)
 
     def _check_leap(self, t: float, steps: float) -> None:
         if steps > _LEAP:

@@ -16,7 +16,7 @@ from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
 from spookid.smoothing.intake import Intake, checked, refuse_second, signals
-from spookid.smoothing.stream import Stream
+from spookid.smoothing.stream import Stream, longest_gap
 from spookid.smoothing.window_covariance import FEW
 
 _FIRST, _LEAST = 20, 2
@@ -39,6 +39,7 @@ class Waiting:
     def __init__(self, problem: Declaration, window: int, *, corrects: bool = False) -> None:
         self._problem, self._steps = problem, max(min(_FIRST, window - 1), _LEAST)
         self._signals, self._corrects = signals(problem), corrects
+        self._gap = longest_gap(window) * problem.step
         self._come: dict[float, dict[str, float]] = {}
         """By their times."""
         self._last: dict[str, float] = {}
@@ -68,6 +69,13 @@ class Waiting:
             return None
         if not finite:
             return None
+        latest = max(self._come, default=time)
+        if time < latest - self._gap:
+            self._leave_out(len(finite))
+            return None
+        if time > latest + self._gap:  # nothing would tell of the motion between
+            self._leave_out(sum(map(len, self._come.values())))
+            self._come, self._last = {}, {}
         self._come[time] = {**known, **finite}
         self._last |= {name: max(time, self._last.get(name, time)) for name in finite}
         if self._missing:
@@ -94,7 +102,11 @@ class Waiting:
             left = sum(map(len, self._come.values())) - sum(map(len, kept.values()))
             self._come = kept
             self._last = {name: t for name, t in self._last.items() if t >= latest - _KEPT * span}
-            self.counts = replace(self.counts, samples=self.counts.samples + left, early=self.counts.early + left)
+            self._leave_out(left)
+
+    def _leave_out(self, count: int) -> None:
+        """Count samples from before the first states."""
+        self.counts = replace(self.counts, samples=self.counts.samples + count, early=self.counts.early + count)
 
     def _begin(self) -> float:
         """From when on all inputs act [s]."""
