@@ -58,7 +58,8 @@ def covariance(search: Search) -> tuple[Array, Array]:
     free = search.problem.free_directions(search.best.point.parameters)
     best = _value(search.best, 0.0, free)
     whole = best.covariance.copy()
-    for i in np.flatnonzero(uncertain_sizes(search)):
+    # A derivative that is infinite leaves nothing to weigh values by.
+    for i in np.flatnonzero(uncertain_sizes(search) & np.isfinite(best.depth)):
         whole += _mixed(_values(search, int(i), free)) - best.covariance
     return best.covariance, whole
 
@@ -119,10 +120,8 @@ def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | No
     moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
     try:
-        trial = search.trial(moved, logs)
-        if not np.isfinite(trial.value):
-            return None
-        return _value(trial, log, free) if log >= search.sharp(trial)[i] or log >= best.logs[i] else None
+        value = _value(trial := search.trial(moved, logs), log, free)
+        return value if np.isfinite(value.depth) and log >= min(search.sharp(trial)[i], best.logs[i]) else None
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None
 
