@@ -112,7 +112,7 @@ def test_a_lag_is_asked_about_where_a_force_that_is_not_modelled_hides_it(late: 
 
 
 def test_a_lag_has_an_error() -> None:
-    problems = [slide(0.04, pushed(seed)) for seed in range(8)]
+    problems = [slide(0.042, pushed(seed)) for seed in range(8)]  # samples hold for 4 ms, 2 ms late on average
     lags = [input_lag(Balance(problem).along(problem.recordings[0])) for problem in problems]
     apart = np.array([(lag.late - 0.04) / lag.error for lag in lags if lag is not None])
     assert len(apart) == len(lags)
@@ -122,7 +122,7 @@ def test_a_lag_has_an_error() -> None:
 def test_a_lag_is_told_where_no_parameter_is_free() -> None:
     known = slide(0.03).with_(fixed=("m", "b"), initial={"m": 2.0, "b": 4.0})
     (asked,) = known.questions()
-    assert " about 30 ± " in asked
+    assert " about 28 ± " in asked  # samples hold for 4 ms
 
 
 def test_an_answer_that_is_in_doubt_asks_without_being_asked() -> None:
