@@ -75,8 +75,8 @@ class Problem(Declaration, Tabular):
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side
-                of the guess, and the best answer that converged is the solution; its ``basins`` tell where all ended.
-                Ctrl-C ends them with the best of those that had ended.
+                of the guess (of 0: of the size that makes up a tenth of the motion), and the best answer that converged
+                is the solution; its ``basins`` tell where all ended. Ctrl-C ends them with the best that had ended.
             seed: of these guesses; the same seed draws the same.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).

@@ -104,6 +104,28 @@ def _resume(folder: Path, content: bytes) -> None:
     FixedLagSmoother.resume(_online(), path).update(0.06, {"theta": 0.1, "u": 0.0})
 
 
+@cache
+def _bag2() -> dict[str, bytes]:
+    """Files of a bag of ROS 2."""
+    with tempfile.TemporaryDirectory() as folder:
+        log_files.write_bag2(Path(folder) / "bag")
+        return {path.name: path.read_bytes() for path in (Path(folder) / "bag").iterdir()}
+
+
+def _read_bag2(broken: str, folder: Path, content: bytes) -> None:
+    place = folder / "bag"
+    place.mkdir(exist_ok=True)
+    for name, right in _bag2().items():
+        (place / name).write_bytes(content if name == broken else right)
+    recording = Recording.from_rosbag(place)
+    str(recording), recording.records()
+
+
+def _write_json(path: Path) -> None:
+    arm = {"name": ["a", "b"], "position": [1.0, 2.0], "timestamp": {"sec": 3, "nsec": 500_000_000}}
+    log_files.write_json(path, [arm, {"q": [1, 2], "on": True, "note": "x", "deep": {"x": None, "y": 1.5}}, arm])
+
+
 # Not of MATLAB and HDF5: SciPy's reader and the HDF5 library, which are C, end the process at some bytes.
 READERS: dict[str, Reader] = {
     **{
@@ -112,7 +134,15 @@ READERS: dict[str, Reader] = {
             ("npz", log_files.write_npz, "from_npz"),
             ("csv", log_files.write_csv, "from_csv"),
             ("parquet", log_files.write_parquet, "from_parquet"),
+            ("ros 1", log_files.write_bag, "from_rosbag"),
+            ("mcap", log_files.write_mcap, "from_mcap"),
+            ("json", _write_json, "from_mcap"),
+            ("ulog", log_files.write_ulog, "from_ulog"),
         )
+    },
+    **{
+        name: Reader(lambda name=name: _bag2()[name], partial(_read_bag2, name))
+        for name in ("metadata.yaml", "bag.db3")
     },
     **{
         name: Reader(lambda name=name: _result()[name], partial(_load, name))

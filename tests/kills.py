@@ -1,14 +1,17 @@
 """Commands that are struck by signals at random moments, and what has to hold afterwards.
 
 As a study: ``python -m tests.kills 300`` strikes that many times, or ``python -m tests.kills 50 sweep payload`` some
-commands alone. What did not hold is printed, and the exit status counts it.
+commands alone. What did not hold is printed, and the exit status counts it. With ``FOLDER=DIR`` in the environment the
+same command goes on where it was ended.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,15 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from spookid.cli.interruption import PATIENCE
+
 ROOT = Path(__file__).parents[1]
-LIMIT = 120.0
-"""A command that runs longer hangs [s]."""
-PROMPT = 5.0
-"""A command that is struck ends within so many seconds, on a machine that does other things, too."""
-EARLY = 0.2
-"""Before that Python itself starts, which hears no signal yet [s]."""
-LATE = 2.0
-"""One that had ended its work before takes no longer to end [s]."""
+LIMIT = 600.0
+"""A command that runs longer hangs, on any machine [s]."""
 PENDULUM = """
 from pathlib import Path
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, gravity
@@ -197,7 +196,7 @@ class Strike:
         """Within the time that the command takes."""
         number = draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
         again = draw.uniform(0.0, 0.3) if draw.random() < 0.3 and number != signal.SIGKILL else None
-        return cls(number, draw.uniform(EARLY, 1.05 * seconds), again, draw.random() < 0.5)
+        return cls(number, draw.uniform(0.0, 1.05 * seconds), again, draw.random() < 0.5)
 
     def __str__(self) -> str:
         twice = "" if self.again is None else f" and {self.again:.3f} s later"
@@ -212,21 +211,47 @@ class Outcome:
     out: str
     err: str
     after: float
-    """From the last strike to the end [s]; negative if it had ended before."""
+    """From the last strike to the end [s]; negative if it had ended before the first."""
+    ran: float
+    """From its beginning [s]."""
+    heard: bool
+    """False if its Python was still starting, or ending, when it was struck first."""
+    allowed: float
+    """How long it may take to end just then [s]."""
     left: list[int] = field(default_factory=list)
     """Processes that lived on."""
+
+
+def hears(process: int) -> bool:
+    """True of one that has set its own handler of SIGTERM, the first that the package does."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def allowed(folder: Path) -> float:
+    """How long a command may take to end now [s]: as long as one that loads the package and ends, after the patience
+    with its work, which is as many times longer as that one waits for a processor."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "import spookid.problem"], check=True, cwd=folder, env=environment(folder))
+    lasted, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return lasted + PATIENCE * lasted / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
     """Run a command and strike it."""
     running, began = begun(words, folder), time.monotonic()
-    last = -1.0
+    last, heard = -1.0, True
     for wait in (strike.after, strike.again):
         if wait is None:
             continue
         time.sleep(max(0.0, wait - (time.monotonic() - began) if last < 0 else wait))
         if running.poll() is not None:
             break
+        heard = hears(running.pid) if last < 0 else heard
         last = time.monotonic()
         send = os.killpg if strike.group else os.kill
         try:
@@ -240,35 +265,41 @@ def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
         out, err = running.communicate()
         err += "\nHANGS"
     ended = time.monotonic()
+    prompt = allowed(folder)
     left = session(running.pid)
-    patience = LIMIT if strike.number == signal.SIGKILL else PROMPT  # a compiler does not hear that its caller is gone
+    patience = LIMIT if strike.number == signal.SIGKILL else prompt  # compilers do not hear of their caller's end
     while left and time.monotonic() < ended + patience:
         time.sleep(0.02)
         left = session(running.pid)
     for one in left:
         os.kill(one, signal.SIGKILL)
-    return Outcome(running.returncode, out, err, ended - last if last > 0 else -1.0, left)
+    after = ended - last if last > 0 else -1.0
+    return Outcome(running.returncode, out, err, after, ended - began, heard, prompt, left)
 
 
 def complaints(
-    command: Command, strike: Strike, found: Outcome, folder: Path, before: Collection[str] = ()
+    command: Command, strike: Strike, found: Outcome, folder: Path, before: Collection[str] = (), expected: Any = None
 ) -> Iterator[str]:
     """What does not hold of a command that was struck, in a few words each.
 
     Args:
         before: leftovers that were there.
+        expected: what ``told`` of an answer that is whole; None if there is none.
     """
+    early = not found.heard and found.status in (-strike.number, 1)
     if "HANGS" in found.err:
         yield "hangs"
-    if "Traceback" in found.err or "Exception ignored" in found.err or "Error:" in found.err:
+    if not early and any(word in found.err for word in ("Traceback", "Exception ignored", "Error:")):
         yield "traceback"
     if found.left:
         yield f"{len(found.left)} processes live on"
     if strike.number != signal.SIGKILL:
-        if found.after > PROMPT:
-            yield f"ends only {found.after:.1f} s later"
-        allowed = {130, *(command.ends if found.after < LATE else ())}
-        if found.status not in allowed:
+        if found.after > found.allowed:
+            yield f"ends only {found.after:.1f} s later, where {found.allowed:.1f} s are enough"
+        if found.status in command.ends and found.after >= 0 and expected is not None:
+            if apart := difference(expected, told(folder / command.out)):
+                yield f"exit status {found.status}, and the answer is not whole: {apart}"
+        elif found.status not in (130, *command.ends) and not early:
             yield f"exit status {found.status}"
         lines = [line for line in found.err.splitlines() if "interrupted" in line]
         if found.status == 130 and len(lines) not in (1, 1 + (strike.again is not None)):
@@ -346,53 +377,114 @@ def removed(path: Path) -> None:
         path.with_name(f"{path.name}.json").unlink(missing_ok=True)
 
 
-def study(count: int, names: Sequence[str], seed: int, folder: Path) -> Counter[str]:
-    """Strike commands in turn, and finish each now and then; defects by command."""
-    draw = random.Random(seed)
-    prepared(folder)
-    fresh(("solve", "swing.py", "--out", "whole"), folder)
-    fresh(("solve", "arm.py", "--fix", "c", "--state-weight", "1e4", "--out", "known"), folder)
-    fresh(("new", "arm.urdf", "logged.csv", "--out", "robot.py"), folder)
-    fresh(("solve", "robot.py", "--max-iterations", "2", "--out", "robotic"), folder, (0, 3))
-    known: dict[str, tuple[float, Any]] = {}
-    kills, defects = Counter[str](), Counter[str]()
-    for i in range(count):
-        name = names[i % len(names)]
-        command = COMMANDS[name]
-        if name not in known:
-            fresh(command.words, folder, command.ends)
-            removed(folder / command.out) if command.out and name != "report" else None
-            seconds = fresh(command.words, folder, command.ends)
-            known[name] = seconds, told(folder / command.out) if command.out else None
-            say(f"{name}: {seconds:.2f} s")
-            if name != "report" and command.out:
-                removed(folder / command.out)
-        seconds, expected = known[name]
-        if draw.random() < 0.2:  # compiled anew
+@dataclass(eq=False)
+class Study:
+    """Commands that are struck in turn, and finished now and then. The folder keeps what was found, and a study of the
+    same goes on from there."""
+
+    folder: Path
+    seed: int
+    known: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    """How long commands take from nothing [s], and what they find."""
+    anew: set[str] = field(default_factory=set)
+    """Commands that find nothing of a run before."""
+
+    @property
+    def lines(self) -> list[str]:
+        """One for each strike until now: the command, how it ended, and whether well."""
+        journal = self.folder / "struck"
+        return journal.read_text().splitlines() if journal.exists() else []
+
+    def prepare(self) -> None:
+        """Files that commands need."""
+        folder = self.folder
+        if (folder / "robotic").exists():
+            return
+        prepared(folder)
+        fresh(("solve", "swing.py", "--out", "whole"), folder)
+        fresh(("solve", "arm.py", "--fix", "c", "--state-weight", "1e4", "--out", "known"), folder)
+        fresh(("new", "arm.urdf", "logged.csv", "--out", "robot.py"), folder)
+        fresh(("solve", "robot.py", "--max-iterations", "2", "--out", "robotic"), folder, (0, 3))
+
+    def forget(self, command: Command) -> None:
+        """Let the next run begin anew; its last has ended."""
+        if command.out and command.name != "report":
+            removed(self.folder / command.out)
+            self.anew.add(command.name)
+
+    def undisturbed(self, command: Command) -> tuple[float, Any]:
+        """How long a command takes, and what it finds."""
+        if command.name not in self.known:
+            fresh(command.words, self.folder, command.ends)
+            self.forget(command)
+            seconds = fresh(command.words, self.folder, command.ends)
+            self.known[command.name] = seconds, told(self.folder / command.out) if command.out else None
+            say(f"{command.name}: {seconds:.2f} s")
+            self.forget(command)
+        return self.known[command.name]
+
+    def strike(self, command: Command, draw: random.Random, finish: bool) -> None:
+        """Strike a command at a random moment; if asked, let it go on to its end."""
+        folder, (seconds, expected) = self.folder, self.undisturbed(command)
+        compiled = draw.random() >= 0.2
+        if not compiled:
             shutil.rmtree(folder / "cache", ignore_errors=True)
-            seconds *= 2
-        strike = Strike.drawn(draw, seconds)
-        kills[name] += 1
-        if name == "new":
+        strike = Strike.drawn(draw, seconds if compiled else 2 * seconds)
+        if command.name == "new":
             removed(folder / command.out)
         before, lying = points(folder / command.out) if command.out else {}, leftovers(folder)
         found = struck(command.words, folder, strike)
-        wrong = list(complaints(command, strike, found, folder, lying))
+        wrong = list(complaints(command, strike, found, folder, lying, expected))
         if any(points(folder / command.out).get(p, t) != t for p, t in before.items()):
             wrong.append("a point was solved again")
-        if kills[name] % 4 == 0:
-            if name == "new":
-                removed(folder / command.out)
-            wrong += finished(command, folder, expected)
-            if name != "report" and command.out and draw.random() < 0.5:
-                removed(folder / command.out)
+        if found.after < 0:
+            if command.name in self.anew and compiled:  # the machine has become faster
+                self.known[command.name] = found.ran, expected
+            self.forget(command)
+        else:
+            self.anew.discard(command.name)
+            wrong += self.finished(command, draw) if finish else []
         if wrong:
-            defects[name] += 1
-            say(f"{name}: {strike}: {'; '.join(wrong)} | status {found.status} | {found.err[-1500:]!r}")
-        if sum(kills.values()) % 10 == 0:
-            say(f"{sum(kills.values())} kills")
-    say(f"{sum(kills.values())} kills, {sum(defects.values())} with defects")
-    for name in kills:
+            say(f"{command.name}: {strike}: {'; '.join(wrong)} | status {found.status} | {found.err[-1500:]!r}")
+        with (folder / "struck").open("a") as file:
+            how = f"{strike}: status {found.status}, {found.after:.2f} s after, of {found.allowed:.2f} s"
+            file.write(f"{command.name if found.after >= 0 else 'missed'} {how} {'defect' if wrong else 'well'}\n")
+
+    def finished(self, command: Command, draw: random.Random) -> list[str]:
+        """What does not hold once the same command has run to its end."""
+        folder = self.folder
+        if command.name == "new":
+            removed(folder / command.out)
+        try:
+            fresh(command.words, folder, command.ends)
+        except AssertionError as error:
+            return [f"the same command does not end: {error}"]
+        out = command.out.partition("/")[0]
+        wrong = [f"does not clear {name}" for name in leftovers(folder) if out in name or not name.startswith(".")]
+        if command.out and (apart := difference(self.known[command.name][1], told(folder / command.out))):
+            wrong.append(f"the same command finds another answer: {apart}")
+        if draw.random() < 0.5:
+            self.forget(command)
+        return wrong
+
+
+def study(count: int, names: Sequence[str], seed: int, folder: Path) -> Counter[str]:
+    """Strike commands so often; defects by command."""
+    one = Study(folder, seed)
+    one.prepare()
+    kills, defects = Counter[str](), Counter[str]()
+    for i in itertools.count():
+        if i >= len(one.lines):
+            name = names[i % len(names)]
+            one.strike(COMMANDS[name], random.Random(f"{seed} {i}"), (kills[name] + 1) % 4 == 0)
+        name, _, how = one.lines[i].partition(" ")
+        defects[name] += how.endswith("defect")
+        kills[name] += name != "missed"
+        if kills.total() % 10 == 0 or kills.total() >= count:
+            say(f"{kills.total()} kills, {defects.total()} with defects")
+        if kills.total() >= count:
+            break
+    for name in names:
         say(f"  {name:16} {kills[name]:4} kills {defects[name]:4} with defects")
     return defects
 
@@ -408,19 +500,6 @@ def points(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (out / "points").glob("*.json")}
 
 
-def finished(command: Command, folder: Path, expected: Any) -> list[str]:
-    """What does not hold once the same command has run to its end."""
-    try:
-        fresh(command.words, folder, command.ends)
-    except AssertionError as error:
-        return [f"the same command does not end: {error}"]
-    out = command.out.partition("/")[0]
-    wrong = [f"does not clear {name}" for name in leftovers(folder) if out in name or not name.startswith(".")]
-    if command.out and (apart := difference(expected, told(folder / command.out))):
-        wrong.append(f"the same command finds another answer: {apart}")
-    return wrong
-
-
 def fresh(words: Sequence[str], folder: Path, ends: tuple[int, ...] = (0,)) -> float:
     """Run a command to its end; how long it took [s]."""
     began, running = time.monotonic(), begun(words, folder)
@@ -432,5 +511,7 @@ def fresh(words: Sequence[str], folder: Path, ends: tuple[int, ...] = (0,)) -> f
 if __name__ == "__main__":
     how_many = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     which = sys.argv[2:] or list(COMMANDS)
-    with tempfile.TemporaryDirectory(prefix="kills-") as place:
-        sys.exit(min(sum(study(how_many, which, int(os.environ.get("SEED", "1")), Path(place)).values()), 100))
+    with tempfile.TemporaryDirectory(prefix="kills-") as temporary:
+        place = Path(os.environ.get("FOLDER", temporary))
+        place.mkdir(exist_ok=True)
+        sys.exit(min(study(how_many, which, int(os.environ.get("SEED", "1")), place).total(), 100))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -382,3 +384,21 @@ def test_what_a_compiler_has_begun_ends_with_it(tmp_path: Path, monkeypatch: pyt
     while time.monotonic() < deadline and pass_of_it.exists() and pass_of_it.read_text().split()[2] != "Z":
         time.sleep(0.02)
     assert time.monotonic() < deadline
+
+
+@pytest.mark.skipif(os.name != "posix", reason="of signals")
+def test_a_signal_that_comes_while_a_compiler_begins_does_not_leave_it_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[subprocess.Popen[str]] = []
+    real = subprocess.Popen
+
+    def struck(*arguments: Any, **how: Any) -> subprocess.Popen[str]:
+        begun.append(real(*arguments, **how))
+        signal.raise_signal(signal.SIGINT)
+        return begun[0]
+
+    monkeypatch.setattr(subprocess, "Popen", struck)
+    with pytest.raises(KeyboardInterrupt):
+        compiler.Compiler(("sh", "-c", "sleep 600"), "none").build("", tmp_path)
+    assert begun[0].wait(60) == -signal.SIGKILL

@@ -187,9 +187,22 @@ def test_an_interrupt_keeps_the_best_that_was_finished(arm: Problem) -> None:
         return told
 
     how = dict(noise=NOISE, rate=50, harmonics=3, starts=2, max_iterations=5)
-    assert arm.excite(2.0, LIMITS, progress=at_start(2), **how).interrupted
-    with pytest.raises(KeyboardInterrupt):
-        arm.excite(2.0, LIMITS, progress=at_start(1), **how)
+    later = arm.excite(2.0, LIMITS, progress=at_start(2), **how)
+    assert (later.interrupted, len(later.ends)) == (True, 1)
+
+
+def test_an_interrupt_of_the_first_search_keeps_where_it_stood(arm: Problem) -> None:
+    seen: list[float] = []
+
+    def told(start: int, iteration: int, criterion: float) -> None:
+        seen.append(criterion)
+        if iteration == 4:
+            raise KeyboardInterrupt
+
+    first = arm.excite(2.0, LIMITS, noise=NOISE, rate=50, harmonics=3, starts=1, progress=told)
+    assert (first.interrupted, len(first.ends)) == (True, 0)
+    assert first.found < first.random.min()
+    assert min(seen) == seen[-1]
 
 
 @pytest.mark.parametrize(

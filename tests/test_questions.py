@@ -95,6 +95,14 @@ def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str
     assert words in asked
 
 
+@pytest.mark.parametrize(("late", "words"), [(0.04, " ms later than"), (-0.04, " ms earlier than"), (0.0, "")])
+def test_a_lag_is_asked_about_where_a_force_that_is_not_modelled_hides_it(late: float, words: str) -> None:
+    window = np.hanning(201) / np.linalg.norm(np.hanning(201))
+    push = 10 * np.convolve(np.random.default_rng(1).normal(size=len(T) + 200), window, "valid")
+    asked = slide(late, lambda r: r.with_signals(f=r.signal("f") + push)).questions()
+    assert [words in one for one in asked] == [True] * bool(words)
+
+
 def test_an_answer_that_is_in_doubt_asks_without_being_asked() -> None:
     doubtful = slide(change=scaled("x", 1e3)).solve()
     assert doubtful.notices[0].startswith(QUESTION)

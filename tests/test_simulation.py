@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from mechanisms import (
@@ -28,6 +31,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.stepping.spook import Settings, Spook
+from spookid.studies import announcing
 from spookid.transcription.factor import Constant
 
 J, M, L = 0.005, 0.5, 0.2
@@ -203,6 +207,13 @@ def test_progress_is_shown(swung):
 
     swung.simulate(duration=1.0, progress=progress)
     assert seen == [100]
+
+
+def test_a_simulation_that_is_going_to_take_long_says_so(swung, monkeypatch):
+    clock = itertools.count(step=0.5)
+    monkeypatch.setattr(announcing, "time", SimpleNamespace(process_time=lambda: next(clock)))
+    with pytest.warns(RuntimeWarning, match=r"100 steps of 0.01 s are going to take some \d+ s; if .* a larger step"):
+        swung.simulate(duration=1.0)
 
 
 def test_steps_in_c_are_those_of_python(monkeypatch):

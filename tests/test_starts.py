@@ -12,7 +12,20 @@ import pytest
 from solutions import pendulum_problem, recording
 from test_robust_fits import TRUTH, rod, swing, within
 
-from spookid import Parameter, Problem, ProblemError, load
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    gravity,
+    load,
+)
 from spookid.cli.main import main
 from spookid.results.notices import UNEXPLAINED
 from spookid.results.result import Cost, Estimate
@@ -58,6 +71,29 @@ def test_starts_are_drawn_from_what_is_known_and_the_same_again() -> None:
     assert np.median(np.log10(wide)) == pytest.approx(-2, abs=0.4)
     believed = many(Parameter("p", 0.5, prior=(0.3, 0.1)))
     assert (believed.mean(), believed.std()) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.1, abs=0.02))
+
+
+def test_a_guess_of_zero_is_drawn_by_what_it_would_make_up() -> None:
+    """A torque along a recorded swing, whose size is that of gravity, and an offset of the angle."""
+    torque, zero, friction = Parameter("torque", 0.0), Parameter("zero", 0.0), Parameter("c", 0.0, lower=0)
+    weight = 0.3 * 9.81 * 0.15
+    body, frame = Body("rod", mass=0.3, inertia=(1e-4, 0.005, 0.005)), {"x": (0, 1, 0), "y": (0, 0, -1)}
+    ends = GROUND.frame(**frame), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    pin = Hinge("pin", *ends, viscous=friction)
+    model = Model([body], [pin], [Motor(pin, "u", gain=1.0, offset=torque)], gravity=gravity(9.81))
+    t = np.arange(0, 4, 0.01)
+    run = Recording(t, {"theta": 1.5 * np.sin(5 * t), "u": 0 * t}, "run")
+    problem = Problem("rod", model, [run], [HingeAngle(pin, "theta", offset=zero)], step=0.01)
+    starts = [drawn(problem, start, 0, {}) for start in range(1, 200)]
+    torques, zeros, frictions = (np.array([one[name] for one in starts]) for name in ("torque", "zero", "c"))
+    assert 0.1 * weight < np.abs(torques).max() < 3 * weight
+    assert torques.min() < 0 < torques.max()
+    assert 0.5 * np.std(run.signals["theta"]) < np.abs(zeros).max() < np.std(run.signals["theta"])
+    assert frictions.min() > 0
+    placed = HingeAngle(pin, "theta", scale=1 + Parameter("s", 0.0))
+    with pytest.raises(ProblemError, match=r"'s' has a guess of 0, .* give it a prior or both bounds, or hold it"):
+        problem.with_(observations=[placed]).solve(starts=3)
+    assert drawn(problem.with_(observations=[placed]), 1, 0, {}, held=["s"])["s"] == 0
 
 
 @pytest.mark.study

@@ -8,7 +8,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.memory import available
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
-from spookid.tables.numbers import number
+from spookid.tables.numbers import minutes, number
 from spookid.transcription.transcription import Transcription
 
 _STATES = 100
@@ -37,8 +37,7 @@ class Demand:
         return cls(_DOUBLE * _ENTRIES * count, _TIME * count)
 
     def __str__(self) -> str:
-        time = f"{number(self.time, 1)} s" if self.time < 100 else f"{number(self.time / 60, 1)} min"
-        return f"some {_size(self.memory)} of memory and {time} on one core"
+        return f"some {_size(self.memory)} of memory and {minutes(self.time)} on one core"
 
 
 def check_states(problem: Declaration) -> None:

@@ -63,8 +63,8 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     picture = excitations.save(out, found)
     run.say("\n".join([str(found), *(f"\n{one}" for one in told), f"\nWritten to {out} and {picture}"]))
     if found.interrupted:
-        ended = f"the best motion of the searches that had ended is in {out}, and the same command goes on"
-        terminal.complain(f"interrupted; {ended}")
+        on = "the same command goes on with the search that was cut short, from its beginning"
+        terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
         return Exit.INTERRUPTED
     kept.end()
     return Exit.DONE

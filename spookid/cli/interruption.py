@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import threading
+import time
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any
@@ -13,8 +15,8 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
 """Exit status."""
-_PATIENCE = 3.0
-"""How long work may take to let go [s]."""
+PATIENCE = 3.0
+"""How long work may take to let go, but for what it waits for a processor [s]."""
 
 
 class Interruption:
@@ -78,12 +80,15 @@ class Interruption:
 
     def _follow(self) -> None:
         """End the process if work does not let go."""
-        try:
-            going = self._told.get()
-            while going:
-                going = self._told.get(timeout=_PATIENCE)
-        except Empty:
-            end()
+        going = self._told.get()
+        until = _granted() + PATIENCE
+        while going:
+            try:
+                going = self._told.get(timeout=max(until - _granted(), 0.0))
+                until = _granted() + PATIENCE
+            except Empty:
+                if _granted() >= until:
+                    end()
 
     def _unheard(self, unraisable: Any) -> None:
         """Of exceptions that have nowhere to go, those of a signal are no news."""
@@ -91,9 +96,23 @@ class Interruption:
             self._unraisable(unraisable)
 
 
-def end(*_: object) -> None:
-    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+def _granted() -> float:
+    """A clock that stands while the main thread waits for a processor, where the system tells [s]."""
+    try:
+        waited = int(Path("/proc/self/schedstat").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        waited = 0
+    return time.monotonic() - 1e-9 * waited
+
+
+def end_compilers() -> None:
+    """Those of this process, whose ends nobody waits for."""
     if (compiler := sys.modules.get("spookid.kernels.compiler")) is not None:  # nothing may be imported here
         compiler.end_all()
+
+
+def end(*_: object) -> None:
+    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+    end_compilers()
     os.write(2, b"spookid: interrupted\n")
     os._exit(INTERRUPTED)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
@@ -55,13 +56,10 @@ def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | No
     problem, comparisons = job.problem, []
     for index in range(max(len(problem.recordings), 1)):
         bar = progress.along(problem.recordings[index].name if problem.recordings else job.label, run.watched)
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", RuntimeWarning)
+        with _told(job.label):
             comparison = compare(
                 problem, index, values, run.arguments.duration, _initial(problem, solution, index), bar
             )
-        for message in dict.fromkeys(str(warning.message) for warning in told):
-            terminal.complain(f"{job.label}, {comparison.name}: {message}")
         run.say(f"{job.label}, {comparison.name}: {_sentence(problem, comparison)}")
         comparisons.append(comparison)
     simulations.save(job.folder, problem, values, None if source is None else str(source), comparisons)
@@ -69,6 +67,29 @@ def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | No
     failed = [comparison for comparison in comparisons if comparison.failure]
     before = f"s before it are in {job.out}"
     return ended(*(f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} {before}" for c in failed))
+
+
+@contextmanager
+def _told(label: str) -> Iterator[None]:
+    """Warnings of a simulation are lines of their own, at once: they may tell how long it is going to take."""
+    told = set[str]()
+
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if str(message) not in told:
+            terminal.complain(f"{label}: {message}")
+        told.add(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = tell
+        yield
 
 
 def _initial(problem: Declaration, solution: Result | None, index: int) -> Initial:

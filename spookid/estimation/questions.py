@@ -40,6 +40,9 @@ _CLEARLY = 0.8
 """The same for one supposition to be preferred to one before it."""
 _BETTER_CLOCK = 0.5
 """The same of a lag, one number that says nothing else."""
+_FAR, _BETTER_FAR = 0.2, 0.8
+"""The same of a lag of so many periods of the cutoff. Friction and guesses that are off leave much that it cannot
+explain; what motors, filters and bending links lag by, and a model may leave out, is less."""
 _LAGS = 41
 """From one period of the cutoff too early to one too late."""
 _COUNTS = 10
@@ -302,11 +305,12 @@ def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> list[s
     lags = np.linspace(-1, 1, _LAGS) / problem.cutoff
     left = [efforts.left_with(float(lag)) for lag in lags]
     least = int(np.argmin(left))
-    if not 0 < least < _LAGS - 1 or left[least] > _BETTER_CLOCK * left[_LAGS // 2]:
+    better = _BETTER_FAR if abs(lags[least]) > _FAR / problem.cutoff else _BETTER_CLOCK
+    if not 0 < least < _LAGS - 1 or left[least] > better * left[_LAGS // 2]:
         return []
     near = {float(lag): _mean_square(efforts.delayed(float(lag)).unexplained) for lag in lags[least - 1 : least + 2]}
     late, given = min(near, key=near.__getitem__), _mean_square(efforts.unexplained)
-    if abs(late) < 2 * float(np.median(np.diff(recording.t))) or near[late] > _BETTER_CLOCK * given:
+    if abs(late) < 2 * float(np.median(np.diff(recording.t))) or near[late] > better * given:
         return []
     names = ", ".join(dict.fromkeys(one.signal for one in inputs))
     way = "later" if late > 0 else "earlier"

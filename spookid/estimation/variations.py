@@ -255,7 +255,9 @@ class _Varied:
             changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction", dry)
             if joint.stribeck is None and len(dry) == 1 and (speed := dry[0]) is not None:
                 shares = [share for share in _SLOW if share * speed.rate > speed.change]
-                extra = self._lacks(joint, 0, "friction at low rates", "", ": a Stribeck law", shares)
+                smoothed = joint.rubbing[0] and not self._sticks
+                cause = ": a Stribeck law" + ", or sticking (friction='exact')" * smoothed
+                extra = self._lacks(joint, 0, "friction at low rates", "", cause, shares)
                 changes["stribeck"] = ca.vertcat(extra, self._sharpness / speed.rate**2)
         return replace(joint, **changes)
 

@@ -9,6 +9,8 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -86,8 +88,7 @@ class Compiler:
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         own: dict[str, Any] = {"env": {**os.environ, "TMPDIR": str(folder)}, "process_group": 0 if _POSIX else None}
         try:
-            with subprocess.Popen(command, **pipes, **own, **_AS_TEXT) as running:
-                _running.add(running)
+            with _begun(command, {**pipes, **own, **_AS_TEXT}) as running:
                 try:
                     out, err = running.communicate(timeout=TIMEOUT)
                 except BaseException:
@@ -98,6 +99,29 @@ class Compiler:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompilationError(f"{self.command[0]} failed: {error}") from None
         return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
+def _begun(command: Sequence[str], how: Mapping[str, Any]) -> subprocess.Popen[str]:
+    """A process among those at work. A signal waits until it is: what it tears, it leaves running."""
+    if threading.current_thread() is not threading.main_thread():  # where no signal is heard
+        running = subprocess.Popen(command, **how)
+        _running.add(running)
+        return running
+    heard: list[int] = []
+    before = {n: signal.signal(n, lambda number, _: heard.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        running = subprocess.Popen(command, **how)
+        _running.add(running)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+    try:
+        for late in heard:
+            signal.raise_signal(late)
+    except BaseException:
+        _end(running)
+        raise
+    return running
 
 
 def end_all() -> None:

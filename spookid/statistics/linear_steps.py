@@ -59,6 +59,6 @@ def by_linear_steps(
             return states, bend
         following = States.projected(reduced, states.stepped())
         bend = Bend(states.gap, abs(following.least - states.least))
-        if not following.cost < states.cost and following.gap > little:
+        if not (following.cost < states.cost or following.gap <= little):  # of NaN, too
             return None, bend
         states = following

@@ -24,9 +24,12 @@ from spookid.transcription.free_directions import FreeDirections
 
 _WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
-_STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
-"""Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and
-how many there are to a side at the most."""
+_STEP, _MOST = 0.7, 16
+"""Between values of log s, and how many there are to a side at the most."""
+_FLAT = 0.05
+"""Difference of −log L below which a value is as likely as its neighbour."""
+_UNLIKELY, _NEGLIGIBLE = 4.0, 0.01
+"""What −log L has risen by where values end, and what the last of them adds to the variances there, as a share."""
 _PRIOR = 0.7
 """Power of s that its prior density in log s is."""
 
@@ -56,31 +59,53 @@ def covariance(search: Search) -> tuple[Array, Array]:
     best = _value(search.best, 0.0, free)
     whole = best.covariance.copy()
     for i in np.flatnonzero(uncertain_sizes(search)):
-        values = _values(search, int(i), free)
-        weights = _weights(values)
-        shifts = np.array([value.shift for value in values])
-        mean = weights @ shifts
-        mixed = sum(w * v.covariance for w, v in zip(weights, values, strict=True))
-        whole += mixed - best.covariance + (weights * (shifts - mean).T) @ (shifts - mean)
+        whole += _mixed(_values(search, int(i), free)) - best.covariance
     return best.covariance, whole
 
 
 def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
-    """Values of one size, ascending, over all that is likely."""
-    found = [_value(search.best, float(search.best.logs[i]), free)]
-    for sign in (1, -1):
-        for _ in range(_MOST):
-            ends = (found[-1], found[-2:-1]) if sign > 0 else (found[0], found[1:2])
-            flat = len(found) > 1 and abs(ends[0].depth - ends[1][0].depth) < _FLAT if ends[1] else False
-            if sign < 0 and flat:
-                break  # all that is smaller is as likely, and counts as this end
-            value = _at(search, i, free, ends[0].log + sign * _STEP * (2 if flat else 1))
-            if value is None:
-                break
-            found.insert(len(found) if sign > 0 else 0, value)
-            if value.depth - min(v.depth for v in found) > _NEGLIGIBLE:
-                break
+    """Values of one size, ascending, over all that is likely; all that is smaller than the first is as likely.
+
+    They are spread about where the information in log s is one, which it passes with s⁴: where a search along a flat
+    likelihood has ended is chance.
+    """
+    best, log = search.best, float(search.best.logs[i])
+    away = -float(np.log(np.clip(best.fisher[i, i], np.finfo(float).tiny, 1.0))) / 4
+    found = [_at(search, i, free, log + away) or _value(best, log, free)]
+    for _ in range(_MOST):
+        if (value := _at(search, i, free, found[0].log - _STEP)) is None:
+            break
+        found.insert(0, value)
+        if _flat(found[:2]) or value.depth - min(v.depth for v in found) > _UNLIKELY:
+            break
+    for _ in range(_MOST):
+        if _is_end(found) or (value := _at(search, i, free, found[-1].log + _STEP)) is None:
+            break
+        found.append(value)
+        if len(found) == 3 and _flat(found[:2]) and _flat(found[1:]):
+            del found[0]
     return found
+
+
+def _flat(two: list[_Value]) -> bool:
+    """True if one is as likely as the other."""
+    return abs(two[0].depth - two[1].depth) < _FLAT
+
+
+def _is_end(values: list[_Value]) -> bool:
+    """True if the last of some values is unlikely, and adds little to the variances."""
+    if values[-1].depth - min(v.depth for v in values) < _UNLIKELY:
+        return False
+    with_it, without = (np.diag(_mixed(some)) for some in (values, values[:-1]))
+    return bool(np.all(np.abs(with_it - without) <= _NEGLIGIBLE * without))
+
+
+def _mixed(values: list[_Value]) -> Array:
+    """Covariance of the parameters over the values, (n_p, n_p)."""
+    weights, shifts = _weights(values), np.array([value.shift for value in values])
+    apart = shifts - weights @ shifts
+    within = sum((w * v.covariance for w, v in zip(weights, values, strict=True)), np.zeros(1))
+    return np.asarray(within + (weights * apart.T) @ apart)
 
 
 def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | None:
@@ -111,11 +136,9 @@ def _value(trial: Trial, log: float, free: FreeDirections) -> _Value:
 
 
 def _weights(values: list[_Value]) -> Array:
-    """Probabilities of the values, by the trapezoidal rule in log s; the first stands for all smaller ones, too."""
+    """Probabilities of the values, by the trapezoidal rule in log s, without an end: the first stands for all smaller
+    ones, whose sum is that of a geometric series."""
     logs, depths = np.array([v.log for v in values]), np.array([v.depth for v in values])
-    widths = np.zeros(len(values))
-    widths[:-1] += np.diff(logs) / 2
-    widths[1:] += np.diff(logs) / 2
-    widths[0] += 1 / _PRIOR  # the integral of s^a over log s from zero on is s^a / a
-    density = np.exp(_PRIOR * (logs - logs.max()) - (depths - depths.min())) * widths
+    density = np.exp(_PRIOR * (logs - logs.max()) - (depths - depths.min()))
+    density[0] /= 1 - np.exp(-_PRIOR * _STEP)
     return np.asarray(density / density.sum())

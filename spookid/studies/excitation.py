@@ -94,7 +94,7 @@ def excite(
         progress: told how far it is.
 
     Returns:
-        the best motion. If Ctrl-C comes after the first search, the best until then, marked as interrupted.
+        the best motion. If Ctrl-C comes while motions are searched, the best until then, marked as interrupted.
 
     Raises:
         ProblemError: for a mechanism that motors do not move in every way, or that rolls, hits or only touches, noise
@@ -131,11 +131,7 @@ class _Found(NamedTuple):
 
 
 def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, progress: Progress | None) -> _Found:
-    """From random motions, the best first.
-
-    Raises:
-        KeyboardInterrupt: if that came before the first was found.
-    """
+    """From random motions, the best first; of a search that Ctrl-C ends, where it stood."""
     begun = [search.random(rng) for _ in range(starts)]
     begun.sort(key=search.design.value)
     found: list[Array] = []
@@ -157,15 +153,14 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
             best, end = search.improved(z, watch, seen, most)
         except KeyboardInterrupt:
             watch.interrupted = True
+            break
+        found.append(best)
         if watch.interrupted:
-            if not found:
-                raise KeyboardInterrupt
-            return _Found(begun, found, ends, True)
+            break
+        ends.append(end)
         if place.due:
             place.keep({"best": best, "end": np.array(end)})
-        found.append(best)
-        ends.append(end)
-    return _Found(begun, found, ends, False)
+    return _Found(begun, found, ends, watch.interrupted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ class Variant:
             if name in self.settings:
                 raise ProblemError(f"{name} is given and swept; leave one of them out")
             if name == START and name not in known:
-                guesses = drawn(problem, value, self.seed, problem.parameter_set.expanded(initial))
+                guesses = drawn(problem, value, self.seed, problem.parameter_set.expanded(initial), self.fixed)
                 initial |= {one: guess for one, guess in guesses.items() if one not in self.fixed}
             elif name in known and name not in _NUMBERS and name not in _CHOICES:
                 held[name] = _held(name, value)

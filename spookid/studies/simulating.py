@@ -37,6 +37,7 @@ from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
+from spookid.studies.announcing import announced
 from spookid.studies.random_motion import Noises, noise_sizes, random_impulses
 from spookid.transcription.factor import Constant, measured_noise
 
@@ -70,7 +71,8 @@ def simulate(
     ``Problem.simulate``.
 
     With ``Variational()`` and smooth friction each step is divided until all together stand still to 1e-6 m and rad
-    (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells where that is not enough. ``substeps=1``
+    (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells where that is not enough, and another of
+    a simulation that is going to take long. ``substeps=1``
     gives the motion of the problem's own steps in poses: fits without a correction for the step estimate its parameters
     with ``Model(coordinates="maximal")``.
     """
@@ -87,8 +89,8 @@ def simulate(
     start = measured.guess.states[0] if measured and initial is None else starting_state(problem, initial, recording)
     sizes, rng = noise_sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else random_impulses(problem, sizes, steps.count - 1, rng)
-    march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
-    name = measured.recording.name if measured else problem.name
+    name, told = measured.recording.name if measured else problem.name, announced(problem.name, problem.step, progress)
+    march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, told)
     states = _motion(march, substeps)
     if not problem.stepper.forward_turns:
         check_turns(problem.model, states[:, : problem.model.configuration.ambient], steps.times(), march.values)
@@ -143,7 +145,7 @@ class _March:
     steps: Grid
     random: Array | None
     """Impulses at the beginning of each step, (N − 1, n)."""
-    progress: Progress | None
+    progress: Progress
 
     @cached_property
     def _acting(self) -> tuple[Input, ...]:

@@ -105,13 +105,14 @@ def planned(problem: Declaration, path: str | None, count: int, seed: int, varia
     """So many starts of a problem; arguments as of ``sweeping.plan``.
 
     Raises:
-        ProblemError: for fewer than two, or a seed that is none.
+        ProblemError: for fewer than two, a seed that is none, or guesses that cannot be drawn.
     """
     for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
             raise ProblemError(f"{problem.place}: {what} is {shown(value)}; give a whole number from {least} on")
-    axes = axes_of({START: [float(i) for i in range(count)]})
-    return sweeping.plan(problem, path, axes, replace(variant, seed=seed))
+    axes, seeded = axes_of({START: [float(i) for i in range(count)]}), replace(variant, seed=seed)
+    seeded.at({START: 1.0}, problem)  # refused once, not start by start
+    return sweeping.plan(problem, path, axes, seeded)
 
 
 def searched(

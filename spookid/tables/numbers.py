@@ -75,6 +75,11 @@ def seconds(time: float) -> str:
     return f"{number(time, 2)} s" if time < 9.95 else f"{time:.0f} s"
 
 
+def minutes(time: float) -> str:
+    """A duration [s] that is foreseen, with one significant digit."""
+    return f"{float(f'{time:.0e}'):g} s" if time < 100 else f"{float(f'{time / 60:.0e}'):,g} min"
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
