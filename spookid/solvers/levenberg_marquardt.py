@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
@@ -59,7 +59,7 @@ _COMPILERS = 4
 
 
 @dataclass(frozen=True)
-class LevenbergMarquardt(metaclass=Door):
+class LevenbergMarquardt(metaclass=Checked):
     """Settings; all tolerances are free of units."""
 
     name: ClassVar[str] = "lm"
