@@ -2,7 +2,7 @@
 
 The data are made here: a Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated
 with exact friction, substeps refined to 1e-6 rad, and seen by two angles with noise of 0.001 rad. What differs between
-two rows is the form of friction and the solver. With `--doors FILE` a table of `python tests/benchmarks/doors.py
+two rows is the form of friction and the solver. With `--ways FILE` a table of `python tests/benchmarks/ways.py
 --markdown FILE` is put below.
 """
 
@@ -215,7 +215,7 @@ and elbow. *processor*: time of this process, without the C compiler's; the mach
 DOORS = """
 ## Every way to solve every problem
 
-Made by `python tests/benchmarks/doors.py --markdown FILE`: all problems of `problems/` and of the acceptance, from
+Made by `python tests/benchmarks/ways.py --markdown FILE`: all problems of `problems/` and of the acceptance, from
 their guesses, with at most 150 iterations a fit. *iterations* and *time* count all fits on the way. Costs compare at
 one noise, that of the smooth fit, or at the given weight. *over best* and *errors off*: share of the cost, and largest
 difference of a parameter in standard errors, from the best converged way with the same law (smooth, or sticking).
@@ -225,8 +225,8 @@ difference of a parameter in standard errors, from the best converged way with t
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--doors", type=Path, help="table of tests/benchmarks/doors.py to be put below")
-    table = parser.parse_args().doors
+    parser.add_argument("--ways", type=Path, help="table of tests/benchmarks/ways.py to be put below")
+    table = parser.parse_args().ways
     clean, noisy = measured()
     found = fits(noisy)
     page = INTRO + text(clean, found) + "\n![friction](friction.png)\n"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import LARGEST, is_number
+from spookid.argument_checks import LARGEST, is_number
 from spookid.errors import ProblemError, declared_at, is_text, shown
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):

@@ -16,7 +16,7 @@ from spookid.mechanics.standing import HeldContact
 from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
-    from spookid.assembly.encounters import Strike
+    from spookid.assembly.impact_estimates import Strike
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
     from spookid.graphs.picture import Picture

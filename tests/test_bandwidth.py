@@ -98,7 +98,7 @@ def test_with_it_the_step_is_off_by_the_share_that_is_told() -> None:
     problem = slide()
     assert problem.step == problem.bandwidth_step == pytest.approx(ONE_HZ, abs=TICK)
     ready = assemble(problem)
-    x = np.sin(HZ * ready.evidence[0].grid.times())
+    x = np.sin(HZ * ready.sampled[0].grid.times())
     states = replace(ready.start, states=(x[:, None],))
     (rows,) = (rows for rows in ready.transcription.residuals(states)[0][:1])
     acting = np.sqrt((SPRING**2 + (HZ * FRICTION) ** 2) / 2)

@@ -88,8 +88,8 @@ def rows(one: Problem, h: float) -> tuple[Array, Array]:
     """The balance in J and its sigma, at the true states."""
     residual, model, recording = EnergyBalance(), one.model, one.recordings[0]
     _, angle, rate = motion(h / 5)
-    evidence = assemble(one).evidence[0]
-    data = residual.measured(recording, model, one.channels, evidence.grid, one.guess, evidence.guess.states)
+    sampled = assemble(one).sampled[0]
+    data = residual.measured(recording, model, one.channels, sampled.grid, one.guess, sampled.guess.states)
     before, after = (State.symbols(model, joints=True) for _ in range(2))
     widths, work = ca.SX.sym("width", 1), ca.SX.sym("work", data.shape[1])
     before = State(model, before.q, before.v, before.a, before.inputs, before.step, before.joints, widths)

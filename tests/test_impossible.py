@@ -1,4 +1,4 @@
-"""Mechanisms that cannot be: refused at the door, or told."""
+"""Mechanisms that cannot be: refused before the work, or told."""
 
 from __future__ import annotations
 

@@ -134,11 +134,11 @@ def test_states_begin_near_the_motion_without_a_sensor_of_angles(sensors: str, z
     gyro, force = problem.observations
     rate = JointRate(problem.model.joints[0], "rate", offset=Parameter("drift", 0.0))
     chosen = {"both": [gyro, force], "gyroscope": [gyro], "accelerometer": [force], "rate": [rate]}[sensors]
-    (evidence,) = assemble(problem.with_(observations=chosen)).evidence
+    (sampled,) = assemble(problem.with_(observations=chosen)).sampled
     expected = pendulum_angle(1.0) + (0 if zero < 0 else np.pi)
-    error = np.angle(np.exp(1j * (evidence.guess.displacements[:, 0] - expected)))
+    error = np.angle(np.exp(1j * (sampled.guess.displacements[:, 0] - expected)))
     assert np.sqrt(np.mean(error**2)) < 0.15
-    assert evidence.guess.notices == ("Hinge 'hinge' has no angle sensor; its start follows from the others.",)
+    assert sampled.guess.notices == ("Hinge 'hinge' has no angle sensor; its start follows from the others.",)
 
 
 # --- a Furuta pendulum ---

@@ -98,8 +98,8 @@ class Collected(dict[tuple[str, int], tuple[Array, Array]]):
 
 def streamed(assembly: Assembly, order: np.ndarray, lag: int = 0) -> Collected:
     """Rows after all samples of a recording, taken in an order; a step is there once a sample behind it has come."""
-    evidence, problem = assembly.evidence[0], assembly.problem
-    recording, grid = evidence.recording, evidence.grid
+    sampled, problem = assembly.sampled[0], assembly.problem
+    recording, grid = sampled.recording, sampled.grid
     factors = assembly.transcription.factors
     stream = Samples(problem, factors, assembly.observed, recording.name, grid.start)
     given, newest, now = Collected(), -1, -np.inf
@@ -129,7 +129,7 @@ def shuffled(count: int, within: int) -> np.ndarray:
 @pytest.mark.parametrize("within", [0, 6])
 def test_rows_are_those_of_a_fit_of_the_whole_recording(declared: Any, within: int) -> None:
     assembly = assemble(declared())
-    chain, count = assembly.transcription.chains[0], assembly.evidence[0].grid.count
+    chain, count = assembly.transcription.chains[0], assembly.sampled[0].grid.count
     given = streamed(assembly, shuffled(len(assembly.problem.recordings[0].t), within))
     compared = 0
     for factor in assembly.transcription.factors:
@@ -146,7 +146,7 @@ def test_rows_are_those_of_a_fit_of_the_whole_recording(declared: Any, within: i
 
 def test_bad_samples_are_refused() -> None:
     assembly = assemble(regular())
-    start = assembly.evidence[0].grid.start
+    start = assembly.sampled[0].grid.start
     stream = Samples(assembly.problem, assembly.transcription.factors, assembly.observed, "recording", start)
     stream.add(*stream.checked(0.02, {"theta": 0.1, "u": 1.0}), 0)
     for t, values, words in [
@@ -165,7 +165,7 @@ def test_bad_samples_are_refused() -> None:
 
 def test_what_comes_too_late_is_counted() -> None:
     assembly = assemble(regular())
-    start = assembly.evidence[0].grid.start
+    start = assembly.sampled[0].grid.start
     stream = Samples(assembly.problem, assembly.transcription.factors, assembly.observed, "recording", start)
     stream.add(*stream.checked(0.0, {"theta": 0.1, "u": 1.0}), 0)
     stream.add(*stream.checked(-0.05, {"theta": 0.1}), 0)

@@ -100,7 +100,7 @@ def factors(problem: Problem) -> dict[str, int]:
 
 def errors(ready: Assembly) -> dict[str, np.ndarray]:
     """Predicted less measured where states lie on the quintic, times σ."""
-    x = quintic(ready.evidence[0].grid.times())
+    x = quintic(ready.sampled[0].grid.times())
     rows = ready.transcription.residuals(replace(ready.start, states=(x[:, None],)))[0]
     named = zip(ready.transcription.factors, rows, strict=True)
     return {f.name: values for f, values in named if "observation" in f.name}
@@ -118,7 +118,7 @@ def test_rows_of_a_motion_of_degree_five_vanish_wherever_its_samples_lie() -> No
     for name, rows in found.items():
         assert np.max(np.abs(rows)) * ready.sigmas[0] < 1e-9, name
     counted = sum(np.count_nonzero(~mask) for mask in ready.transcription.chains[0].missing.values())
-    assert counted == 5 * len(ready.evidence[0].recording.t)
+    assert counted == 5 * len(ready.sampled[0].recording.t)
     wrong = errors(assemble(slide(0.1)))
     assert np.max(np.abs(wrong["observation between steps"])) > 1e-4
 
@@ -153,6 +153,6 @@ def test_no_recording_has_too_few_steps() -> None:
     both = problem.with_(recordings=[long, replace(long.between(1.0, 1.0 + 3 * STEP + TICK / 2), name="short")])
     assert factors(both)["observation between steps"] <= 3
     ready = assemble(both)
-    for chain, evidence in zip(ready.transcription.chains, ready.evidence, strict=True):
+    for chain, sampled in zip(ready.transcription.chains, ready.sampled, strict=True):
         seen = [np.count_nonzero(~mask) for name, mask in chain.missing.items() if name.startswith("observation")]
-        assert sum(seen) == len(evidence.recording.t)
+        assert sum(seen) == len(sampled.recording.t)

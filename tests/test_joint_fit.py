@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
-from spookid.studies.shares import forget
+from spookid.studies.joint_fit_worker import forget
 from spookid.studies.worker_pool import Lost, WorkerPool
 from spookid.studies.workers import Cluster
 from tests.benchmarks.many_twins import TRUTH, write

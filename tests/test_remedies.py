@@ -16,7 +16,7 @@ from spookid import Parameter, Recording, Status
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation import fitting
-from spookid.estimation.held import held_notices
+from spookid.estimation.remaining_cost import held_notices
 from spookid.results import notices
 from spookid.results.notices import HELD
 from spookid.solvers.status import Outcome, Timing

@@ -14,7 +14,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation import solving
 from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.outliers import of_same_samples, standing_out
-from spookid.estimation.stuck import stuck
+from spookid.estimation.stuck_sensors import stuck
 from spookid.results.notices import EXCESS, GAP, OUTLIERS
 from spookid.results.result import Result
 

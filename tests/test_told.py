@@ -27,7 +27,7 @@ from spookid import (
 )
 from spookid.errors import ProblemError
 from spookid.estimation import grouping, motions, solving
-from spookid.estimation.followed import followed_notices
+from spookid.estimation.overfitting import followed_notices
 from spookid.report.conclusion import conclusion
 from spookid.results.notices import FOLLOWED
 from spookid.solution import Solution

@@ -1,4 +1,4 @@
-"""From a declared problem to a transcription and a start: where mechanics, time, evidence and settings meet."""
+"""From a declared problem to a transcription and a start: where mechanics, time, recordings and settings meet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from spookid.assembly.closure import check_closure, welded_notices
 from spookid.assembly.contact_start import begun, check_contacts, check_samples, contact_start, touch_speed, with_codes
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
-from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import Guess
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.noise import sizes
@@ -26,6 +25,7 @@ from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
 from spookid.assembly.relations import feasible, parameter_constraints
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
@@ -66,7 +66,7 @@ class Assembly:
     settings: Settings
     constants: tuple[Constant, ...]
     """Settings and fixed parameters, with their numbers."""
-    evidence: tuple[Evidence, ...]
+    sampled: tuple[SampledRecording, ...]
     transcription: Transcription
     start: Point
     widths: Array
@@ -104,10 +104,10 @@ class Assembly:
         """What a user should know about how the problem was set up, each once."""
         own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
         own += step_chosen(self.problem)
-        own += [*given_inertias(self.problem.model), *welded_notices(self.problem, self.evidence[0].guess.states)]
-        own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.evidence])
+        own += [*given_inertias(self.problem.model), *welded_notices(self.problem, self.sampled[0].guess.states)]
+        own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.sampled])
         own += [note for recording in self.problem.recordings for note in recording.notes]
-        return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+        return tuple(dict.fromkeys([*own, *(notice for e in self.sampled for notice in e.guess.notices)]))
 
 
 def step_chosen(problem: Declaration) -> list[str]:
@@ -146,8 +146,8 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     check_states(problem)
-    evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    for e in evidence:
+    sampled = tuple(gather(problem, recording) for recording in problem.recordings)
+    for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_closure(problem, poses, e.recording.name)
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
@@ -155,28 +155,28 @@ def assemble(
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
     settings = settings_of(problem)
     manifold = problem.scheme.manifold(problem.model)
-    widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
-    touch = touch_speed(problem, evidence)
+    widths = slip_widths(problem, sampled) * (sharpness if problem.friction == "smooth" else 1.0)
+    touch = touch_speed(problem, sampled)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
-    seen = layout(problem, [e.samples for e in evidence])
-    check_samples(problem, evidence, any(one.reach for one in seen))
+    seen = layout(problem, [e.samples for e in sampled])
+    check_samples(problem, sampled, any(one.reach for one in seen))
     written, free = all_factors(problem, settings, seen), problem.free
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(evidence)]
+    chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(sampled)]
     transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
     check_fit(problem, transcription)
     start = Point(
-        tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in evidence),
+        tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in sampled),
         feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
     )
-    start = with_codes(problem, evidence, start)
+    start = with_codes(problem, sampled, start)
     if stands_free(problem.model):
-        start = Standing(problem, settings, constants, written).found(transcription, start, evidence)
+        start = Standing(problem, settings, constants, written).found(transcription, start, sampled)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, touch, noise, seen)
+    return Assembly(problem, settings, constants, sampled, transcription, start, widths, sharpness, touch, noise, seen)
 
 
 def transcribed(
@@ -257,7 +257,7 @@ def _check(problem: Declaration) -> None:
     check_contacts(problem)
 
 
-def gather(problem: Declaration, recording: Recording) -> Evidence:
+def gather(problem: Declaration, recording: Recording) -> SampledRecording:
     """Sample a recording at the problem's steps and guess the states there."""
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
@@ -278,7 +278,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     if np.any(hits.struck):
         sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
         guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
-    return Evidence(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
+    return SampledRecording(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
 
 
 @lru_cache(maxsize=8)
@@ -309,7 +309,7 @@ def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, eve
 
 def unknowns(
     problem: Declaration,
-    evidence: Evidence,
+    sampled: SampledRecording,
     widths: Array,
     sharpness: float,
     touch: float,
@@ -318,27 +318,27 @@ def unknowns(
 ) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from what contacts do if known."""
     poses = states[:, : problem.model.configuration.ambient]
-    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(evidence.recording.name)))
+    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(sampled.recording.name)))
     if problem.scheme.lags:
-        rates = velocities(contiguous(poses), evidence.grid.step)
+        rates = velocities(contiguous(poses), sampled.grid.step)
         if touching is not None:
             rates[0] = touching[0, -rates.shape[1] :]
         states = np.hstack([poses, rates])
-    rates = np.diff(moved, axis=0) / evidence.grid.step
+    rates = np.diff(moved, axis=0) / sampled.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    law, touched = problem.scheme.law, contact_start(problem, evidence, poses, touch, sharpness, touching)
+    law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
     friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     return contiguous(problem.scheme.start(problem.model, states, moved, friction))
 
 
-def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
+def slip_widths(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> Array:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]; see ``Problem.friction_width``."""
     n = len(problem.model.freedoms)
     if problem.friction_width is not None and problem.friction != "exact":
         return np.full(n, problem.friction_width)
-    if not evidence:
+    if not sampled:
         return np.full(n, WIDTH_AT_REST)
-    return width_along(np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in evidence]))
+    return width_along(np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in sampled]))
 
 
 def width_along(rates: Array) -> Array:

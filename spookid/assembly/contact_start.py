@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import Guess
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
@@ -56,9 +56,9 @@ def check_contacts(problem: Declaration) -> None:
         raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
 
 
-def check_samples(problem: Declaration, evidence: tuple[Evidence, ...], between: bool) -> None:
+def check_samples(problem: Declaration, sampled: tuple[SampledRecording, ...], between: bool) -> None:
     """Raise ProblemError for contacts without a sample at each step; ``between``: some lie between steps."""
-    intervals = [float(np.median(np.diff(e.recording.t))) for e in evidence]
+    intervals = [float(np.median(np.diff(e.recording.t))) for e in sampled]
     if problem.model.contacts and (between or any(interval > 1.01 * problem.step for interval in intervals)):
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r} has contacts, steps of {problem.step:g} s and samples every "
@@ -76,17 +76,17 @@ def refuse_contacts(problem: Declaration, what: str) -> None:
         )
 
 
-def touch_speed(problem: Declaration, evidence: tuple[Evidence, ...]) -> float:
+def touch_speed(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> float:
     """Speed that counts for contacts [m/s]."""
-    if not (problem.model.contacts and evidence):
+    if not (problem.model.contacts and sampled):
         return _AT_REST
     n = problem.model.configuration.ambient
-    moved = [np.diff(places_of(problem, e, e.guess.states[:, :n]), axis=0) / e.grid.step for e in evidence]
+    moved = [np.diff(places_of(problem, e, e.guess.states[:, :n]), axis=0) / e.grid.step for e in sampled]
     return _SPEED * float(np.sqrt(np.mean([np.mean(np.sum(rates**2, axis=2)) for rates in moved]))) or _AT_REST
 
 
 def contact_start(
-    problem: Declaration, evidence: Evidence, poses: Array, speed: float, sharpness: float, known: Array | None
+    problem: Declaration, sampled: SampledRecording, poses: Array, speed: float, sharpness: float, known: Array | None
 ) -> Array:
     """The unknowns of contacts at each step, (N, n), from poses (N, 7 n_b).
 
@@ -99,8 +99,8 @@ def contact_start(
     contacts, form = problem.model.contacts, problem.scheme.law.form
     if not contacts:
         return np.zeros((len(poses), 0))
-    places = places_of(problem, evidence, poses)
-    settings = form, evidence.grid.step, speed, sharpness
+    places = places_of(problem, sampled, poses)
+    settings = form, sampled.grid.step, speed, sharpness
     own = [_own(contact, places[:, i], *settings) for i, contact in enumerate(contacts)]
     if known is not None:
         starts = np.cumsum([0, *(contact_law.size(contact, "exact") for contact in contacts)])
@@ -124,17 +124,17 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     return unknowns[:, [*columns, *range(poses, poses + moving)]]
 
 
-def with_codes(problem: Declaration, evidence: tuple[Evidence, ...], start: Point) -> Point:
+def with_codes(problem: Declaration, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
     """A start with the codes of contacts that the measured poses suggest."""
     if not problem.model.contacts or problem.friction != "exact":
         return start
-    return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in evidence))
+    return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in sampled))
 
 
-def _codes(problem: Declaration, evidence: Evidence) -> Array:
+def _codes(problem: Declaration, sampled: SampledRecording) -> Array:
     """In each step, (N − 1, m)."""
-    poses = evidence.guess.states[:, : problem.model.configuration.ambient]
-    places, h, columns = places_of(problem, evidence, poses), evidence.grid.step, []
+    poses = sampled.guess.states[:, : problem.model.configuration.ambient]
+    places, h, columns = places_of(problem, sampled, poses), sampled.grid.step, []
     for i, contact in enumerate(problem.model.contacts):
         rests, turns = _touches(contact, places[:, i, 0], h)
         columns.append(np.where(turns, 1.0 * contact.rebounds, np.where(rests, 0.0, -1.0))[:, None])
@@ -191,11 +191,11 @@ def noise_of(values: Array) -> float:
 
 
 def places_of(
-    problem: Declaration, evidence: Evidence, poses: Array, values: Mapping[str, float] | None = None
+    problem: Declaration, sampled: SampledRecording, poses: Array, values: Mapping[str, float] | None = None
 ) -> Array:
     """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters in the place of their
     guesses."""
-    model, values = problem.model, {**problem.guess_on(evidence.recording.name), **(values or {})}
+    model, values = problem.model, {**problem.guess_on(sampled.recording.name), **(values or {})}
     q = ca.SX.sym("q", model.configuration.ambient)
     rows = ca.vertcat(*(model.contact(contact, q) for contact in model.contacts))
     return evaluated(rows, q, poses, values).reshape(len(poses), -1, 3)

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import Checked, checked
 from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.bandwidth import longest_step
@@ -24,7 +25,6 @@ from spookid.data.residual import Residual
 from spookid.data.sampling import grid
 from spookid.data.sensors import JointPosition, with_torques
 from spookid.data.state import State
-from spookid.doors import Door, checked
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.inertia import at_guess
@@ -52,7 +52,7 @@ Dynamics = Literal["estimated", "hard", "weight"]
 
 
 @dataclass(frozen=True, eq=False)
-class Declaration(metaclass=Door):
+class Declaration(metaclass=Checked):
     """What is to be identified, from what, and how: what ``Problem`` knows before it does anything.
 
     Its parameters are those that stand in the model; they are not listed again.

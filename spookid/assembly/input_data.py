@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.evidence import Evidence
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import Strikes, contact_data
 from spookid.data.inputs import Acting
 from spookid.data.residual import Residual
@@ -72,12 +72,14 @@ def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
     return contiguous(np.hstack([inputs[first + i : first + i + count] for i in range(residual.states)]))
 
 
-def with_measured(problem: Declaration, residual: Residual, inputs: Array, factor: Factor, evidence: Evidence) -> Array:
+def with_measured(
+    problem: Declaration, residual: Residual, inputs: Array, factor: Factor, sampled: SampledRecording
+) -> Array:
     """These with what else of a recording its rows take."""
     if not residual.data(problem.model):
         return inputs
-    values, recording = problem.guess_on(evidence.recording.name), evidence.recording
-    given = recording, problem.model, problem.channels, evidence.grid, values, evidence.guess.states
+    values, recording = problem.guess_on(sampled.recording.name), sampled.recording
+    given = recording, problem.model, problem.channels, sampled.grid, values, sampled.guess.states
     own = residual.measured(*given)
     first = _first(residual, factor)
     return contiguous(np.hstack([inputs, own[first : first + len(inputs)]]))
@@ -118,7 +120,7 @@ def input_data(
     Args:
         values: of the parameters, by name.
         now, slopes: inputs along a grid, and how they change with their delays.
-        held, strikes: contacts as in ``Evidence``; None: all hold, and none hits.
+        held, strikes: contacts as in ``SampledRecording``; None: all hold, and none hits.
     """
     pair = [problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes)]
     contacts = np.zeros((len(pair[0]), 0))

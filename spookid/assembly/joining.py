@@ -5,8 +5,8 @@ from __future__ import annotations
 from spookid.assembly.assembly import Assembly, gather, unknowns
 from spookid.assembly.chain import chain_of
 from spookid.assembly.closure import check_closure
-from spookid.assembly.evidence import Evidence
 from spookid.assembly.observations import Observed
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
 from spookid.data.samples import Reach
 from spookid.errors import ProblemError
@@ -25,24 +25,24 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
     """
     problem = assembly.problem
     problem.check_recording(recording)
-    evidence = gather(problem, recording)
-    check_closure(problem, evidence.guess.states[:, : problem.model.configuration.ambient], recording.name)
-    _check_room(assembly, evidence)
-    chain = chain_of(problem, evidence, list(assembly.transcription.factors), assembly.observed, number)
+    sampled = gather(problem, recording)
+    check_closure(problem, sampled.guess.states[:, : problem.model.configuration.ambient], recording.name)
+    _check_room(assembly, sampled)
+    chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)
     settings = assembly.widths, assembly.sharpness, assembly.touch
-    return chain, unknowns(problem, evidence, *settings, evidence.guess.states)
+    return chain, unknowns(problem, sampled, *settings, sampled.guess.states)
 
 
-def _check_room(assembly: Assembly, evidence: Evidence) -> None:
+def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:
     """Refuse samples that no row was made for."""
     problem, between = assembly.problem, [one for one in assembly.observed if one.reach]
     room = {c: (one.reach, n, every) for one in between for c, n, every in zip(*_rows(one), strict=True)}
-    for i, own in enumerate(evidence.samples):
+    for i, own in enumerate(sampled.samples):
         reach, most, every = room.get(i, (Reach(1, 0, 0, 1), 0, False))
         if reach is not None and own.slots(reach, every) > most:
             raise ProblemError(
                 f"{problem.what}: {problem.channels[i].signal!r} of recording "
-                f"{evidence.recording.name!r} is sampled otherwise than in the first recordings; resample it, or name "
+                f"{sampled.recording.name!r} is sampled otherwise than in the first recordings; resample it, or name "
                 "one that is sampled so among the first"
             )
 

@@ -18,8 +18,8 @@ from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 

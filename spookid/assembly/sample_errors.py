@@ -23,7 +23,7 @@ def sample_errors(
     Args:
         residuals: of each factor by its name, (count, rows).
     """
-    problem, N = assembly.problem, assembly.evidence[chain].grid.count
+    problem, N = assembly.problem, assembly.sampled[chain].grid.count
     counts, squares, largest = (np.zeros((N, len(problem.channels))) for _ in range(3))
     sigmas = assembly.sigmas
     for one in assembly.observed:
@@ -45,11 +45,11 @@ def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
     """Where what each row's sample shows took place, by the guesses of delays, in steps from the first state of a
     recording, (count, rows)."""
     factor = next(f for f in assembly.transcription.factors if f.name == one.name)
-    problem, evidence, rows = assembly.problem, assembly.evidence[chain], len(one.rows)
+    problem, sampled, rows = assembly.problem, assembly.sampled[chain], len(one.rows)
     first = factor.reach // 2 if one.reach is None else one.reach.first
-    states = first + np.arange(factor.count(evidence.grid.count), dtype=np.float64)[:, None]
+    states = first + np.arange(factor.count(sampled.grid.count), dtype=np.float64)[:, None]
     if one.reach is None:
         return np.repeat(states, rows, axis=1)
-    values = problem.guess_on(evidence.recording.name)
+    values = problem.guess_on(sampled.recording.name)
     late = np.array([number(problem.channels[i].delay, values) for i in one.rows]) / problem.step
     return np.asarray(states + assembly.transcription.chains[chain].data[one.name][:, 2 * rows :] - late)

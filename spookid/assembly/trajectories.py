@@ -10,9 +10,9 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.evidence import Evidence
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.standing_start import PLACE
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import wrap
@@ -33,14 +33,14 @@ def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
         _trajectory(assembly, point, i, e, unknowns, dict(zip(names, values, strict=True)))
-        for i, (e, unknowns, values) in enumerate(zip(assembly.evidence, point.states, residuals, strict=True))
+        for i, (e, unknowns, values) in enumerate(zip(assembly.sampled, point.states, residuals, strict=True))
     )
 
 
 def complementarity(assembly: Assembly, point: Point) -> float:
     """Largest residual of the exact laws of dry friction and contacts at a point [N m s, N s]; NaN without either."""
     found = [np.full(1, np.nan)]
-    for i, (e, unknowns) in enumerate(zip(assembly.evidence, point.states, strict=True)):
+    for i, (e, unknowns) in enumerate(zip(assembly.sampled, point.states, strict=True)):
         numbers = assembly.numbers(point, i)
         if any(joint.rubs for joint in assembly.problem.model.joints):
             found.append(dry_friction(assembly, e, unknowns, numbers)[2].ravel())
@@ -56,39 +56,44 @@ def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, fl
 
 
 def _trajectory(
-    assembly: Assembly, point: Point, chain: int, evidence: Evidence, unknowns: Array, residuals: dict[str, Array]
+    assembly: Assembly,
+    point: Point,
+    chain: int,
+    sampled: SampledRecording,
+    unknowns: Array,
+    residuals: dict[str, Array],
 ) -> Trajectory:
-    problem, steps, constants = assembly.problem, evidence.grid.count, assembly.numbers(point, chain)
+    problem, steps, constants = assembly.problem, sampled.grid.count, assembly.numbers(point, chain)
     bodies = len(problem.model.bodies)
     states = _states(problem, unknowns, constants)
     predicted = predict(problem, states, constants)
     counts, squares, largest = sample_errors(assembly, point, residuals, chain)
     impulses = _impulses(assembly, residuals, steps)
-    friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
+    friction, sticks, _ = dry_friction(assembly, sampled, unknowns, constants)
     return Trajectory(
-        name=evidence.recording.name,
+        name=sampled.recording.name,
         signals=tuple(o.signal for o in problem.channels),
         units=tuple(o.unit for o in problem.channels),
         periods=tuple(o.period for o in problem.channels),
-        t=evidence.grid.times(),
+        t=sampled.grid.times(),
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
-        observed=evidence.observed,
+        observed=sampled.observed,
         samples=counts,
-        predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
+        predicted=beside(predicted, sampled.observed, [o.period for o in problem.channels]),
         impulse_residual=impulses,
-        multipliers=_multipliers(assembly, evidence, unknowns, constants),
+        multipliers=_multipliers(assembly, sampled, unknowns, constants),
         friction=friction,
         sticks=sticks,
         squares=squares,
         largest=largest,
-        drive=_drive(problem, evidence, states, constants),
+        drive=_drive(problem, sampled, states, constants),
         efforts=_efforts(assembly, point, impulses),
-        touches=_contacts(assembly, evidence, unknowns, constants)[:, :, :3],
+        touches=_contacts(assembly, sampled, unknowns, constants)[:, :, :3],
     )
 
 
-def _drive(problem: Declaration, evidence: Evidence, states: Array, constants: tuple[Constant, ...]) -> Array:
+def _drive(problem: Declaration, sampled: SampledRecording, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What motors do in mean over each step, NaN where a step has none, (N, n_m)."""
     model, motors = problem.model, problem.model.motors
     x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
@@ -98,7 +103,7 @@ def _drive(problem: Declaration, evidence: Evidence, states: Array, constants: t
     own = [
         motor.effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m] for m, motor in enumerate(motors)
     ]
-    data = [contiguous(evidence.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
+    data = [contiguous(sampled.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
     return np.vstack([along([u, rates], stacked(own), data, constants), np.full((1, len(own)), np.nan)])
 
 
@@ -203,14 +208,16 @@ def predict(
     return along([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 
-def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+def _multipliers(
+    assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]
+) -> Array:
     """λ of each step, NaN where a step has none, (N, rows)."""
     function = assembly.problem.scheme.multipliers_along(assembly.problem.model, assembly.settings)
-    return _along(function, assembly.problem, evidence, unknowns, constants)
+    return _along(function, assembly.problem, sampled, unknowns, constants)
 
 
 def dry_friction(
-    assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+    assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]
 ) -> tuple[Array, Array, Array]:
     """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
     end.
@@ -218,25 +225,29 @@ def dry_friction(
     Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
-    values = _along(function, assembly.problem, evidence, unknowns, constants)
+    values = _along(function, assembly.problem, sampled, unknowns, constants)
     over, ratio, bound, slip, lean = np.split(values, 5, axis=1)
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 
 
-def _contacts(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+def _contacts(assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """Impulses of each step along the normal and both tangents of every contact, and how far they are from the law,
     NaN where a step has none, (N, n_c, 4)."""
     problem = assembly.problem
     if not problem.model.contacts:
         return np.zeros((len(unknowns), 0, 4))
     function = problem.scheme.contacts_along(problem.model, assembly.settings)
-    return _along(function, problem, evidence, unknowns, constants).reshape(len(unknowns), -1, 4)
+    return _along(function, problem, sampled, unknowns, constants).reshape(len(unknowns), -1, 4)
 
 
 def _along(
-    function: StepFunction, problem: Declaration, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+    function: StepFunction,
+    problem: Declaration,
+    sampled: SampledRecording,
+    unknowns: Array,
+    constants: tuple[Constant, ...],
 ) -> Array:
     """A function of neighbouring steps along a recording, NaN where a step has none, (N, rows)."""
     reach = max(function.variables)
@@ -244,7 +255,7 @@ def _along(
     states = [unknowns[offset : offset + count] for offset in function.variables]
     inputs = np.zeros((count, 0))
     if function.data.numel():
-        now = evidence.acting
+        now = sampled.acting
         inputs = contiguous(problem.scheme.inputs(now.held, now.mean, now.late)[:count])
     values = along([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
     rows = np.full((len(unknowns), values.shape[1]), np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import Demand
-from spookid.assembly.evidence import Evidence
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.channels import Channel
 from spookid.data.sampling import finite_samples
 from spookid.estimation.grouping import base_parameters
@@ -108,7 +108,7 @@ def _label(label: str, names: Sequence[str]) -> str:
 
 def _recordings(assembly: Assembly, width: int) -> list[str]:
     problem, rows, fewer = assembly.problem, [], False
-    for e in assembly.evidence:
+    for e in assembly.sampled:
         duration = e.recording.t[-1] - e.recording.t[0]
         counts = _samples(problem, e)
         fewer = fewer or any(used < there for _, used, there in counts)
@@ -121,10 +121,10 @@ def _recordings(assembly: Assembly, width: int) -> list[str]:
     return ["Recordings", *table, *wrapped(left_out, width, "  ")]
 
 
-def _samples(problem: Declaration, evidence: Evidence) -> list[tuple[str, int, int]]:
+def _samples(problem: Declaration, sampled: SampledRecording) -> list[tuple[str, int, int]]:
     """Of each signal how many samples count, and how many there are."""
-    pairs = [(channel.signal, own) for channel, own in zip(problem.channels, evidence.samples, strict=True)]
-    return [(name, len(own.at), len(finite_samples(evidence.recording, name)[0])) for name, own in pairs]
+    pairs = [(channel.signal, own) for channel, own in zip(problem.channels, sampled.samples, strict=True)]
+    return [(name, len(own.at), len(finite_samples(sampled.recording, name)[0])) for name, own in pairs]
 
 
 def _parameters(problem: Declaration, width: int) -> list[str]:
@@ -146,7 +146,7 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     lines = wrapped(text, width, "Settings    ")
     rubbing = [
         f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
-        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.evidence), strict=True)
+        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.sampled), strict=True)
         if freedom.rubs
     ]
     if rubbing:
@@ -211,7 +211,7 @@ def _notices(assembly: Assembly, width: int) -> list[str]:
 def _silent_motors(assembly: Assembly) -> list[str]:
     """Notices of gains that are sought in recordings without any input."""
     problem = assembly.problem
-    loud = np.any(np.vstack([e.acting.held for e in assembly.evidence]), axis=0)
+    loud = np.any(np.vstack([e.acting.held for e in assembly.sampled]), axis=0)
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
     return [

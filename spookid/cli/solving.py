@@ -14,7 +14,7 @@ from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, va
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
-from spookid.report.aside import Copy
+from spookid.report.forked import Copy
 from spookid.report.summary import summarize
 from spookid.solvers.status import Status
 

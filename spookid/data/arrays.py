@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.doors import LARGEST
+from spookid.argument_checks import LARGEST
 from spookid.errors import ProblemError, shown
 
 FloatArray: TypeAlias = NDArray[np.float64]

@@ -13,16 +13,16 @@ from typing import Any, Self
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.data.losses import LOSSES, Loss, robust
 from spookid.data.state import State
-from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 
 
-class Sensor(metaclass=Door):
+class Sensor(metaclass=Checked):
     """What one signal or several say about a state; the base of every kind. A clinometer::
 
         class Clinometer(Sensor):

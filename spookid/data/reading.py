@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
+from spookid.argument_checks import checked
 from spookid.data.files import FilePath, listing
 from spookid.data.logs.archive import read_archive
 from spookid.data.logs.columns import Clock, Options, Parts, parts
@@ -17,7 +18,6 @@ from spookid.data.logs.messages import Topics
 from spookid.data.logs.ros import read_bag, read_mcap
 from spookid.data.logs.text import Form, read_text
 from spookid.data.logs.ulog import read_ulog
-from spookid.doors import checked
 from spookid.errors import ProblemError, declared_at, shown
 
 _ENDINGS = {

@@ -10,11 +10,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from spookid.argument_checks import Checked, checked
 from spookid.data.arrays import FloatArray, checked_signals, checked_states, checked_time, merged
 from spookid.data.files import FilePath, listing, write_csv
 from spookid.data.logs.columns import Parts
 from spookid.data.reading import Readable
-from spookid.doors import Door, checked
 from spookid.errors import ProblemError, declared_at
 from spookid.tables.numbers import counted, number, quantity
 from spookid.tables.table import Table
@@ -22,7 +22,7 @@ from spookid.tables.tabular import Block, Tabular, by_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Recording(Tabular, Readable, metaclass=Door):
+class Recording(Tabular, Readable, metaclass=Checked):
     """One measurement run: time stamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a

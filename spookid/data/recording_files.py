@@ -9,15 +9,15 @@ from glob import glob
 from pathlib import Path
 from typing import Any, overload
 
+from spookid.argument_checks import Checked
 from spookid.data.recording import Recording
-from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 
 SAMPLE = 4
 """Recordings that tell what a problem of many is made of."""
 
 
-class RecordingFiles(Sequence[Recording], metaclass=Door):
+class RecordingFiles(Sequence[Recording], metaclass=Checked):
     """Recordings of a problem, each read from its file when it is asked for.
 
     ``solve_jointly`` and ``spookid solve --jobs`` or ``--scheduler`` hold one at a time in each worker; all else reads

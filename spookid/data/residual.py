@@ -11,12 +11,12 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.data.arrays import floats
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State
-from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
@@ -26,7 +26,7 @@ KINDS = ("soft", "hard", "inequality")
 
 
 @dataclass(frozen=True, eq=False)
-class Residual(metaclass=Door):
+class Residual(metaclass=Checked):
     """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:

@@ -26,9 +26,9 @@ def contact_notices(assembly: Assembly, point: Point) -> list[str]:
         own = [i for i, other in enumerate(pairs) if other == pair]
         names = ", ".join(contacts[i].name for i in own)
         gaps, noise, reach = list[Array](), 0.0, 0.0
-        for evidence in assembly.evidence:
-            poses = evidence.guess.states[:, : problem.model.configuration.ambient]
-            heights = places_of(problem, evidence, poses, values)[:, own, 0]
+        for sampled in assembly.sampled:
+            poses = sampled.guess.states[:, : problem.model.configuration.ambient]
+            heights = places_of(problem, sampled, poses, values)[:, own, 0]
             gaps.append(heights.min(axis=1))
             noise = max(noise, max(noise_of(column) for column in heights.T))
             reach = max(reach, float(np.max(np.abs(np.diff(gaps[-1])), initial=0.0)))

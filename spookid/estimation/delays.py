@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.encounters import retimed
+from spookid.assembly.impact_estimates import retimed
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.mechanics.impacts import Impact

@@ -111,7 +111,7 @@ def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Traject
     projection = Projection(model)
     q, value = projection.ingredients
     poses = contiguous(trajectory.q.reshape(len(trajectory.t), -1))
-    held = assembly.evidence[chain].held
+    held = assembly.sampled[chain].held
     return projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)), _bearing(held))
 
 

@@ -122,11 +122,11 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
-    pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
+    pairs = list(zip(first.assembly.sampled, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
-    for evidence, trajectory in pairs:
-        if words := _closed(evidence.recording, evidence.acting.held, trajectory, level):
-            return f"{evidence.recording.name} is driven in closed loop ({words})"
+    for sampled, trajectory in pairs:
+        if words := _closed(sampled.recording, sampled.acting.held, trajectory, level):
+            return f"{sampled.recording.name} is driven in closed loop ({words})"
     if not _denied(first):
         return "what disturbs the motion adds up as white noise does"
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""

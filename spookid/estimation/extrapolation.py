@@ -69,14 +69,14 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
     parameters = fine.clock.time(lambda: _all_beyond(coarse, fine, found.parameters))
 
     def motion() -> tuple[Trajectory, ...]:
-        pairs = zip(fine.motion, coarse.assembly.evidence, strict=True)
+        pairs = zip(fine.motion, coarse.assembly.sampled, strict=True)
         return tuple(_every_second(t, e.grid.count) for t, e in pairs)
 
     def measured() -> tuple[MeasuredPoses, ...]:
         return measured_poses(fine.assembly, fine.point, motion())
 
     def influence() -> Influence:
-        return _seen(fine.influence, [e.grid.count for e in coarse.assembly.evidence])
+        return _seen(fine.influence, [e.grid.count for e in coarse.assembly.sampled])
 
     return found.changed(
         step=step,

@@ -25,8 +25,6 @@ from spookid.estimation import (
     step_errors,
 )
 from spookid.estimation.contact_notices import contact_notices
-from spookid.estimation.followed import followed_notices
-from spookid.estimation.held import held_notices
 from spookid.estimation.identifiability import (
     Identifiability,
     condensed_at,
@@ -37,6 +35,8 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.overfitting import followed_notices
+from spookid.estimation.remaining_cost import held_notices
 from spookid.estimation.schedule_notices import schedule_notices
 from spookid.estimation.sliding import sliding_notices
 from spookid.estimation.unexplained import excess_notices, unexplained_notices

@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.encounters import around
+from spookid.assembly.impact_estimates import around
 from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
@@ -203,7 +203,7 @@ def _states(assembly: Assembly, solution: Result, touching: tuple[Array | None, 
     """The start with the states of a solution."""
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
-    wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
+    wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.sampled]
     for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
         margin = max(solution.step, problem.step)
         if name != recording or q.shape[1] != bodies or max(t[0] - times[0], times[-1] - t[-1]) > margin:
@@ -219,7 +219,7 @@ def _states(assembly: Assembly, solution: Result, touching: tuple[Array | None, 
         )
     states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
     settings, known = (assembly.widths, assembly.sharpness, assembly.touch), touching or (None,) * len(states)
-    all_three = zip(assembly.evidence, states, known, strict=True)
+    all_three = zip(assembly.sampled, states, known, strict=True)
     return Point(
         tuple(unknowns(assembly.problem, e, *settings, x, own) for e, x, own in all_three), assembly.start.parameters
     )

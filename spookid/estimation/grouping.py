@@ -15,11 +15,11 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
-from spookid.doors import checked
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
@@ -203,10 +203,10 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
     _check_known(problem, chosen)
     regressor = Regressor(problem.model, unknown(problem))
     if chosen:
-        evidence = tuple(gather(problem, recording) for recording in chosen)
-        widths = slip_widths(problem, evidence)
+        sampled = tuple(gather(problem, recording) for recording in chosen)
+        widths = slip_widths(problem, sampled)
         moved = [
-            (measured(regressor, e.guess, problem.step, e.held), problem.guess_on(e.recording.name)) for e in evidence
+            (measured(regressor, e.guess, problem.step, e.held), problem.guess_on(e.recording.name)) for e in sampled
         ]
     else:
         widths, values = slip_widths(problem, ()), problem.guess_on()

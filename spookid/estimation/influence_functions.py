@@ -48,9 +48,9 @@ def influence(
 
 def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
     n, sensors = len(assembly.transcription.names), len(assembly.problem.channels)
-    count = len(assembly.evidence)
+    count = len(assembly.sampled)
     return Influence(
-        tuple(np.full((e.grid.count, sensors, n), np.nan) for e in assembly.evidence),
+        tuple(np.full((e.grid.count, sensors, n), np.nan) for e in assembly.sampled),
         np.full(n, np.nan),
         np.full(n, np.nan),
         np.full(n, np.nan),

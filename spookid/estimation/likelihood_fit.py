@@ -154,7 +154,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     which the likelihood's is: no density of states drives the scale of forces. It takes a few iterations.
     """
     problem = assembly.transcription
-    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
     if problem.has_density:
         return start, logs
@@ -214,7 +214,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
     of_each = [single for size in assembly.noise for single in _singles(size)]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
     search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
-    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
     if outcome.status is Status.DIVERGED:
         raise NotPositiveDefiniteError(outcome.detail)
@@ -228,7 +228,7 @@ def fit_at_guessed_noise(
     """The same with noise as a search for it would begin: a fit that only leads on."""
     places = [size.places for size in assembly.noise]
     constants = assembly.transcription.constants.copy()
-    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     logs = starting_logs(_rated(assembly), assembly.transcription, start, signals, _LEADING)
     for own, log in zip(places, logs, strict=True):
         constants[list(own)] = math.exp(log)

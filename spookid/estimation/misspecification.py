@@ -86,8 +86,8 @@ def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values
     model = problem.model
     tree = [f for joint in JointCoordinates(model).tree for f in model.freedoms[model.freedoms_of(joint)]]
     motions = []
-    for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
-        motions.append(Signals(_continuous(trajectory), evidence.acting.held))
+    for trajectory, sampled in zip(trajectories, assembly.sampled, strict=True):
+        motions.append(Signals(_continuous(trajectory), sampled.acting.held))
     signals = [o.signal for o in problem.channels]
     constants = assembly.transcription.constants
     impulses = {

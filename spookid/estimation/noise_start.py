@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spookid.estimation.fit import Fit
-from spookid.estimation.followed import followed_notices
+from spookid.estimation.overfitting import followed_notices
 from spookid.estimation.unexplained import unexplained_notices
 from spookid.solvers.status import Status
 

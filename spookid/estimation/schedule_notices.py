@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.encounters import encounters
+from spookid.assembly.impact_estimates import encounters
 from spookid.assembly.schedules import FAR
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.data.sampling import wrap
@@ -55,7 +55,7 @@ def schedule_notices(assembly: Assembly, point: Point, motion: Sequence[Trajecto
 
 def _impacts(assembly: Assembly, point: Point, chain: int) -> list[str]:
     """Impacts that are none, are at another time, or stick where they should slide."""
-    grid, contacts, told = assembly.evidence[chain].grid, assembly.problem.model.holding.contacts, []
+    grid, contacts, told = assembly.sampled[chain].grid, assembly.problem.model.holding.contacts, []
     for i, scheduled, at, velocities in encounters(assembly, point, chain):
         impact, before, after = contacts[i], velocities[:3], velocities[3:]
         assert isinstance(impact, Impact)
@@ -100,7 +100,7 @@ def _words(
         size: of it [N s]; NaN if that is not known.
     """
     (first, last), t, name = steps, trajectory.t, trajectory.name
-    held = np.any(assembly.evidence[chain].held[max(first - 1, 0) : last + 1], axis=0)
+    held = np.any(assembly.sampled[chain].held[max(first - 1, 0) : last + 1], axis=0)
     contacts = assembly.problem.model.holding.contacts
     holding = ", ".join(f"{c.kind} {c.name!r}" for c, holds in zip(contacts, held, strict=True) if holds)
     brief = last - first < _SHORT
@@ -156,7 +156,7 @@ def _moving(assembly: Assembly, chain: int, trajectory: Trajectory) -> list[str]
         if np.isfinite(period):
             off[:, i] = wrap(off[:, i], period)
     relative = np.abs(off) / np.maximum(_scale(off), assembly.sigmas / _OUT)
-    held = assembly.evidence[chain].held
+    held = assembly.sampled[chain].held
     told = []
     for i, contact in enumerate(assembly.problem.model.holding.contacts):
         holds = np.zeros(len(off), dtype=bool)

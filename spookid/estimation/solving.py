@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.data.recording_files import RecordingFiles
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
 from spookid.estimation.delays import around_impacts, asked_from, free_delays, settled

@@ -19,7 +19,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.evidence import Evidence
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.channels import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.parameter import is_constant
@@ -76,7 +76,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
         for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
-            missed = of_factor.on(c).missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[
+            missed = of_factor.on(c).missed(chains[c], assembly.sampled[c], point.states[c], contiguous(coarse))[
                 :, None
             ]
             if term.complement is not None:
@@ -148,7 +148,7 @@ class _Residuals:
         one._double = contiguous(self._doubling * one._single)
         return one
 
-    def missed(self, chain: Chain, evidence: Evidence, fine: Array, coarse: Array) -> Array:
+    def missed(self, chain: Chain, sampled: SampledRecording, fine: Array, coarse: Array) -> Array:
         """d at every step, (count, rows).
 
         Args:
@@ -165,7 +165,7 @@ class _Residuals:
             return np.asarray(self._mistaken(single, nodes, data) / share)
         missed = np.asarray(self._truncated(single, nodes, data) / share)
         if data.shape[1]:
-            acting = self._acting(evidence)
+            acting = self._acting(sampled)
             missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), self._single)
         return missed
 
@@ -193,9 +193,9 @@ class _Residuals:
         count = len(rows) + 1 - len(shares)
         return np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
 
-    def _acting(self, evidence: Evidence) -> Array:
+    def _acting(self, sampled: SampledRecording) -> Array:
         """Data of the impulses with the inputs as they are between the steps, (count, n_u)."""
-        now = evidence.acting
+        now = sampled.acting
         return now.mean if self._factor.reach == 1 else now.late[:-1] + (now.mean - now.late)[1:]
 
     def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:

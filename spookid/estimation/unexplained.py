@@ -121,7 +121,7 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
         place = model.freedoms_of(motor.joint).start + motor.coordinate
         motors[place] += motor.effort(u[model.signals.index(motor.signal)])
     every = ca.vertcat(weight, stacked(loads), motors)
-    held = contiguous(assembly.evidence[chain].acting.held)
+    held = contiguous(assembly.sampled[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
     n, slips = len(joints.names), len(model.freedoms)
     tree = joints.places[: len(_tree(joints))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from spookid.doors import Door, checked
+from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.factor import Coordinates, GraphFactor
@@ -21,7 +21,7 @@ from spookid.mechanics.system import System, point, vector
 
 
 @dataclass(frozen=True)
-class Sigmas(metaclass=Door):
+class Sigmas(metaclass=Checked):
     """Standard deviations of the factors of a graph; 0 for hard rows.
 
     By default those of Table 2, roots of its covariances, but for the first rates, which are known here.

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold, split
@@ -130,7 +130,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GraphFactor(metaclass=Door):
+class GraphFactor(metaclass=Checked):
     """An error e of some variables, which weighs as |e/sigma|² or, where sigma is 0, vanishes exactly.
 
     Args:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import MEANING, GraphFactor, Variables
 from spookid.graphs.knowledge import Prior
@@ -47,7 +47,7 @@ _ENDLESS = 10**9
 """Steps of a stream: enough that its functions are worth a compiler."""
 
 
-class Graph(Tabular, metaclass=Door):
+class Graph(Tabular, metaclass=Checked):
     """Factors of a mechanism over so many steps as data or a solve ask for.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.doors import checked
+from spookid.argument_checks import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.integration import accelerations
 from spookid.kernels.kernel import Array

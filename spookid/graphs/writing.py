@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor, Variables, Window
 from spookid.kernels.kernel import Array, Mask, contiguous
@@ -158,7 +158,7 @@ def rank(rows: Sequence[Array]) -> int:
 
 
 @dataclass(frozen=True)
-class Stage(metaclass=Door):
+class Stage(metaclass=Checked):
     """What counts and what moves; ``Graph.solve`` has a last one of everything::
 
         Stage(factors=(Prior, PositionConstraint, SoftEquality), variables=("q",))

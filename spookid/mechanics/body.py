@@ -8,7 +8,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import guessed, guessed_all
 from spookid.mechanics.inertia import FullInertia, inertia_matrix
@@ -38,7 +38,7 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Body(metaclass=Door):
+class Body(metaclass=Checked):
     """A rigid body; its origin is its centre of mass, unless its inertia says where that is.
 
     A state holds the position of the centre of mass and the orientation of the body's axes.

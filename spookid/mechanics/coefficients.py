@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import at_guess
@@ -125,7 +125,7 @@ def _check(limits: ca.SX | None, coordinate: Limited, what: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Asymmetric(metaclass=Door):
+class Asymmetric(metaclass=Checked):
     """One value where a coordinate grows, another where it falls: ``viscous=Asymmetric(166.7, 240.4)``.
 
     It can stand for ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
@@ -139,7 +139,7 @@ class Asymmetric(metaclass=Door):
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier(metaclass=Door):
+class Fourier(metaclass=Checked):
     """mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), a value that varies with the coordinate x over the period X.
 
     It can stand for a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:

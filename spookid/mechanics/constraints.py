@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
@@ -50,7 +50,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Constraint(metaclass=Door):
+class Constraint(metaclass=Checked):
     """Rows that hold between bodies; the base of every kind.
 
     A kind has either ``violation``, or ``rates`` and ``speeds`` and says so with ``on_velocities``.

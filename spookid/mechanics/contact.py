@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.parameter import is_constant, is_zero, symbolic
@@ -18,7 +18,7 @@ _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
 
 @dataclass(frozen=True, eq=False)
-class Contact(metaclass=Door):
+class Contact(metaclass=Checked):
     """A point that cannot go below a plane, and rubs on it (Marklund et al., 2.21, 2.24).
 
     The gap is the height of the point above the plane [m], negative where it penetrates; the normal impulse pushes the

@@ -8,12 +8,12 @@ from typing import Literal
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.mechanics import rotations
 
 
 @dataclass(frozen=True)
-class Coordinate(metaclass=Door):
+class Coordinate(metaclass=Checked):
     """One degree of freedom that a joint leaves.
 
     Args:

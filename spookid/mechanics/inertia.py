@@ -15,7 +15,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
@@ -52,7 +52,7 @@ class Belief:
 
 
 @dataclass(frozen=True, eq=False)
-class FullInertia(metaclass=Door):
+class FullInertia(metaclass=Checked):
     """Mass, centre of mass and full inertia of a body, ``Body("link", inertia=FullInertia(...))``.
 
     Each of the ten numbers may be a Parameter or an expression of Parameters. Ten free numbers may leave what a body

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
@@ -42,7 +42,7 @@ _HELD = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Ellipsoid(metaclass=Door):
+class Ellipsoid(metaclass=Checked):
     """An ellipsoid that encloses a body, in the frame of the body.
 
     Raises:

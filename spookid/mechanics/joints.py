@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
@@ -32,7 +32,7 @@ _BODY = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(metaclass=Door):
+class Joint(metaclass=Checked):
     """A regularized joint between two frames (Marklund et al., Appendix F); the base of every kind.
 
     A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and

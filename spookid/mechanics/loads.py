@@ -14,7 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.coefficients import Coefficient, load_coefficient
 from spookid.parameter import is_zero
@@ -69,7 +69,7 @@ def _together(one: ca.SX | None, other: ca.SX | None) -> ca.SX | None:
     return one + other
 
 
-class Load(metaclass=Door):
+class Load(metaclass=Checked):
     """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes. ::
 
         class Magnet(Load):

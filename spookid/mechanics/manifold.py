@@ -10,7 +10,7 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import is_whole
+from spookid.argument_checks import is_whole
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
@@ -33,7 +33,7 @@ class Manifold:
     parts: tuple[tuple[Kind, int], ...]
     """(kind, number of coordinates) in order; a rotation has 4 coordinates and 3 tangent directions."""
 
-    def __post_init__(self) -> None:  # made too often for the door of other classes
+    def __post_init__(self) -> None:  # made too often for the checks of other classes
         if not (isinstance(self.parts, tuple) and all(map(_is_part, self.parts))):
             raise ProblemError(f"Manifold: parts is {shown(self.parts)}; give pairs, ('flat', n) or ('rotation', 4)")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
@@ -91,7 +91,7 @@ class JointState:
 
 
 @dataclass(frozen=True, eq=False)
-class Model(metaclass=Door):
+class Model(metaclass=Checked):
     """A mechanism of rigid bodies and joints.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.inertia import at_guess
@@ -32,7 +32,7 @@ class Input:
 
 
 @dataclass(frozen=True, eq=False)
-class Motor(metaclass=Door):
+class Motor(metaclass=Checked):
     """A motor on a joint (F.3), with u an input: a torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
 
     Through a gear of ratio n it does n times that to a coordinate of the rate s, and its rotor is felt n² times there:

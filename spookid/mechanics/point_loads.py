@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, evaluating, shown
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import refuse_negative
@@ -16,7 +16,7 @@ from spookid.mechanics.moving import MovingFrame, anywhere
 from spookid.parameter import symbolic
 
 
-class PointLoad(metaclass=Door):
+class PointLoad(metaclass=Checked):
     """Forces and torques at frames of bodies, in the axes of the world; the base of those that you write. A spring::
 
         class Spring(PointLoad):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import casadi as ca
 
-from spookid.doors import checked
+from spookid.argument_checks import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six

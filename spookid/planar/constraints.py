@@ -12,7 +12,7 @@ from typing import Any
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, symbolic
@@ -21,7 +21,7 @@ from spookid.planar.points import Ground, Link, Placement, Point, check_name, cr
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarConstraint(metaclass=Door):
+class PlanarConstraint(metaclass=Checked):
     """One row Φ = 0; the base of every kind."""
 
     name: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.friction_loads import smooth_sign
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarLoad(metaclass=Door):
+class PlanarLoad(metaclass=Checked):
     """What acts on a mechanism; the base of every kind."""
 
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)

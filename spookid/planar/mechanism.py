@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
 from spookid.planar.closing import Branch, Values
@@ -15,7 +15,7 @@ from spookid.planar.rigid import Rigid
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism(Linkage, metaclass=Door):
+class Mechanism(Linkage, metaclass=Checked):
     """Links of a plane whose ends meet in points; constraints and loads beside.
 
     Its coordinates are those of the points that move, x and y of one after the other in the order in which links and

@@ -13,14 +13,14 @@ from typing import Any
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, is_zero, symbolic
 
 
 @dataclass(frozen=True, eq=False)
-class Point(metaclass=Door):
+class Point(metaclass=Checked):
     """A point that moves, an end of links.
 
     Args:
@@ -74,7 +74,7 @@ class Ground(Point):
 
 
 @dataclass(frozen=True, eq=False)
-class Link(metaclass=Door):
+class Link(metaclass=Checked):
     """A rigid bar between two points, along which its own x axis runs from ``start`` to ``end``.
 
     Args:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.data.npz import read_npz
-from spookid.doors import checked
 from spookid.files import beside, remove
 from spookid.report import pictures
-from spookid.report.aside import Copy, copied, side_by_side
+from spookid.report.forked import Copy, copied, side_by_side
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Result

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration, whole_path
-from spookid.doors import checked
 from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.robots.robot import reread
 from spookid.studies.motion_limits import MotionLimits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from spookid.doors import Door, checked
+from spookid.argument_checks import Checked, checked
 from spookid.mechanics.robot_file import RobotFile
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
@@ -17,7 +17,7 @@ from spookid.robots.writing import write
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robot(Parts, metaclass=Door):
+class Robot(Parts, metaclass=Checked):
     """What ``read`` makes of a robot's file. Bodies and joints have the names of its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its

@@ -127,14 +127,14 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Initia
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
     assembly = found.assembly
-    (evidence,), (states,) = assembly.evidence, found.point.states
+    (sampled,), (states,) = assembly.sampled, found.point.states
     observed = _roomier(assembly)
     numbers = with_least_noise(assembly, found.point).tolist()
     given = [replace(c, value=v) for c, v in zip(assembly.transcription.given, numbers, strict=True)]
     endless = without_end(problem, assembly.settings, given, observed)
-    start, parameters = evidence.grid.start, found.point.parameters
+    start, parameters = sampled.grid.start, found.point.parameters
     step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
-    first = evidence.recording, start, states, parameters
+    first = sampled.recording, start, states, parameters
     notices = (*_unfinished(found), *noise_notices, *notices)
     return Initialization(problem, assembly.settings, endless, observed, *first, step_errors, notices)
 
@@ -194,10 +194,10 @@ def from_guess(problem: Declaration, recording: Recording, constants: Array | No
         assert size.given is not None
         values[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
     given = [replace(c, value=v) for c, v in zip(assembly.constants, values.tolist(), strict=True)]
-    (evidence,), (states,) = assembly.evidence, assembly.start.states
+    (sampled,), (states,) = assembly.sampled, assembly.start.states
     observed = _roomier(assembly)
     endless = without_end(problem, assembly.settings, given, observed)
-    first = evidence.recording, evidence.grid.start, states, assembly.start.parameters
+    first = sampled.recording, sampled.grid.start, states, assembly.start.parameters
     return Initialization(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
 
 
@@ -230,7 +230,7 @@ def without_end(
 
 def _roomier(assembly: Assembly) -> tuple[Observed, ...]:
     """With room for more samples of each channel between two steps than the first have: clocks jitter, and drift."""
-    return layout(assembly.problem, [evidence.samples for evidence in assembly.evidence], spare=1)
+    return layout(assembly.problem, [sampled.samples for sampled in assembly.sampled], spare=1)
 
 
 _MOST = 1e7

@@ -9,11 +9,11 @@ from numbers import Real
 
 import numpy as np
 
+from spookid.argument_checks import is_number
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.channels import Sensor
 from spookid.data.files import listing
-from spookid.doors import is_number
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import number

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
 from spookid.data.npz import read_npz
-from spookid.doors import Door
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
@@ -26,7 +26,7 @@ _OWN, _BLIND = "changes ", "blind until"
 stopped."""
 
 
-class Monitor(metaclass=Door):
+class Monitor(metaclass=Checked):
     """Estimates while data come in, and changes of parameters. ::
 
         monitor = Monitor(FixedLagSmoother(problem, seconds=0.2, start=solution))

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
-from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.graph import Graph
 from spookid.kernels.kernel import Array
@@ -34,7 +34,7 @@ _LONGEST = 10_000
 """Steps of a window."""
 
 
-class FixedLagSmoother(metaclass=Door):
+class FixedLagSmoother(metaclass=Checked):
     """Parameters and motion while data come in: a window of steps, and what has left it as information.
 
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that

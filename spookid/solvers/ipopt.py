@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.callbacks import Functions, Watch, observer
@@ -53,7 +53,7 @@ _LEFT_OUT = 1e-6
 
 
 @dataclass(frozen=True)
-class Ipopt(metaclass=Door):
+class Ipopt(metaclass=Checked):
     """Settings; all tolerances are free of units.
 
     Raises:

@@ -14,8 +14,8 @@ from typing import ClassVar, TypeVar
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.data.state import Motion
-from spookid.doors import Door
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.coefficients import COMPLIANCE
@@ -151,7 +151,7 @@ class Scheme(ABC):
         raise NotImplementedError
 
 
-class Stepper(Scheme, metaclass=Door):
+class Stepper(Scheme, metaclass=Checked):
     """A scheme that a problem can declare, and the forward step that goes with it.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import casadi as ca
 
-from spookid.doors import Door
+from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
@@ -23,7 +23,7 @@ _INSTANT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class JointSystem(System, metaclass=Door):
+class JointSystem(System, metaclass=Checked):
     """Positions of the joints, then poses of free bodies: as many rates as degrees of freedom, and no constraints.
 
     Dry friction is the smooth one: tanh(s/w) of the rate s.

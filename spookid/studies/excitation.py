@@ -14,11 +14,11 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import WIDTH_AT_REST, magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
@@ -30,7 +31,6 @@ from spookid.assembly.loading import load_declaration, whole_path
 from spookid.assembly.standing_start import stands_free
 from spookid.data.losses import BENT
 from spookid.data.recording_files import SAMPLE
-from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
 from spookid.estimation.fit import Fit
@@ -50,11 +50,11 @@ from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.student import Variances
 from spookid.statistics.variances import lost
-from spookid.studies import shares
+from spookid.studies import joint_fit_worker
 from spookid.studies.axes import AxisValue
+from spookid.studies.joint_fit_worker import MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
-from spookid.studies.shares import MARKER, Source, Sums, states_of, template
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point
@@ -203,7 +203,7 @@ def _keep_apart(plan: JointPlan, identity: str) -> None:
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         same = False
     if not same:
-        shares.forget(plan.folder)
+        joint_fit_worker.forget(plan.folder)
         folders.write(place, {"schema": SCHEMA, "problem": plan.problem.name, "identity": identity})
 
 

@@ -19,7 +19,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal
 from spookid.statistics.search import Search
 from spookid.statistics.trial import FittedStates
-from spookid.studies.shares import Pass, Source, Sums, add, blocks, together, work, work_here
+from spookid.studies.joint_fit_worker import Pass, Source, Sums, add, blocks, together, work, work_here
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
-from spookid.doors import Door
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Frame
@@ -22,7 +22,7 @@ Box = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class MotionLimits(metaclass=Door):
+class MotionLimits(metaclass=Checked):
     """Limits of a planned motion by the labels of coordinates, which are the names of hinges and sliders.
 
     Args:

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import chosen_numbers, gather, numbers, settings_of, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -227,13 +227,13 @@ def recorded(problem: Declaration, settings: Settings) -> Measured:
     Args:
         settings: of the problem; equations of others with the same ones need not be made again.
     """
-    model, evidence = problem.model, gather(problem, problem.recordings[0])
-    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings)
-    x = scheme.start(model, evidence.guess.states, evidence.guess.displacements, np.zeros((steps.count, 0)))
+    model, sampled = problem.model, gather(problem, problem.recordings[0])
+    steps, scheme, equations = sampled.grid, JointSpace(), instant(model, settings)
+    x = scheme.start(model, sampled.guess.states, sampled.guess.displacements, np.zeros((steps.count, 0)))
     differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
     moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T
-    rates = np.gradient(evidence.guess.displacements, steps.step, axis=0)
-    around = (evidence.acting.mean[:-1] + evidence.acting.mean[1:]) / 2
+    rates = np.gradient(sampled.guess.displacements, steps.step, axis=0)
+    around = (sampled.acting.mean[:-1] + sampled.acting.mean[1:]) / 2
     return Measured(steps.times()[1:-1], moving, rates[1:-1], around)
 
 

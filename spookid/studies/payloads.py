@@ -21,9 +21,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import GROUND, Frame

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.relations import attainable
-from spookid.doors import checked
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.regressor import Balance

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import checked
 from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import closing_rows, geared
 from spookid.assembly.ranks import check_turns
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.arrays import floats
@@ -25,7 +26,6 @@ from spookid.data.inputs import acting, acting_within, at_values, commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
-from spookid.doors import checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
@@ -82,10 +82,10 @@ def simulate(
         initial = parameters
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
-    evidence, measured = _gathered(problem, recording)
+    sampled, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
-    u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, evidence)
+    u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, sampled)
     start = measured.guess.states[0] if measured and initial is None else starting_state(problem, initial, recording)
     sizes, rng = noise_sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else random_impulses(problem, sizes, steps.count - 1, rng)
@@ -97,13 +97,13 @@ def simulate(
     return _recording(march, states, name, sizes or {}, rng)
 
 
-def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
+def _gathered(problem: Declaration, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
     if not 0 <= recording < max(len(problem.recordings), 1):
         what = f"{problem.what} has no recording number {shown(recording)}"
         raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
-    evidence = tuple(gather(problem, r) for r in problem.recordings)
-    return evidence, evidence[recording] if evidence else None
+    sampled = tuple(gather(problem, r) for r in problem.recordings)
+    return sampled, sampled[recording] if sampled else None
 
 
 def _motion(march: _March, substeps: int | None) -> Array:

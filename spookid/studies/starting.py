@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spookid.argument_checks import is_whole
 from spookid.assembly.declaration import Declaration
-from spookid.doors import is_whole
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Result
 from spookid.results.values import Basin

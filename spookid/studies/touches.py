@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spookid.argument_checks import is_whole
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.encounters import Strike, strikes_of
-from spookid.doors import is_whole
+from spookid.assembly.impact_estimates import Strike, strikes_of
 from spookid.errors import ProblemError, shown
 from spookid.estimation.fitting import warm
 from spookid.results.result import Result

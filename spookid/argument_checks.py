@@ -1,4 +1,4 @@
-"""The door of public classes and functions: each argument must be of the kind that its annotation says.
+"""Checks of what public classes and functions are given: each argument must be of the kind that its annotation says.
 
 What an annotation cannot say, such as bounds, shapes and what goes together, each class checks for itself; an argument
 of kind ``Any`` is a number or an expression, which ``symbolic`` takes.
@@ -32,7 +32,7 @@ _MOST = 2**63
 """Whole numbers of arrays are below this."""
 
 
-class Door(ABCMeta):
+class Checked(ABCMeta):
     """Of a class whose instances users make: arguments of other kinds than their annotations say are refused."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
@@ -46,7 +46,7 @@ class Door(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of ``__init__``, as of a class without a door."""
+        """That of ``__init__``, as of a class without checks."""
         return _signature(cls)
 
 

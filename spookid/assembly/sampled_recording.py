@@ -14,7 +14,7 @@ from spookid.kernels.kernel import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class SampledRecording:
     """One recording, sampled at the steps."""
 
     recording: Recording

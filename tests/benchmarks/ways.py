@@ -1,4 +1,4 @@
-"""Does every way to solve a problem end at the same answer? ``python tests/benchmarks/doors.py [PROBLEM ...]``
+"""Does every way to solve a problem end at the same answer? ``python tests/benchmarks/ways.py [PROBLEM ...]``
 
 Each problem is solved with every stepper, form of dry friction and backend that go together, as a user would: from its
 guesses, with what it leaves out at its default. Costs compare at one noise: that which the smooth fit has found, or the
@@ -35,7 +35,7 @@ CLOSE, NEAR = 0.005, 0.5
 """Share of the cost and of a standard error within which two answers are one."""
 
 
-class Door(NamedTuple):
+class Way(NamedTuple):
     """A form of dry friction and who solves it."""
 
     backend: str
@@ -46,7 +46,7 @@ class Door(NamedTuple):
         return self.friction != "smooth"
 
 
-DOORS = (Door("lm", "smooth"), Door("ipopt", "smooth"), Door("lm", "exact"), Door("ipopt", "mpcc"))
+WAYS = (Way("lm", "smooth"), Way("ipopt", "smooth"), Way("lm", "exact"), Way("ipopt", "mpcc"))
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Row:
 
     problem: str
     stepper: str
-    door: Door
+    way: Way
     solution: Solution | None
     why: str
     seconds: float
 
     def distance(self, others: list[Row]) -> tuple[float, float]:
         """Share of the cost and largest share of a standard error, from the best converged row of the same law."""
-        same = [r for r in others if r.door.sticks == self.door.sticks and r.converged]
+        same = [r for r in others if r.way.sticks == self.way.sticks and r.converged]
         if self.solution is None or not same:
             return np.nan, np.nan
         best = min((r.solution for r in same if r.solution), key=lambda s: s.cost.total)
@@ -81,7 +81,7 @@ class Row:
         return [
             self.problem,
             self.stepper,
-            *self.door,
+            *self.way,
             *known,
             "" if np.isnan(cost) else f"{100 * cost:+.3f}%",
             "" if np.isnan(apart) else f"{apart:.2g}",
@@ -92,32 +92,32 @@ class Row:
 COLUMNS = "problem, stepper, backend, friction, status, iterations, cost, over best, errors off, time"
 
 
-def rows(name: str, problem: Problem, stepper: str, doors: list[Door], limit: float, most: int) -> list[Row]:
+def rows(name: str, problem: Problem, stepper: str, ways: list[Way], limit: float, most: int) -> list[Row]:
     """Every way through a problem with one stepper."""
     found: list[Row] = []
     rubs = any(j.rubs for j in problem.model.joints)
-    for door in doors:
-        if rubs or not door.sticks:
-            found.append(row(name, problem, stepper, door, limit, most))
+    for way in ways:
+        if rubs or not way.sticks:
+            found.append(row(name, problem, stepper, way, limit, most))
             print(*found[-1].cells(found), sep="  ", file=sys.stderr, flush=True)
     return found
 
 
-def row(name: str, problem: Problem, stepper: str, door: Door, limit: float, most: int) -> Row:
+def row(name: str, problem: Problem, stepper: str, way: Way, limit: float, most: int) -> Row:
     """One way, for so many seconds and iterations at the most."""
-    given: dict[str, Any] = {"stepper": STEPPERS[stepper], "friction": door.friction}
+    given: dict[str, Any] = {"stepper": STEPPERS[stepper], "friction": way.friction}
     if not np.isfinite(problem.weight) or problem.dynamics == "estimated":
         given |= {"step_correction": False, "estimator": "noise"}
     began = time.perf_counter()
     solution, why = None, ""
     try:
         with Deadline(limit):
-            solution = problem.with_(**given).solve(backend=door.backend, max_iterations=most)
+            solution = problem.with_(**given).solve(backend=way.backend, max_iterations=most)
     except ProblemError as error:
         why = f"refused: {error}"
     except (ArithmeticError, ValueError, RuntimeError, KeyboardInterrupt) as error:
         why = f"{type(error).__name__}: {error}"
-    return Row(name, stepper, door, solution, why, time.perf_counter() - began)
+    return Row(name, stepper, way, solution, why, time.perf_counter() - began)
 
 
 class Deadline:
@@ -148,19 +148,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", nargs="*", help="words that the names of the problems contain; all if none")
     parser.add_argument("--steppers", default="variational,spook,lifted")
-    parser.add_argument("--doors", default=",".join(" ".join(door) for door in DOORS))
+    parser.add_argument("--ways", default=",".join(" ".join(way) for way in WAYS))
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one solve at the most")
     parser.add_argument("--iterations", type=int, default=150, help="for one solve at the most")
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     lines = ["| " + COLUMNS.replace(", ", " | ") + " |", "|---" * (COLUMNS.count(",") + 1) + "|"]
-    doors = [door for door in DOORS if " ".join(door) in given.doors.split(",")]
+    ways = [way for way in WAYS if " ".join(way) in given.ways.split(",")]
     for name, problem in everything(given.problems):
         for stepper in given.steppers.split(","):
             if stepper == "lifted" and problem.dynamics == "estimated":
                 continue  # where the noise is estimated multipliers are eliminated
-            found = rows(name, problem, stepper, doors, given.limit, given.iterations)
+            found = rows(name, problem, stepper, ways, given.limit, given.iterations)
             lines += ["| " + " | ".join(r.cells(found)) + " |" for r in found]
     print("\n".join(lines))
     if given.markdown:

@@ -43,10 +43,10 @@ class Strike:
 def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, float, float, Array]]:
     """Of each impact of a recording the number of its contact, its scheduled and its found place in steps from the
     first, and velocities before and after, (6,)."""
-    problem, evidence = assembly.problem, assembly.evidence[chain]
+    problem, sampled = assembly.problem, assembly.sampled[chain]
     model, states, found = problem.model, point.states[chain], []
     for i, impact in enumerate(model.holding.contacts):
-        told = evidence.strikes.scheduled[i]
+        told = sampled.strikes.scheduled[i]
         if not (isinstance(impact, Impact) and told):
             continue
         symbols = [ca.SX.sym(f"x_{o}", states.shape[1]) for o in range(2 * AROUND + 1)]
@@ -54,7 +54,7 @@ def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, 
         around, own, values = flights(JointCoordinates(model), symbols, step)
         encounter = Encounter(impact, JointCoordinates(model), around, late, step)
         shown = ca.substitute(ca.vertcat(encounter.late, *encounter.velocities), own, values)
-        at = np.array(evidence.strikes.times[i])
+        at = np.array(sampled.strikes.times[i])
         k = np.rint(at).astype(int)
         arrays = [contiguous(states[k + o]) for o in range(-AROUND, AROUND + 1)]
         for _ in range(_PASSES):
@@ -68,19 +68,19 @@ def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, 
 
 def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
     """The same problem with impacts where a motion has them, and by how many steps they moved at most."""
-    evidence, moved = [], 0.0
-    for c, one in enumerate(assembly.evidence):
+    sampled, moved = [], 0.0
+    for c, one in enumerate(assembly.sampled):
         times: list[list[float]] = [[] for _ in one.strikes.times]
         for i, _, at, _ in encounters(assembly, point, c):
             times[i].append(at)
         pairs = zip(times, one.strikes.times, strict=True)
         moved = max([moved, *(abs(a - b) for new, old in pairs for a, b in zip(new, old, strict=True))])
         strikes = strikes_at(assembly.problem.model, times, one.grid, one.strikes.scheduled)
-        evidence.append(replace(one, strikes=strikes))
+        sampled.append(replace(one, strikes=strikes))
     written = assembly.transcription.factors
-    chains = [chain_of(assembly.problem, e, list(written), assembly.observed, i) for i, e in enumerate(evidence)]
+    chains = [chain_of(assembly.problem, e, list(written), assembly.observed, i) for i, e in enumerate(sampled)]
     transcription = assembly.transcription.with_chains(chains)
-    return replace(assembly, evidence=tuple(evidence), transcription=transcription), moved
+    return replace(assembly, sampled=tuple(sampled), transcription=transcription), moved
 
 
 def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> Assembly:
@@ -89,10 +89,10 @@ def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> As
     Args:
         multipliers: λ of each step that the other fit has found on each recording, (N, n_g).
     """
-    if not any(np.any(one.strikes.struck) for one in assembly.evidence):
+    if not any(np.any(one.strikes.struck) for one in assembly.sampled):
         return assembly
     for chain, found in enumerate(multipliers):
-        if len(found) == assembly.evidence[chain].grid.count and found.shape[1] == assembly.problem.model.rows:
+        if len(found) == assembly.sampled[chain].grid.count and found.shape[1] == assembly.problem.model.rows:
             assembly = _as_fitted(assembly, chain, found)
     return retimed(assembly, point)[0]
 
@@ -103,7 +103,7 @@ def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array)
     Args:
         multipliers: λ of each step, (N, n_g); they tell around which steps a fit took impacts.
     """
-    holding, grid = assembly.problem.model.holding, assembly.evidence[chain].grid
+    holding, grid = assembly.problem.model.holding, assembly.sampled[chain].grid
     known = _as_fitted(assembly, chain, multipliers)
     found = []
     for i, told, at, velocities in encounters(known, point, chain):
@@ -117,11 +117,11 @@ def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array)
 
 def _as_fitted(assembly: Assembly, chain: int, multipliers: Array) -> Assembly:
     """With each impact at the middle one of the three steps in which it has an impulse."""
-    model, evidence, times = assembly.problem.model, list(assembly.evidence), []
-    for contact, told in zip(model.holding.contacts, evidence[chain].strikes.scheduled, strict=True):
+    model, sampled, times = assembly.problem.model, list(assembly.sampled), []
+    for contact, told in zip(model.holding.contacts, sampled[chain].strikes.scheduled, strict=True):
         acting = np.flatnonzero(np.any(np.nan_to_num(multipliers[:, model.rows_of(contact)]) != 0, axis=1))
         near = [acting[np.abs(acting - x) <= AROUND] for x in told]
         times.append([float(np.mean(own)) if len(own) else x for own, x in zip(near, told, strict=True)])
-    strikes = strikes_at(model, times, evidence[chain].grid, evidence[chain].strikes.scheduled)
-    evidence[chain] = replace(evidence[chain], strikes=strikes)
-    return replace(assembly, evidence=tuple(evidence))
+    strikes = strikes_at(model, times, sampled[chain].grid, sampled[chain].strikes.scheduled)
+    sampled[chain] = replace(sampled[chain], strikes=strikes)
+    return replace(assembly, sampled=tuple(sampled))

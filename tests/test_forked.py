@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from solutions import estimated
 
-from spookid.report import aside, export
-from spookid.report.aside import copied
+from spookid.report import export, forked
+from spookid.report.forked import copied
 
 
 def _nothing() -> None:
@@ -36,7 +36,7 @@ def _failing(_: bytes) -> list[bytes]:
 
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "processors", lambda: 2)
+    monkeypatch.setattr(forked, "processors", lambda: 2)
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
