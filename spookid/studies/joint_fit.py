@@ -2,9 +2,9 @@
 
 The first recordings are fitted as usual: their fit tells what the problem is made of (steps, rows, sizes of noise
 apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
-or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``). Sums are taken in
-the order of the recordings, so that all digits are the same for any number of workers. Where estimates of continuous
-time are asked for, that is done with half the step, then with the whole one at the noise that was found.
+or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
+taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
+asked for, this is done with half the step, then with the whole one at the noise that was found.
 """
 
 from __future__ import annotations
@@ -174,8 +174,11 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
-    kept = f"{STEP} {posed.step / 2:g} s is still in the estimates: with twice that, which would tell what it adds, "
-    return found.told(made.result, made, kept + f"the fit ended ({coarse.outcome.detail}). Raise max_iterations.")
+    kept = (
+        f"{STEP} {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell what it "
+        f"adds, did not converge ({coarse.outcome.detail}). Take a smaller step."
+    )
+    return found.told(made.result, made, kept)
 
 
 @dataclass(frozen=True)
