@@ -26,7 +26,7 @@ FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-_LAYOUT = "4"
+_LAYOUT = "5"
 """Of the generated code; part of the key."""
 
 Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
