@@ -204,6 +204,6 @@ def code_library(code: str) -> ctypes.CDLL:
 
 def _key(seed: bytes, tool: Compiler, steps: float = math.inf) -> str:
     digest = hashlib.sha256(seed)
-    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0, steps), compiler.processor()):
+    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(steps), compiler.processor()):
         digest.update(b"\0" + word.encode())
     return digest.hexdigest()[:32]
