@@ -24,14 +24,16 @@ from spookid.results.notices import EXTRAPOLATED, STEP
 
 TRUTH = {"J": 2e-3, "b": 2e-3}
 MASS, LENGTH = 0.2, 0.15
+DRY = 0.01
+"""Coulomb friction of twins that stick in the end [N m]."""
 
 
-def rod(samples: Recording, **settings: object) -> Problem:
+def rod(samples: Recording, dry: float | Parameter = 0.0, **settings: object) -> Problem:
     """A pendulum whose inertia and friction are unknown."""
     J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)
     body = Body("rod", mass=MASS, inertia=(1e-5, J, J))
     frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), body.frame(at=(-LENGTH, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
-    pin = Hinge("pin", *frames, viscous=b)
+    pin = Hinge("pin", *frames, viscous=b, coulomb=dry)
     model = Model(bodies=[body], joints=[pin], gravity=gravity(9.81))
     sensors = [HingeAngle(pin, "theta")]
     return Problem("rod", model, [samples], sensors, step=0.02, stepper=Variational(), **settings)
@@ -48,6 +50,47 @@ def exact(seed: int, sigma: float = 1e-3) -> Recording:
     motion = solve_ivp(rates, (0, t[-1]), [2.0, 0.0], "DOP853", t, rtol=1e-11, atol=1e-11)
     noise = np.random.default_rng(seed).normal(0.0, sigma, len(t))
     return Recording(t=t, signals={"theta": motion.y[0] + noise})
+
+
+def sticking(seed: int, sigma: float = 1e-4) -> Recording:
+    """The same with Coulomb friction, from one turning point to the next until it sticks."""
+    inertia, t = TRUTH["J"] + MASS * LENGTH**2, np.arange(0.0, 10.0, 0.02)
+    angle, begin, theta = 2.0, 0.0, np.empty(len(t))
+    while begin < t[-1]:
+        pull = -MASS * 9.81 * LENGTH * np.sin(angle)
+        after = t >= begin
+        theta[after] = angle
+        if abs(pull) <= DRY:
+            break
+        way = np.sign(pull)
+
+        def rates(_: float, x: np.ndarray, way: float = way) -> list[float]:
+            return [x[1], (-MASS * 9.81 * LENGTH * np.sin(x[0]) - TRUTH["b"] * x[1] - DRY * way) / inertia]
+
+        def turns(at: float, x: np.ndarray, begin: float = begin) -> float:
+            return x[1] if at > begin else 1.0
+
+        turns.terminal, turns.direction = True, -way
+        motion = solve_ivp(
+            rates, (begin, t[-1]), [angle, 0.0], "DOP853", t[after], events=turns, rtol=1e-11, atol=1e-11
+        )
+        theta[np.flatnonzero(after)[: len(motion.t)]] = motion.y[0]
+        if motion.status != 1:
+            break
+        begin, angle = float(motion.t_events[0][0]), float(motion.y_events[0][0][0])
+    noise = np.random.default_rng(seed).normal(0.0, sigma, len(t))
+    return Recording(t=t, signals={"theta": theta + noise})
+
+
+def test_the_step_is_taken_from_estimates_with_friction_that_sticks() -> None:
+    solution = rod(sticking(0), Parameter("c", 1e-3, lower=0), friction="exact").solve()
+    assert solution.status is Status.CONVERGED
+    assert solution.sticking["pin"] > 0.3
+    assert len(solution.trajectories[0].t) == 500
+    assert solution["J"].step_error > solution["J"].std_err
+    assert any(notice.startswith(EXTRAPOLATED) for notice in solution.notices)
+    for name, true in (*TRUTH.items(), ("c", DRY)):
+        assert abs(solution[name].estimate - true) < 3 * solution[name].std_err
 
 
 @pytest.mark.study

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,16 @@ from spookid.kernels.compiler import Compiler
 from spookid.kernels.prebuilt import FAST, SOURCES, file_name, prebuilt_library, source
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 
-LEVELS = {"": [], FAST: ["-mavx2", "-mfma"]}
+WIDE = "-wide"
+"""Code as it is for vectors of eight numbers (AVX-512), which compilers take apart for any other processor."""
+LEVELS = {"": [], FAST: ["-mavx2", "-mfma"], WIDE: ["-D__AVX512F__"]}
 
 
 @pytest.fixture(scope="module")
 def wheel(c_compiler: Compiler, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel has of two libraries, at both levels where both are known."""
+    """What a wheel has of two libraries, at each level that is known."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name, level in [("processor", ""), ("native", ""), ("native", FAST), ("blocks", ""), ("blocks", FAST)]:
+    for name, level in [("processor", ""), *product(("native", "blocks"), LEVELS)]:
         code, library = folder / f"{name}.c", folder / file_name(name, level)
         code.write_text(source(name), encoding="ascii")
         flags = ["-O1", "-shared", "-fPIC", "-fvisibility=hidden", *LEVELS[level]]
@@ -91,7 +94,10 @@ def level(request: pytest.FixtureRequest, installed: Path, monkeypatch: pytest.M
     if request.param == FAST and not {"avx2", "fma"} <= flags():
         pytest.skip("a processor without AVX2")
     monkeypatch.setattr(prebuilt, "_fast", lambda folder: request.param == FAST)
-    (installed / file_name("blocks", "" if request.param else FAST)).unlink()
+    (installed / file_name("blocks", FAST if request.param != FAST else "")).unlink()
+    if request.param == WIDE:
+        for name in ("native", "blocks"):
+            (installed / file_name(name, WIDE)).replace(installed / file_name(name))
 
 
 @pytest.mark.parametrize("parameters", [0, 7])

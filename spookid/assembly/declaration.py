@@ -241,10 +241,7 @@ class Declaration(metaclass=Checked):
         if self.model.contacts:
             return f"contacts that push ({', '.join(contact.name for contact in self.model.contacts)})"
         unequal = [residual.name for residual in self.residuals if residual.kind == "inequality"]
-        if unequal:
-            return f"residuals that are inequalities ({', '.join(unequal)})"
-        sticking = [joint.name for joint in self.model.joints if joint.rubs and self.friction != "smooth"]
-        return f"friction that sticks ({', '.join(sticking)})" if sticking else ""
+        return f"residuals that are inequalities ({', '.join(unequal)})" if unequal else ""
 
     @cached_property
     def bandwidth_step(self) -> float | None:

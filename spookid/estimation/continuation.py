@@ -14,10 +14,9 @@ import numpy as np
 
 from spookid.assembly.contact_start import touching
 from spookid.assembly.declaration import Declaration
-from spookid.estimation.fit import joined
+from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.kernels.kernel import Array
-from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
@@ -53,7 +52,7 @@ class _Path:
     """Whose noise they keep."""
     touching: tuple[Array | None, ...] = ()
     """What contacts do in the last one."""
-    done: Result | None = None
+    done: Fit | None = None
     """The last fit, with the history and the times of all."""
 
     def go(
@@ -73,14 +72,14 @@ class _Path:
         start = Start(self.found, own, self.noise, sharpness, turns, touching=self.touching, guessed=guessed)
         if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
             problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
-        before = self.done.iterations if self.done else 0
+        before = self.done.result.iterations if self.done else 0
         if isinstance(solver, Ipopt):
             told = self.found is not None and self.found.friction != "smooth"
             solver = replace(solver, told=solver.told or told or sharpness < 1)
         made = fit(problem, solver, counting_from(self.callback, before), start)
         self.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
         self.found = made.told()
-        self.done = self.found if self.done is None else self.found.changed(**joined(self.done, self.found))
+        self.done = made if self.done is None else made.with_(**joined(self.done.result, made.result))
         if problem.dynamics == "estimated" and self.noise is None and not guessed:
             self.noise = self.found
             if self.found.normaliser is None:
@@ -104,14 +103,14 @@ class _Path:
         return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
 
     @property
-    def answer(self) -> Result:
+    def answer(self) -> Fit:
         """The last fit as one of the problem."""
         assert self.done is not None
         problem, noise = self.problem, self.noise
         named = {"backend": self.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
         rough = noise is not None and noise.status is not Status.CONVERGED
         told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
-        return _telling(self.done, told).changed(**named)
+        return _telling(self.done, told).with_(**named)
 
 
 def is_staged(problem: Declaration, backend: str) -> bool:
@@ -125,8 +124,9 @@ def is_staged(problem: Declaration, backend: str) -> bool:
 
 def by_continuation(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Result | None
-) -> Result:
-    """The solution by all stages, or by those that a solution which is known leaves."""
+) -> tuple[Fit, Result | None]:
+    """The fit by all stages, or by those that a solution which is known leaves; and the one whose noise it keeps, if
+    any."""
     estimated = problem.dynamics == "estimated"
     # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
     done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
@@ -137,7 +137,7 @@ def by_continuation(
         _continued(path, done)
     elif done or path.begin(problem):
         path.go(problem, solver)
-    return path.answer
+    return path.answer, path.noise
 
 
 def _continued(path: _Path, done: bool) -> None:
@@ -190,22 +190,23 @@ def _by_codes(path: _Path, done: bool) -> None:
     if not path.go(exact, solver, SHARPNESS[-1]):
         return
     path.done = _if_led(path.answer, led)
-    if path.answer.status is not Status.CONVERGED and not done and not _by_pairs(path, exact, solver):
+    if path.answer.result.status is not Status.CONVERGED and not done and not _by_pairs(path, exact, solver):
         return
     if problem.friction == "mpcc":
         path.go(problem, path.solver, SHARPNESS[-1])
 
 
-def _if_led(found: Result, led: Result | None) -> Result:
+def _if_led(made: Fit, led: Result | None) -> Fit:
     """An answer, which has not converged if noise takes the part of impacts: it has grown since a fit that led to it,
     which did not settle who touches."""
+    found = made.result
     if led is None or led.status is Status.CONVERGED or found.status is not Status.CONVERGED:
-        return found
+        return made
     before = {name: one.std for one in led.noise for name in one.names}
     if all(one.std <= _GROWN * before.get(name, np.inf) for one in found.noise for name in one.names):
-        return found
+        return made
     detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
-    return found.changed(status=Status.STALLED, detail=detail)
+    return made.with_(status=Status.STALLED, detail=detail)
 
 
 def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bool:
@@ -220,8 +221,9 @@ def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bo
         going = path.go(exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
     going = going and path.go(exact, solver, SHARPNESS[-1])
     path.done = _if_led(path.answer, led)
-    if path.answer.status is not Status.CONVERGED:
-        path.done = path.found = best.changed(times=path.answer.times, clocks=path.answer.clocks)
+    if path.answer.result.status is not Status.CONVERGED:
+        path.done = _after_all(best, path)
+        path.found = path.done.told()
     return going
 
 
@@ -249,18 +251,23 @@ def _compared(path: _Path, smoothed: Result, sharpness: float) -> None:
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=path.solver.max_iterations))
     others = [[(problem, path.solver)], [pairs, (problem, path.solver)]]
     for stages in others if problem.friction == "exact" else others[:1]:
-        if not _is_worse(best, smoothed):
+        if not _is_worse(best.result, smoothed):
             break
         path.found = smoothed
         for stage, solver in stages:
             if not path.go(stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"
-                interrupted = {"status": Status.INTERRUPTED, "detail": detail}
-                path.done = best.changed(**interrupted, times=path.answer.times, clocks=path.answer.clocks)
+                path.done = _after_all(best, path).with_(status=Status.INTERRUPTED, detail=detail)
                 return
-        best = min(best, path.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
-    told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
-    path.done = _telling(best, told).changed(times=path.answer.times, clocks=path.answer.clocks)
+        best = min(best, path.answer, key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
+    told = _worse(best.result, smoothed) if _is_worse(best.result, smoothed) else []
+    path.done = _telling(_after_all(best, path), told)
+
+
+def _after_all(best: Fit, path: _Path) -> Fit:
+    """A fit with the times of all."""
+    spent = path.answer.result
+    return best.with_(times=spent.times, clocks=spent.clocks)
 
 
 def _is_worse(solution: Result, smoothed: Result) -> bool:
@@ -291,7 +298,6 @@ def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
-def _telling(result: Result, told: list[str]) -> Result:
-    """A result with further notices."""
-    later = Lazy(lambda: ranked([*result.notices, *told]), result.clocks[-1])
-    return result.changed(notices=later) if told else result
+def _telling(made: Fit, told: list[str]) -> Fit:
+    """A fit with further notices."""
+    return made.with_(notices=made.later(lambda: ranked([*made.result.notices, *told]))) if told else made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -127,7 +127,7 @@ def _solved(
     if leads:
         return first.told()
     decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
-    answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit, hold))
+    answer = decision.told(_corrected(_Again(decision.problem, solver, callback, hold=hold), decision.fit))
     return asked_from(problem, answer) if free_delays(problem) else answer
 
 
@@ -135,13 +135,16 @@ def _staged(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start
 ) -> Result:
     """By way of other fits, the first of which find delays if there are any."""
-    names = free_delays(problem)
-    if not names:
-        return continuation.by_continuation(problem, solver, callback, start.solution)
-    before = settled(problem.with_(friction="smooth"), LevenbergMarquardt(), callback, start).told()
-    around = problem.with_(initial={**problem.initial, **{name: before.values[name] for name in names}})
-    found = continuation.by_continuation(around, solver, counting_from(callback, before.iterations), before)
-    return asked_from(problem, found.changed(**joined(before, found)))
+    names, around, known, counted = free_delays(problem), problem, start.solution, callback
+    if names:
+        known = settled(problem.with_(friction="smooth"), LevenbergMarquardt(), callback, start).told()
+        around = problem.with_(initial={**problem.initial, **{name: known.values[name] for name in names}})
+        counted = counting_from(callback, known.iterations)
+    first, _ = continuation.by_continuation(around, solver, counted, known)
+    if names and known is not None:
+        first = first.with_(**joined(known, first.result))
+    answer = _corrected(_Again(around, solver, callback, staged=True), first)
+    return asked_from(problem, answer) if names else answer
 
 
 def _with_losses(
@@ -183,19 +186,45 @@ def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback
     return later.with_(**joined(found, later.result))
 
 
-def _corrected(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit, hold: bool
-) -> Result:
-    """With estimates of continuous time, where they are asked for and can be had; ``hold`` as of ``solve``."""
-    found = first.result
+@dataclass(frozen=True)
+class _Again:
+    """How a problem that has been fitted is fitted again, to see what its step adds."""
+
+    problem: Declaration
+    solver: LevenbergMarquardt | Ipopt
+    callback: Callback | None
+    staged: bool = False
+    hold: bool = False
+    """See ``solve``."""
+
+    def finer(self, first: Fit) -> tuple[Fit, Result | None]:
+        """With steps half as long; and the fit whose noise it has."""
+        fine, counted = extrapolation.finer(self.problem), counting_from(self.callback, first.result.iterations)
+        if self.staged:
+            around = fine.with_(initial=first.values)
+            return continuation.by_continuation(around, self.solver, counted, first.told())
+        made = fit(fine, self.solver, counted, Start(first.result, hold=self.hold))
+        return made, made.result
+
+    def coarser(self, first: Fit, fine: Fit, noise: Result | None) -> Fit:
+        """With the noise of the finer one."""
+        pins, found = extrapolation.pinned(fine), first.result
+        if self.staged:
+            start = Start(first.told(), noise=noise, sharpness=continuation.SHARPNESS[-1], held=pins)
+        else:
+            near = found.changed(noise=extrapolation.noise_of(fine, found))
+            start = Start(near, hold=True, held=pins, assembly=first.assembly)
+        return fit(self.problem, self.solver, None, start)
+
+
+def _corrected(again: _Again, first: Fit) -> Result:
+    """With estimates of continuous time, where they are asked for and can be had."""
+    problem, found = again.problem, first.result
     if not problem.corrects or found.status is not Status.CONVERGED:
         return first.told()
-    counted = counting_from(callback, found.iterations)
     try:
-        fine = fit(extrapolation.finer(problem), solver, counted, Start(found, hold=hold))
-        pins = extrapolation.pinned(fine)
-        near = found.changed(noise=extrapolation.noise_of(fine, found))
-        coarse = fit(problem, solver, None, Start(near, hold=True, held=pins, assembly=first.assembly))
+        fine, noise = again.finer(first)
+        coarse = again.coarser(first, fine, noise) if fine.result.status is Status.CONVERGED else fine
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
         interrupted = True
@@ -203,7 +232,7 @@ def _corrected(
         return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.result.status is coarse.result.status is Status.CONVERGED:
         if first.found is not None and first.found.rough:
-            first = _again(found, solver, callback, problem)
+            first = _again(found, again.solver, again.callback, problem)
         told = first.told()
         missed = first.later(lambda: ranked([*told.notices, extrapolation.missed(problem.step)]))
         return told.changed(notices=missed)

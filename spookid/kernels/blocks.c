@@ -73,6 +73,11 @@ EXPORT size eliminate_along(size n, size t, size borders, double *band, const do
   return 0;
 }
 
+/* Some numbers that will be needed soon, brought to the cache: a processor does not foresee that it goes backwards. */
+INLINE void fetch(const double *from, size count) {
+  for (size i = 0; i < count; i += 8) __builtin_prefetch(from + i);
+}
+
 INLINE double dot(const double *a, const double *b, size count) {
   lanes whole = ZERO;
   part sum[PARTS] = {{0}};
@@ -119,13 +124,18 @@ EXPORT void backward_blocks(size n, size t, size borders, const double *factor, 
   memset(known, 0, sizeof known);
   if (!half) half = border + (borders - 1) * n * t;
   for (size k = n - 1; k >= 0; --k) {
+    size before = k ? k - 1 : 0;
     memcpy(known + t, known, t * sizeof(double));
     for (size i = 0; i < t; ++i) known[i] = -half[k * t + i];
-    for (size c = 0; c < borders - 1; ++c) take(known, move[c], border + (c * n + k) * t, t);
+    for (size c = 0; c < borders - 1; ++c) {
+      fetch(border + (c * n + before) * t, t);
+      take(known, move[c], border + (c * n + k) * t, t);
+    }
     for (size end = t; end > 0;) {  /* what is known before of four rows at once, then the four by one another */
       size h = end < ROWS ? end : ROWS, first = end - h;
       const double *row = factor + (k * t + first) * 2 * t;
       double sum[ROWS] = {0};
+      fetch(factor + (before * t + first) * 2 * t, h * 2 * t);
       if (h == ROWS)
         UNROLL for (size a = 0; a < ROWS; ++a) sum[a] = dot(row + a * 2 * t + ROWS - a, known + end, 2 * t - end);
       else

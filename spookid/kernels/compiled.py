@@ -26,7 +26,7 @@ FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-_LAYOUT = "4"
+_LAYOUT = "5"
 """Of the generated code; part of the key."""
 
 Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
@@ -204,6 +204,6 @@ def code_library(code: str) -> ctypes.CDLL:
 
 def _key(seed: bytes, tool: Compiler, steps: float = math.inf) -> str:
     digest = hashlib.sha256(seed)
-    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0, steps), compiler.processor()):
+    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(steps), compiler.processor()):
         digest.update(b"\0" + word.encode())
     return digest.hexdigest()[:32]

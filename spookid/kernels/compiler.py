@@ -21,13 +21,6 @@ from spookid.errors import ProblemError
 
 CANDIDATES = ("cc", "gcc", "clang")
 """Looked for in this order, after what the environment variable CC names."""
-LONG_SOURCE = 250_000
-"""Sources of more characters are optimized less: -O2 takes twice as long there and gains a quarter."""
-ENORMOUS_SOURCE = 600_000
-"""Sources of more characters are not optimized: it takes ten times as long, and the code is twice as fast, which an
-arm's second derivatives along some hundred steps never make up for."""
-SHORT_SOURCE = 50_000
-"""Sources of fewer characters are optimized more."""
 FEW_STEPS = 5_000
 """Along fewer steps -O1 is enough: it takes half as long, a second or two of a first fit, and costs a fit some
 hundredths of one."""
@@ -53,14 +46,12 @@ class Compiler:
     version: str
     """First line of what it says of itself."""
 
-    def flags(self, length: int, steps: float = math.inf) -> tuple[str, ...]:
-        """For a source of so many characters, to be run along so many steps. Nothing lets the compiler reorder sums.
+    def flags(self, steps: float = math.inf) -> tuple[str, ...]:
+        """For a source to be run along so many steps. Nothing lets the compiler reorder sums.
 
         Functions are hidden unless they say otherwise: one called like another of the process would be taken for it.
         """
-        levels = ((SHORT_SOURCE, "-O3"), (LONG_SOURCE, "-O2"), (ENORMOUS_SOURCE, "-O1"))
-        level = next((level for longest, level in levels if length <= longest), "-O0")
-        level = min(level, "-O1") if steps < FEW_STEPS else level
+        level = "-O1" if steps < FEW_STEPS else "-O3"
         # Without the second one, -O1 leaves the registers for vectors to hold nothing for long.
         careful = "-fno-math-errno", "-fexpensive-optimizations", "-Wno-psabi"
         return (level, *careful, "-march=native", "-fPIC", "-shared", "-fvisibility=hidden")
@@ -73,7 +64,7 @@ class Compiler:
         """
         code, library = folder / "kernels.c", folder / "kernels.so"
         code.write_text(source, encoding="ascii")
-        flags = self.flags(len(source), steps)
+        flags = self.flags(steps)
         for usual in (flags, [f for f in flags if f != "-march=native"]):  # not all know the processor they run on
             done = self._run(folder, *usual, str(code), "-o", str(library), "-lm")
             if done.returncode == 0:

@@ -2,6 +2,9 @@
 
 CasADi writes a function of scalars as one assignment a line; each line becomes the same of vectors. The compilers'
 vector extensions (gcc, clang) know no processor: where vectors are shorter, a function runs for parts of the eight.
+
+Compilers find registers for a function in a time that grows faster than its length, and hold few of a long one's
+variables in them anyway. It is cut into short ones, which hand on in memory what is needed later.
 """
 
 from __future__ import annotations
@@ -71,14 +74,15 @@ EXPORT int evaluate_along(eight function, size n, size arguments, const double *
 }
 """
 
-_FUNCTION = """
-static void one_{name}(size here, const lanes **arg, lanes *out) {{
+_PART = """
+static __attribute__((noinline)) void {name}(size here, const lanes **arg, lanes *out, lanes *kept) {{
 {body}
 }}
-
+"""
+_FUNCTION = """
 EXPORT int {name}(size here, const double **first, const size *stride, double *out) {{
   const size sizes[] = {{{sizes}}};
-  lanes room[{room} * APART];
+  lanes room[{room} * APART], kept[{kept}];
   const lanes *arg[{arguments} + 1];
   double *at = (double *)room;
   for (int i = 0; i < {arguments}; at += 8 * sizes[i++]) {{
@@ -86,7 +90,9 @@ EXPORT int {name}(size here, const double **first, const size *stride, double *o
     arg[i] = (lanes *)at;
   }}
   for (size l = 0; l < here; l += WIDTH) {{
-    one_{name}(here - l < WIDTH ? here - l : WIDTH, arg, (lanes *)out + l / WIDTH);
+    size left = here - l < WIDTH ? here - l : WIDTH;
+    lanes *to = (lanes *)out + l / WIDTH;
+    {calls}
     for (int i = 0; i < {arguments}; ++i) ++arg[i];
   }}
   return 0;
@@ -97,7 +103,6 @@ _BODY = re.compile(r"^static int casadi_f0\([^\n]*\{\n(.*?)^  return 0;\n\}", re
 _RULES = [
     (re.compile(pattern), line)
     for pattern, line in (
-        (r"casadi_real (.*);", r"lanes \1;"),
         (r"(a\d+)=arg\[(\d+)\]\? arg\[\d+\]\[(\d+)\] : 0;", r"\1=arg[\2][\3*APART];"),
         (r"if \(res\[0\]!=0\) res\[0\]\[(\d+)\]=(a\d+);", r"out[\1*APART]=\2;"),
         (r"(a\d+)=\(!(a\d+)\);", r"\1=TRUE(\2==ALL(0.0));"),
@@ -114,6 +119,9 @@ _RULES = [
 """What a line of CasADi's says, and the same of lanes."""
 _CALL = re.compile(r"=on_(\w+)\(here,a\d+(,)?")
 _OWN = {"sq", "fabs", "sign", "sqrt"}
+_NAME = re.compile(r"\ba\d+\b")
+_LONGEST = 250
+"""Lines of a function in C."""
 
 
 def source(functions: Sequence[ca.Function]) -> str:
@@ -122,36 +130,67 @@ def source(functions: Sequence[ca.Function]) -> str:
     Raises:
         CompilationError: if a function calls what is not known here.
     """
-    parts = {f.name(): _body(f) for f in functions}
-    calls = {call for body in parts.values() for call in _CALL.findall(body)}
+    parts = {f.name(): _parts(_lines(f)) for f in functions}
+    calls = {call for bodies in parts.values() for body in bodies for call in _CALL.findall(body)}
     wanted = sorted(f"{'TWO' if two else 'ONE'}({name})" for name, two in calls if name not in _OWN)
     words = ["#define inf INFINITY\n#define nan NAN", *wanted]
     for f in functions:
+        bodies = {f"{f.name()}_{i}": body for i, body in enumerate(parts[f.name()])}
+        words += [_PART.format(name=name, body=body) for name, body in bodies.items()]
         sizes = [f.numel_in(i) for i in range(f.n_in())]
         words.append(
             _FUNCTION.format(
                 name=f.name(),
-                body=parts[f.name()],
+                calls="\n    ".join(f"{name}(left, arg, to, kept);" for name in bodies),
                 sizes=", ".join(map(str, [*sizes, 0])),
                 room=sum(sizes) + 1,
+                kept=1 + max((int(name[1:]) for body in bodies.values() for name in _NAME.findall(body)), default=0),
                 arguments=len(sizes),
             )
         )
     return "\n".join([_SHARED.read_text(encoding="ascii"), _HEAD, *words])
 
 
-def _body(function: ca.Function) -> str:
+def _lines(function: ca.Function) -> list[str]:
+    """What a function of lanes does, an assignment each."""
     generator = ca.CodeGenerator("kernels", {"with_header": False})
     generator.add(function)
     found = _BODY.search(generator.dump())
     if found is None:
         raise CompilationError(f"{function.name()} is no function of scalars")
-    return "\n".join(map(_vectorized, found[1].splitlines()))
+    stripped = (line.strip() for line in found[1].splitlines())
+    return [_vectorized(line) for line in stripped if not line.startswith("casadi_real ")]
+
+
+def _parts(lines: Sequence[str]) -> list[str]:
+    """Bodies of functions that do the same one after another."""
+    later, parts = set[str](), list[str]()
+    for start in reversed(range(0, len(lines), _LONGEST)):
+        parts.insert(0, _part(lines[start : start + _LONGEST], later))
+    return parts
+
+
+def _part(lines: Sequence[str], later: set[str]) -> str:
+    """One body; ``later`` holds what those behind it read, and then what it and they do."""
+    wanted, storing, loading, known = set(later), list[str](), list[str](), set[str]()
+    for line in reversed(lines):
+        name, _, value = line.partition("=")
+        storing.append(f"{line} kept[{int(name[1:])}]={name};" if name in wanted else line)
+        wanted.discard(name)
+        later.discard(name)
+        later.update(_NAME.findall(value))
+    for line, stored in zip(lines, reversed(storing), strict=True):
+        name, _, value = line.partition("=")
+        loading += [
+            f"{read}=kept[{int(read[1:])}];" for read in dict.fromkeys(_NAME.findall(value)) if read not in known
+        ]
+        known.update(_NAME.findall(line))
+        loading.append(stored)
+    return "\n".join([*([f"lanes {', '.join(sorted(known))};"] if known else []), *loading])
 
 
 def _vectorized(line: str) -> str:
-    stripped = line.strip()
     for pattern, same in _RULES:
-        if found := pattern.fullmatch(stripped):
+        if found := pattern.fullmatch(line):
             return found.expand(same)
-    raise CompilationError(f"there is no code of lanes for {stripped!r}")
+    raise CompilationError(f"there is no code of lanes for {line!r}")

@@ -98,8 +98,10 @@ def _ready() -> None:
     """Load what draws, fonts among it."""
     for module, _ in _FIGURES.values():
         import_module(f"spookid.report.{module}")
-    figure, (axes,) = pictures.panels(1, 1, (1.0, 1.0), "1")
-    axes.set_yscale("log")
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    pictures.title(figure, "1")
     pictures.png(figure)
 
 

@@ -67,7 +67,7 @@ class GridLayout(LayoutEngine):
 
 def _measured(axes: Axes, renderer: Any) -> Bbox:
     """The panel with all that is written beside it [px]."""
-    beside = [axis for axis in (axes.xaxis, axes.yaxis) if axis.get_in_layout() and axis.get_visible()]
+    beside = [axis for axis in (axes.xaxis, axes.yaxis) if axes.axison and axis.get_in_layout() and axis.get_visible()]
     parts = [*beside, *axes.texts, *filter(None, [axes.get_legend()])]
     titles = [axes.title, axes._left_title, axes._right_title]  # type: ignore[attr-defined]
     parts += [title for title in titles if title.get_text()]

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
@@ -39,8 +41,10 @@ _MOST_WAYS = 12
 """Parameters whose ways have a colour and a name; those of others are grey."""
 _MOST_LETTERS = 30
 """Of a name in a legend beside its panel."""
-_ROW_GAP = 0.16
-"""Around each row of the figure of the parameters, for the numbers below it [in]."""
+_HALF = 0.28
+"""Half of a panel of the figure of the parameters, of its row with the numbers below it."""
+_TICK_DOWN = 3
+"""A marker of Matplotlib."""
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
 _PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
 _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
@@ -121,7 +125,8 @@ def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, st
     for lower in below:
         when, error = thinned(t, residual / factor)
         lower.axhline(0.0, color=GREY, linewidth=0.6)
-        lower.vlines(when, 0.0, error, color=GREY, linewidth=0.6, alpha=0.35)
+        stems = np.stack([np.zeros_like(error), error, np.full_like(error, np.nan)], axis=1)
+        lower.plot(np.repeat(when, 3), stems.ravel(), color=GREY, linewidth=0.6, alpha=0.35)
         lower.plot(when, error, ".", color=GREY, markersize=dot, markeredgewidth=0)
         lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
         lower.margins(y=0.2)
@@ -276,15 +281,17 @@ def parameters(solution: Result) -> Figure:
     are shown that are farthest from their guess in standard errors."""
     every = list(solution.parameters.values())
     estimates = [every[i] for i in pictures.foremost([_moved(e) for e in every])]
-    figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
+    rows = max(len(estimates), 1)
+    figure = _figure(10.0, 1.0 + 0.74 * rows)
     many = f"; the {len(estimates)} of {len(every)} parameters farthest from their guesses, in standard errors"
     pictures.title(figure, _headline(solution) + (many if len(estimates) < len(every) else ""), 11)
-    rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
+    axes = figure.subplots()  # one for all rows: panels of their own would take four times as long
+    axes.set_axis_off()
+    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - rows, 0.5))
     if not estimates:
-        rows[0].set_axis_off()
-        apart(rows[0], "The problem has no parameters.")
-    for axes, estimate in zip(rows, estimates, strict=False):
-        _row(axes, estimate)
+        pictures.apart(axes, "The problem has no parameters.")
+    for i, estimate in enumerate(estimates):
+        _row(axes, -i, estimate)
     pictures.legend(figure, _PARAMETER_LEGEND, size=9)
     return figure
 
@@ -303,24 +310,36 @@ def _moved(estimate: Estimate) -> float:
     return abs(estimate.estimate - estimate.initial) / estimate.std_err if estimate.std_err > 0 else -1.0
 
 
-def _row(axes: Axes, estimate: Estimate) -> None:
+def _row(axes: Axes, y: float, estimate: Estimate) -> None:
+    """One row, whose panel is as wide as the axes."""
     known = math.isfinite(estimate.std_err)
     reach = HALF_WIDTH * estimate.std_err if known else 0.0
     low, high = _range(estimate, reach)
-    _walls(axes, estimate, low, high)
-    axes.plot([estimate.initial], [0.0], marker="|", color=BLACK, markersize=16, markeredgewidth=1.6)
+
+    def at(*values: float) -> Array:
+        return (np.array(values) - low) / (high - low)
+
+    _walls(axes, y, at(estimate.lower, estimate.upper))
+    axes.plot(at(estimate.initial), [y], marker="|", color=BLACK, markersize=16, markeredgewidth=1.6)
     if known:
-        axes.plot([estimate.estimate - reach, estimate.estimate + reach], [0, 0], color=BLUE, linewidth=5, alpha=0.45)
+        axes.plot(at(estimate.estimate - reach, estimate.estimate + reach), [y, y], color=BLUE, linewidth=5, alpha=0.45)
     marker, colour = ("o", BLUE) if known else ("s", GREY if estimate.fixed else RED)
-    axes.plot([estimate.estimate], [0.0], marker=marker, color=colour, markersize=6, clip_on=False)
-    axes.set(xlim=(low, high), ylim=(-1.0, 1.0), yticks=[])
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.tick_params(axis="x", labelsize=8, colors=GREY, length=3)
-    axes.xaxis.set_in_layout(False)  # its height is known, and measuring it is what takes long
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, _digits(low, high))))
-    axes.set_ylabel(estimate.name, rotation=0, ha="right", va="center", fontsize=10.5)
-    _words(axes, estimate)
+    axes.plot(at(estimate.estimate), [y], marker=marker, color=colour, markersize=6, clip_on=False)
+    axes.plot([0.0, 1.0], [y - _HALF, y - _HALF], color=BLACK, linewidth=0.8, clip_on=False)
+    for tick in MaxNLocator(4).tick_values(low, high):
+        if low <= tick <= high:
+            foot = float(at(tick)[0]), y - _HALF
+            axes.plot(*foot, marker=_TICK_DOWN, color=GREY, markersize=3)
+            below = _beside(axes, foot, (0, -6), number(tick, _digits(low, high)), ha="center", va="top", fontsize=8)
+            below.set(color=GREY, in_layout=False)  # its height is known, and measuring it takes long
+    _beside(axes, (0.0, y), (-6, 0), estimate.name, ha="right", va="center", fontsize=10.5)
+    _words(axes, y, estimate)
+
+
+def _beside(axes: Axes, place: tuple[float, float], offset: tuple[float, float], text: str, **style: Any) -> Text:
+    """A text some points away from a place."""
+    moved = ScaledTranslation(offset[0] / 72, offset[1] / 72, axes.figure.dpi_scale_trans)
+    return axes.text(*place, text, transform=axes.transData + moved, parse_math=False, **style)
 
 
 def _range(estimate: Estimate, reach: float) -> tuple[float, float]:
@@ -341,12 +360,14 @@ def _range(estimate: Estimate, reach: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _walls(axes: Axes, estimate: Estimate, low: float, high: float) -> None:
+def _walls(axes: Axes, y: float, edges: Array) -> None:
     """Hatch what the bounds exclude."""
-    for edge, beyond in ((estimate.lower, low), (estimate.upper, high)):
-        if low < edge < high:
-            axes.axvspan(edge, beyond, facecolor=PALE, edgecolor=LIGHT, hatch="////", linewidth=0, zorder=0)
-            axes.axvline(edge, color=GREY, linewidth=1.2, zorder=0.5)
+    for edge, beyond in zip(edges, (0.0, 1.0), strict=True):
+        if 0.0 < edge < 1.0:
+            hatched = Rectangle((edge, y - _HALF), beyond - edge, 2 * _HALF, facecolor=PALE, edgecolor=LIGHT)
+            hatched.set(hatch="////", linewidth=0, zorder=0)
+            axes.add_patch(hatched)
+            axes.plot([edge, edge], [y - _HALF, y + _HALF], color=GREY, linewidth=1.2, zorder=0.5)
 
 
 def _digits(low: float, high: float) -> int:
@@ -354,32 +375,24 @@ def _digits(low: float, high: float) -> int:
     return min(max(math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2, 6), 12)
 
 
-def _words(axes: Axes, estimate: Estimate) -> None:
+def _words(axes: Axes, y: float, estimate: Estimate) -> None:
     """The numbers to the right of a row, and what is special about them."""
-    unit = superscripts(estimate.unit)
     limits = bounds(estimate.lower, estimate.upper)
     facts = f"guess {number(estimate.initial, 6)}" + (f", bounds {limits}" if limits else "")
-    special = remark(estimate)
-    place: dict[str, Any] = {
-        "xycoords": "axes fraction",
-        "textcoords": "offset points",
-        "annotation_clip": False,
-        "parse_math": False,
-    }
-    value = f"{uncertain(estimate.estimate, estimate.std_err)} {unit}".rstrip()
-    axes.annotate(value, (1.0, 0.5), (14, 6), va="center", fontsize=10, **place)
-    axes.annotate(facts, (1.0, 0.5), (14, -6), va="center", fontsize=8, color=GREY, **place)
-    if special:
+    value = f"{uncertain(estimate.estimate, estimate.std_err)} {superscripts(estimate.unit)}".rstrip()
+    _beside(axes, (1.0, y), (14, 6), value, va="center", fontsize=10)
+    _beside(axes, (1.0, y), (14, -6), facts, va="center", fontsize=8, color=GREY)
+    if special := remark(estimate):
         colour = GREY if estimate.fixed else RED
-        axes.annotate(special, (1.0, 0.5), (14, -17), va="center", fontsize=8, color=colour, **place)
+        _beside(axes, (1.0, y), (14, -17), special, va="center", fontsize=8, color=colour)
 
 
 # --- common ---
 
 
-def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
+def _figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), dpi=pictures.DPI)
-    figure.set_layout_engine(GridLayout(0.08, gap))
+    figure.set_layout_engine(GridLayout(0.08, 0.06))
     return figure
 
 

@@ -38,6 +38,8 @@ from spookid.transcription.transcription import Point, Transcription
 _ACCEPT = 1e-4
 _POOR = 0.25
 _PROMISE_KEPT = 0.9
+_VAIN = 1e-3
+"""A correction is not tried that will gain less than this share of the promise."""
 _ROUND_OFF = 1e-13
 _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
@@ -170,6 +172,8 @@ class _Run:
     """Of plain steps, since the exact Hessian was tried last."""
     patience: int = 1
     """So many lead to the next try."""
+    mended: float = np.inf
+    """What the last correction gained over the square of the promise: a gain goes with the fourth power of a step."""
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
@@ -310,7 +314,9 @@ class _Run:
     ) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
-        best = trial = self._move(here, step)
+        first = best = trial = self._move(here, step)
+        if self.best.merit - trial.merit > _POOR * promised and self.mended * promised < _VAIN:
+            return trial
         for _ in range(self.settings.corrections):
             if trial.merit <= wanted or not np.isfinite(trial.merit):
                 break
@@ -320,7 +326,7 @@ class _Run:
             if not trial.merit < best.merit:
                 break
             enough = trial.merit > _PROMISE_KEPT * best.merit
-            best = trial
+            best, self.mended = trial, (first.merit - trial.merit) / promised**2
             if enough:
                 break
         return best
