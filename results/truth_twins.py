@@ -27,7 +27,7 @@ SIGMA = 1e-3
 
 @dataclass(frozen=True)
 class Twin:
-    """A mechanism whose parameters are known, simulated and fitted in the same steps."""
+    """A mechanism whose parameters are known, simulated and fitted in continuous time, or both in steps of Spook."""
 
     name: str
     problem: Problem
@@ -46,14 +46,15 @@ class Twin:
         if self.drive is not None:
             t = np.arange(0.0, self.duration + 2 * problem.step, problem.step)
             inputs = Recording(t=t, signals={"u": self.drive(t)})
-        options = {"noise": noise, "seed": seed, "inputs": inputs, "substeps": 1}
+        substeps = 1 if isinstance(problem.stepper, Spook) else None
+        options = {"noise": noise, "seed": seed, "inputs": inputs, "substeps": substeps}
         drawn = problem.simulate(self.truth, self.duration, self.initial, **options)
         names = [*(sensor.signal for sensor in problem.observations), *problem.model.signals]
         return Recording(t=drawn.t, signals={name: drawn.signals[name] for name in names}, name=f"seed {seed}")
 
     def fit(self, recordings: Sequence[Recording]) -> Problem:
         """The problem with recordings."""
-        return self.problem.with_(recordings=list(recordings), step_correction=False)
+        return self.problem.with_(recordings=list(recordings))
 
 
 def pendulum(step: float, stepper: Spook | Variational) -> Twin:
