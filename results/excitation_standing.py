@@ -86,7 +86,7 @@ def quadruped() -> Problem:
         *(JointPosition(joint, f"q_{name}", sigma=NOISE["q"]) for name, joint in robot.joints.items()),
     ]
     feet = [PointContact(f"{leg}_foot", robot.frame(f"{leg}_foot")) for leg in LEGS]
-    sensors += [JointTorque(joint, f"tau_{name}", sigma=NOISE["tau"]) for name, joint in robot.joints.items()]
+    sensors += [JointTorque(joint, f"tau_{name}") for name, joint in robot.joints.items()]
     return Problem("b1", model=robot.model(constraints=feet), recordings=[], observations=sensors)
 
 
@@ -100,21 +100,15 @@ def limits(problem: Problem) -> MotionLimits:
 
 
 def sizes(problem: Problem) -> dict[str, float]:
-    """Noise of all signals, and of what acts on the trunk."""
-    of_signals = {name: NOISE[name.split("_")[0]] for name in (*problem.model.signals, *_seen(problem))}
-    return of_signals | {
-        f"{trunk.name} {what}": WRENCH for trunk in problem.model.bodies[:1] for what in ("force", "torque")
-    }
-
-
-def _seen(problem: Problem) -> list[str]:
-    return [channel.signal for channel in problem.channels]
+    """Noise of all signals."""
+    names = (*problem.model.signals, *(channel.signal for channel in problem.channels))
+    return {name: NOISE[name.split("_")[0]] for name in names}
 
 
 def design(problem: Problem, **how) -> Excitation:
     """A motion of the page."""
-    wrench = {name: size for name, size in sizes(problem).items() if name.startswith(problem.model.bodies[0].name)}
-    given = dict(criterion="largest", noise=wrench, initial=HOME, harmonics=HARMONICS)
+    wrench = {f"{problem.model.bodies[0].name} {what}": WRENCH for what in ("force", "torque")}
+    given = dict(criterion="largest", noise=sizes(problem) | wrench, initial=HOME, harmonics=HARMONICS)
     return problem.excite(DURATION, limits(problem), **given, **how)
 
 

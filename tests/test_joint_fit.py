@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spookid import ProblemError, RecordingFiles, Solution, load, load_problem, solve_jointly
+from spookid import ProblemError, RecordingFiles, Solution, Status, load, load_problem, solve_jointly
+from spookid.results.notices import STEP
 from spookid.studies.joint_fit_worker import forget
 from spookid.studies.worker_pool import Lost, WorkerPool
 from spookid.studies.workers import Cluster
@@ -54,6 +55,21 @@ def test_it_is_the_fit_in_one_process(path: Path, alone: Solution) -> None:
         assert abs(found.estimate - TRUTH[name]) < 4 * found.std_err
     pairs = zip(alone.noise, whole.noise, strict=True)
     assert all(mine.std == pytest.approx(other.std, rel=0.02 * other.error) for mine, other in pairs)
+
+
+def test_the_step_is_taken_from_the_estimates_of_all(path: Path, alone: Solution, tmp_path: Path) -> None:
+    problem = load_problem(path).with_(step_correction=True)
+    found, whole = solve_jointly(problem), problem.solve()
+    found.save(tmp_path / "out")  # with figures, of what is known of the first recordings
+    assert digits(load(tmp_path / "out"))[0] == digits(found)[0]
+    assert found.status is Status.CONVERGED
+    assert (found.size, found.step) == (whole.size, whole.step)
+    assert [len(t.t) for t in found.trajectories] == [len(t.t) for t in alone.trajectories]
+    assert not any(notice.startswith(STEP) for notice in found.notices)
+    for name, one in whole.parameters.items():
+        assert abs(found[name].estimate - one.estimate) < 0.05 * one.std_err
+        assert found[name].step_error == pytest.approx(one.step_error, rel=0.1, abs=0.05 * one.std_err)
+        assert found[name].std_err == pytest.approx(one.std_err, rel=2e-2)
 
 
 def test_given_weights_are_least_squares(path: Path) -> None:
@@ -167,10 +183,10 @@ def test_a_folder_of_something_else_is_left_alone(path: Path, tmp_path: Path) ->
 
 
 def test_another_fit_forgets_the_earlier_one_and_nothing_else(tmp_path: Path) -> None:
-    ours = ["ab12.place.npz", "0000000/0000000.chain", "0000000/0000000.12.npy"]
+    ours = ["ab12.place.npz", "0000000/0000000.chain", "0000000/0000000.12.npy", "coarse/0000000/0000000.chain"]
     mine = ["thesis.tex", "fit.npz", "0000000/notes.txt", "2024/0000000.npz"]
     for name in ours + mine:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     forget(tmp_path)
     left = {str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()}

@@ -43,7 +43,7 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.statistics.combinations import CONSTRAINED
-from spookid.statistics.condensing import inverse_root, pseudo_inverse
+from spookid.statistics.condensing import pseudo_inverse
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.least_distance import least_distance
 from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
@@ -55,10 +55,10 @@ P = {name: Parameter(name, guess, lower=1e-5) for name, guess in zip(NAMES, GUES
 m_1, m_2, J_1, J_2, b_1, b_2 = P.values()
 
 
-def arms(**settings: Any) -> Problem:
-    """Two driven pendulums that share nothing but constraints."""
+def arms(second: ca.SX = m_2, **settings: Any) -> Problem:
+    """Two driven pendulums that share nothing but constraints, with the second one's mass."""
     bodies, hinges, motors, sensors = [], [], [], []
-    for i, (m, J, b) in enumerate(((m_1, J_1, b_1), (m_2, J_2, b_2)), start=1):
+    for i, (m, J, b) in enumerate(((m_1, J_1, b_1), (second, J_2, b_2)), start=1):
         axle: dict[str, Any] = {"x": (0, 1, 0), "y": (0, 0, -1)}
         body = Body(f"arm {i}", mass=m, inertia=(0.01, J, 0.01))
         hinge = Hinge(f"hinge {i}", GROUND.frame(at=(i, 0, 0), **axle), body.frame(at=(0, 0, 0.3), **axle), viscous=b)
@@ -176,9 +176,6 @@ def test_covariance_is_the_closed_form_of_a_linear_problem() -> None:
     found, rank = pseudo_inverse(S, FreeDirections(none, np.vstack([a, a[0] - a[1]])))
     assert rank == 2
     assert found == pytest.approx(closed, abs=1e-12)
-    _half, volume = inverse_root(S, FreeDirections(none, a))
-    basis = FreeDirections(none, a).basis(1 / np.sqrt(np.diag(S))) / np.sqrt(np.diag(S))[:, None]
-    assert volume == pytest.approx(np.linalg.slogdet(basis.T @ S @ basis)[1] / 2)
     # One that the data do not see is determined through the constraint.
     S[3] = S[:, 3] = 0.0
     known, _ = pseudo_inverse(S, FreeDirections(none, a[1:]))
@@ -315,6 +312,16 @@ def test_estimated_noise_keeps_constraints() -> None:
     assert solution.values["J_1"] == pytest.approx(solution.values["J_2"], rel=1e-11)
     assert solution["J_1"].std_err == pytest.approx(solution["J_2"].std_err)
     assert solution(m_1 * m_2).std_err == pytest.approx(0.0, abs=1e-6)
+
+
+def test_errors_are_those_of_a_problem_with_the_constraint_put_in() -> None:
+    """Where errors are averaged over a disturbance that is hardly seen, its values weigh the same."""
+    settings: dict[str, Any] = {"recordings": [measured(duration=0.8)], "state_weight": None, "step_correction": False}
+    tied = arms(**settings, constraints=(m_1 + m_2 == 2.3,)).solve()
+    put_in = arms(2.3 - m_1, **settings).solve()
+    assert tied.noise[0].density == pytest.approx(put_in.noise[0].density, abs=1e-5)
+    for name in ("m_1", "J_1", "J_2", "b_1", "b_2"):
+        assert tied[name].std_err == pytest.approx(put_in[name].std_err, rel=0.02)
 
 
 # --- what users write ---

@@ -27,6 +27,8 @@ from spookid import (
 from spookid.assembly import demand
 from spookid.cli.main import main
 from spookid.data import sampling
+from spookid.estimation.explained import Balance
+from spookid.estimation.input_lags import input_lag
 from spookid.results.notices import QUESTION
 
 PENDULUM = Path(__file__).parents[1] / "problems" / "pendulum.py"
@@ -95,12 +97,32 @@ def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str
     assert words in asked
 
 
-@pytest.mark.parametrize(("late", "words"), [(0.04, " ms later than"), (-0.04, " ms earlier than"), (0.0, "")])
-def test_a_lag_is_asked_about_where_a_force_that_is_not_modelled_hides_it(late: float, words: str) -> None:
+def pushed(seed: int) -> Callable[[Recording], Recording]:
+    """A force that is not modelled."""
     window = np.hanning(201) / np.linalg.norm(np.hanning(201))
-    push = 10 * np.convolve(np.random.default_rng(1).normal(size=len(T) + 200), window, "valid")
-    asked = slide(late, lambda r: r.with_signals(f=r.signal("f") + push)).questions()
+    push = 10 * np.convolve(np.random.default_rng(seed).normal(size=len(T) + 200), window, "valid")
+    return lambda r: r.with_signals(f=r.signal("f") + push)
+
+
+@pytest.mark.parametrize(("late", "words"), [(0.04, " ms later than"), (-0.04, " ms earlier than"), (0.0, "")])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lag_is_asked_about_where_a_force_that_is_not_modelled_hides_it(late: float, words: str, seed: int) -> None:
+    asked = slide(late, pushed(seed)).questions()
     assert [words in one for one in asked] == [True] * bool(words)
+
+
+def test_a_lag_has_an_error() -> None:
+    problems = [slide(0.042, pushed(seed)) for seed in range(8)]  # samples hold for 4 ms, 2 ms late on average
+    lags = [input_lag(Balance(problem).along(problem.recordings[0])) for problem in problems]
+    apart = np.array([(lag.late - 0.04) / lag.error for lag in lags if lag is not None])
+    assert len(apart) == len(lags)
+    assert 0.3 < np.sqrt(np.mean(apart**2)) < 3  # pushes last longer than a block: errors may be half of what they are
+
+
+def test_a_lag_is_told_where_no_parameter_is_free() -> None:
+    known = slide(0.03).with_(fixed=("m", "b"), initial={"m": 2.0, "b": 4.0})
+    (asked,) = known.questions()
+    assert " about 28 ± " in asked  # samples hold for 4 ms
 
 
 def test_an_answer_that_is_in_doubt_asks_without_being_asked() -> None:

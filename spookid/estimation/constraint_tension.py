@@ -80,7 +80,7 @@ def _freed(
         return np.nan, np.nan, "the data do not determine the states, or leave no freedom"
     if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= _SEEN * np.linalg.norm(sizes * slope):
         return np.nan, np.nan, "others imply it"
-    half, _ = inverse_root(known.statistics.information, free)
+    half = inverse_root(known.statistics.information, free)
     along = half.T @ slope
     scatter = half.T @ known.statistics.information @ half
     if weighted:

@@ -43,8 +43,6 @@ _PASSES = 2
 _EVALUATIONS = 10
 _RIDGE = 1e-3
 """Weight of a change of 100 % of a parameter against what is left, as a share of the parts."""
-_STIFF = 0.1
-"""The same for changes beside those that another clock of the inputs asks for."""
 
 
 class Balance:
@@ -128,6 +126,11 @@ class Efforts:
         count = min(basis.shape[1] for basis in self.bases)
         return np.asarray(np.einsum("kji,kj...->ki...", [one[:, :count] for one in self.bases], rows))
 
+    @property
+    def step(self) -> float:
+        """Of the balance [s]."""
+        return float(self.clock[1] - self.clock[0])
+
     @cached_property
     def inputs(self) -> Array:
         """(N, n_u)."""
@@ -183,17 +186,6 @@ class Efforts:
     def delayed(self, late: float) -> Efforts:
         """The same with inputs that act later [s]."""
         return replace(self, late=late)
-
-    def left_with(self, late: float) -> float:
-        """Mean square of what is left with inputs that act later [s], parameters near those of now."""
-        other, sizes = self.delayed(late), np.maximum(np.abs(self.nearest), 1e-300)
-        left, slopes = self.balance.rows(other, self.nearest)
-        parts, n = self._sizes, len(sizes)
-        matrix = (slopes / parts[:, None]).reshape(-1, n) * sizes / math.sqrt(left.size)
-        right = (left / parts).ravel() / math.sqrt(left.size)
-        whole = np.vstack([matrix, _STIFF * np.eye(n)])
-        change = np.linalg.lstsq(whole, np.append(right, np.zeros(n)), rcond=None)[0]
-        return float(np.sum((right - matrix @ change) ** 2))
 
 
 def longest_interval(problem: Declaration, recording: Recording) -> float:

@@ -20,6 +20,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, longest_interval
+from spookid.estimation.input_lags import input_lag
 from spookid.kernels.kernel import Array
 from spookid.parameter import is_constant
 from spookid.results.lazy import Clock, Lazy
@@ -30,21 +31,12 @@ from spookid.tables.numbers import number
 
 _LITTLE = 0.25
 """Share of what a motion takes, rms, that a model at its guesses may leave without being asked about."""
-_NEXT_TO_NOTHING = 0.01
-"""The same for clocks of inputs."""
 _MOST = 0.6
 """From here on it is asked about even if no supposition explains more."""
 _BETTER = 0.25
 """Factor by which a supposition has to lessen the mean square of what is left."""
 _CLEARLY = 0.8
 """The same for one supposition to be preferred to one before it."""
-_BETTER_CLOCK = 0.5
-"""The same of a lag, one number that says nothing else."""
-_FAR, _BETTER_FAR = 0.2, 0.8
-"""The same of a lag of so many periods of the cutoff. Friction and guesses that are off leave much that it cannot
-explain; what motors, filters and bending links lag by, and a model may leave out, is less."""
-_LAGS = 41
-"""From one period of the cutoff too early to one too late."""
 _COUNTS = 10
 """Different values that a signal of whole numbers has at least."""
 _SELDOM = 1.0
@@ -185,7 +177,7 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
     ):  # of which nothing can be told; if something is wrong, the fit says so
         return []
     worst = float(np.max(efforts.unexplained, initial=0.0))
-    late = _lag(problem, recording, efforts) if worst > _NEXT_TO_NOTHING else []
+    late = _lag(problem, recording, efforts)
     if late or worst <= _LITTLE:
         return late
     said = f"Along recording {recording.name!r} the model, its parameters within a decade of their guesses, leaves "
@@ -298,25 +290,19 @@ def _with(problem: Declaration, recording: Recording) -> Declaration:
 
 
 def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> list[str]:
-    """Inputs that explain far more when they act sooner or later."""
+    """Inputs that act clearly sooner or later than their stamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
         return []
-    lags = np.linspace(-1, 1, _LAGS) / problem.cutoff
-    left = [efforts.left_with(float(lag)) for lag in lags]
-    least = int(np.argmin(left))
-    better = _BETTER_FAR if abs(lags[least]) > _FAR / problem.cutoff else _BETTER_CLOCK
-    if not 0 < least < _LAGS - 1 or left[least] > better * left[_LAGS // 2]:
+    lag = input_lag(efforts) if np.all(np.isfinite(efforts.unexplained)) else None
+    if lag is None or not lag.is_clear or abs(lag.late) < efforts.step:
         return []
-    near = {float(lag): _mean_square(efforts.delayed(float(lag)).unexplained) for lag in lags[least - 1 : least + 2]}
-    late, given = min(near, key=near.__getitem__), _mean_square(efforts.unexplained)
-    if abs(late) < 2 * float(np.median(np.diff(recording.t))) or near[late] > better * given:
+    if _mean_square(efforts.delayed(lag.late).unexplained) >= _mean_square(efforts.unexplained):
         return []
     names = ", ".join(dict.fromkeys(one.signal for one in inputs))
-    way = "later" if late > 0 else "earlier"
+    way = "later" if lag.late > 0 else "earlier"
     return [
-        f"Along recording {recording.name!r} the motion follows {names} about {number(1e3 * abs(late), 2)} ms {way} "
-        f"than the stamps say: with that the model leaves {_percent(near[late])} of what the motion takes unexplained, "
-        f"as it is given {_percent(given)}. Do inputs and sensors share a clock? Shift the stamps, or give the motor "
-        "delay=Parameter(...)."
+        f"Along recording {recording.name!r} the motion follows {names} about {number(1e3 * abs(lag.late), 2)} ± "
+        f"{number(1e3 * lag.error, 1)} ms {way} than the stamps say. Do inputs and sensors share a clock? Shift the "
+        "stamps, or give the motor delay=Parameter(...)."
     ]

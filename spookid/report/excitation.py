@@ -113,6 +113,7 @@ def _bars(panel: Axes, errors: ExpectedErrors, shown: list[int]) -> None:
         if not np.isfinite(other):
             panel.text(low, place, " not seen", ha="left", va="center", fontsize=6, color="white")
     panel.set(xscale="log", xlim=(low, high), ylim=(len(shown) - 0.4, -0.6))
+    pictures.round_ticks(panel.xaxis, 12)
     panel.set_yticks(places, [errors.names[i] for i in shown], fontsize=7)
     few = f"; the {len(shown)} largest of {len(errors.names)}" if len(shown) < len(errors.names) else ""
     panel.set_xlabel(f"standard error [% of the parameter, of its typical size where it is zero]{few}", fontsize=8)

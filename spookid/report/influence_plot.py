@@ -35,8 +35,8 @@ def figure(solution: Result) -> Figure:
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
-    columns = min(len(influence.edges), _MOST_COLUMNS)
-    stretches = influence.stretches[:columns]
+    stretches = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    columns = len(stretches)
     moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
     picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)))
@@ -46,9 +46,10 @@ def figure(solution: Result) -> Figure:
         title += f" (the {len(shown)} of {len(known)} that change most)"
     pictures.title(picture, title, 11)
     panels = picture.subplots(1, max(columns, 1), squeeze=False, sharey=True)[0]
-    if not shown:
+    if not (shown and columns):
         panels[0].set_axis_off()
-        pictures.apart(panels[0], "No parameter has a standard error.")
+        why = "A joint fit leaves out no stretches" if shown else "No parameter has a standard error"
+        pictures.apart(panels[0], f"{why}.")
         return picture
     scale = 2.1 * max(*moved, 0.1)
     for panel, edges, changes, trajectory in zip(

@@ -123,12 +123,14 @@ def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None
 
 
 def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
-    """At most so many marks with numbers in the package's own wording."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    """At most so many marks with numbers in the package's own wording; of a logarithmic axis, at 1, 2 and 5."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     from spookid.tables.numbers import number
 
-    axis.set_major_locator(MaxNLocator(count))
+    logarithmic = axis.get_scale() == "log"
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=count) if logarithmic else MaxNLocator(count))
+    axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, digits)))
 
 

@@ -202,22 +202,20 @@ def pseudo_inverse(information: Array, free: FreeDirections, open: Array | None 
         rest = np.eye(len(information)) - open @ np.linalg.pinv(open.T @ across, hermitian=True) @ across.T
         inverse, rank = pseudo_inverse(rest.T @ information @ rest, free)
         return rest @ inverse @ rest.T, rank
-    half, _ = inverse_root(information, free)
+    half = inverse_root(information, free)
     return np.asarray(half @ half.T), half.shape[1]
 
 
-def inverse_root(information: Array, free: FreeDirections) -> tuple[Array, float]:
-    """L with LLᵀ the pseudo-inverse, (n_p, rank), and half the logarithm of the information's determinant there."""
+def inverse_root(information: Array, free: FreeDirections | None = None) -> Array:
+    """L with LLᵀ the pseudo-inverse, (n_p, rank)."""
     diagonal = np.diag(information)
-    if free.tied:
+    if free is not None and free.tied:
         sizes = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         along = sizes[:, None] * free.basis(sizes)
-        half, volume = inverse_root(along.T @ information @ along, FreeDirections(np.zeros(along.shape[1], dtype=bool)))
-        return along @ half, volume
+        return np.asarray(along @ inverse_root(along.T @ information @ along))
     scale = np.sqrt(np.maximum(diagonal, 0.0))
-    scale = np.where((scale > 0) & ~free.held, scale, np.inf)
+    moves = scale > 0 if free is None else (scale > 0) & ~free.held
+    scale = np.where(moves, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     seen = values > _RANK * values.max(initial=0.0)
-    half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
-    volume = float(np.sum(np.log(values[seen]))) / 2 + float(np.sum(np.log(scale[np.isfinite(scale)])))
-    return half, volume
+    return np.asarray(vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None])

@@ -20,7 +20,6 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.search import Search
 from spookid.statistics.trial import Trial
-from spookid.transcription.free_directions import FreeDirections
 
 _WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
@@ -55,16 +54,18 @@ def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
 def covariance(search: Search) -> tuple[Array, Array]:
     """Of the parameters as the best noise has it, and with what is not known of its sizes, each (n_p, n_p); zero for
     parameters at a bound, across constraints that hold and in directions without information."""
-    free = search.problem.free_directions(search.best.point.parameters)
-    best = _value(search.best, 0.0, free)
+    now = search.best.point.parameters
+    magnitudes = np.maximum(search.problem.magnitudes, np.abs(now))
+    along = magnitudes[:, None] * search.problem.free_directions(now).basis(magnitudes)
+    best = _value(search.best, 0.0, along)
     whole = best.covariance.copy()
     # A derivative that is infinite leaves nothing to weigh values by.
     for i in np.flatnonzero(uncertain_sizes(search) & np.isfinite(best.depth)):
-        whole += _mixed(_values(search, int(i), free)) - best.covariance
+        whole += _mixed(_values(search, int(i), along)) - best.covariance
     return best.covariance, whole
 
 
-def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
+def _values(search: Search, i: int, along: Array) -> list[_Value]:
     """Values of one size, ascending, over all that is likely; all that is smaller than the first is as likely.
 
     They are spread about where the information in log s is one, which it passes with s⁴: where a search along a flat
@@ -72,15 +73,15 @@ def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
     """
     best, log = search.best, float(search.best.logs[i])
     away = -float(np.log(np.clip(best.fisher[i, i], np.finfo(float).tiny, 1.0))) / 4
-    found = [_at(search, i, free, log + away) or _value(best, log, free)]
+    found = [_at(search, i, along, log + away) or _value(best, log, along)]
     for _ in range(_MOST):
-        if (value := _at(search, i, free, found[0].log - _STEP)) is None:
+        if (value := _at(search, i, along, found[0].log - _STEP)) is None:
             break
         found.insert(0, value)
         if _flat(found[:2]) or value.depth - min(v.depth for v in found) > _UNLIKELY:
             break
     for _ in range(_MOST):
-        if _is_end(found) or (value := _at(search, i, free, found[-1].log + _STEP)) is None:
+        if _is_end(found) or (value := _at(search, i, along, found[-1].log + _STEP)) is None:
             break
         found.append(value)
         if len(found) == 3 and _flat(found[:2]) and _flat(found[1:]):
@@ -109,7 +110,7 @@ def _mixed(values: list[_Value]) -> Array:
     return np.asarray(within + (weights * apart.T) @ apart)
 
 
-def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | None:
+def _at(search: Search, i: int, along: Array, log: float) -> _Value | None:
     """One value of a size; None where there is none.
 
     No smaller ones are below its floor; larger ones may be, of noise that is kept from a fit with longer steps.
@@ -120,15 +121,15 @@ def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | No
     moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
     try:
-        value = _value(trial := search.trial(moved, logs), log, free)
+        value = _value(trial := search.trial(moved, logs), log, along)
         return value if np.isfinite(value.depth) and log >= min(search.sharp(trial)[i], best.logs[i]) else None
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None
 
 
-def _value(trial: Trial, log: float, free: FreeDirections) -> _Value:
-    half, volume = inverse_root(trial.marginal.information, free)
-    inverse = half @ half.T
+def _value(trial: Trial, log: float, along: Array) -> _Value:
+    half = inverse_root(along.T @ trial.marginal.information @ along)
+    inverse, volume = along @ half @ half.T @ along.T, -float(np.sum(np.log(np.linalg.svd(half, compute_uv=False))))
     shift = -inverse @ trial.marginal.score
     gain = float(shift @ trial.marginal.score) / 2
     return _Value(log, trial.value + gain + volume, inverse, shift)

@@ -2,8 +2,9 @@
 
 The first recordings are fitted as usual: their fit tells what the problem is made of (steps, rows, sizes of noise
 apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
-or with given weights the least squares are sought; both see recordings as sums only (``shares``). Sums are taken in the
-order of the recordings, so that all digits are the same for any number of workers.
+or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
+taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
+asked for, this is done with half the step, then with the whole one at the noise that was found.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,15 +35,17 @@ from spookid.data.losses import BENT
 from spookid.data.recording_files import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
+from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import counting_from
 from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
 from spookid.kernels.kernel import Array
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions
-from spookid.results.notices import ranked
-from spookid.results.result import Result, Size, Times
+from spookid.results.notices import STEP, ranked
+from spookid.results.result import Noise, Result, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
@@ -52,7 +56,7 @@ from spookid.statistics.student import Variances
 from spookid.statistics.variances import lost
 from spookid.studies import joint_fit_worker
 from spookid.studies.axes import AxisValue
-from spookid.studies.joint_fit_worker import MARKER, Source, Sums, states_of, template
+from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
 from spookid.studies.worker_pool import WorkerPool
@@ -159,24 +163,58 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     if first.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     estimator = posed.estimator if first.choice is None else first.choice.estimator
-    source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step)
+    source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step, posed.corrects)
+    found = _searched(plan, pool, source, _Start(first.noise, first.values, first.detail), callback, began)
+    made = found.fit
+    if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.found is None:
+        return found.told(made.result, made)
+    known, counted = made.found, counting_from(callback, made.result.iterations)
+    start = _Start(known.noise, made.values, known.outcome.detail, hold=True)
+    beside = replace(plan, folder=plan.folder / COARSE)
+    coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
+    if coarse.outcome.status is Status.CONVERGED:
+        return coarse.told(extrapolated(coarse.fit, made), made)
+    kept = (
+        f"{STEP} {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell what it "
+        f"adds, did not converge ({coarse.outcome.detail}). Take a smaller step."
+    )
+    return found.told(made.result, made, kept)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a search over all recordings begins."""
+
+    noise: Sequence[Noise]
+    values: Mapping[str, float]
+    detail: str
+    """Of the fit that has found them."""
+    hold: bool = False
+    """True to keep the noise."""
+
+
+def _searched(
+    plan: JointPlan, pool: WorkerPool, source: Source, start: _Start, callback: Callback | None, began: float
+) -> _Searched:
+    """All recordings fitted with one step."""
+    posed, _, options = plan.variant.posed(plan.problem)
     assembly = template(plan.problem, source)
     everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), pool)
-    search, logs = _search(everyone, first, options, callback)
-    start = Elsewhere((), np.array([first.values[p.name] for p in assembly.problem.free]))
-    sizes = everyone.ask(search.pass_of("prepare", start, logs))
-    search.freedom = max(int(sizes["rows",]) - search.freedom * int(sizes["steps",]), 1)
+    search, logs = _search(everyone, start, options, callback)
+    point = Elsewhere((), np.array([start.values[p.name] for p in assembly.problem.free]))
+    sums = everyone.ask(search.pass_of("prepare", point, logs))
+    search.freedom = max(int(sums["rows",]) - search.freedom * int(sums["steps",]), 1)
     built = time.perf_counter() - began
-    outcome = search.run(start, logs, **({} if search.sizes else {"settled": SETTLED}))
+    outcome = search.run(point, logs, **({} if search.sizes else {"settled": SETTLED}))
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
         raise ProblemError(f"{posed.what}: {outcome.detail}")
-    return _result(posed, everyone, search, outcome, sizes, built)
+    return _Searched(posed, everyone, search, outcome, sums, built)
 
 
 def _search(
-    everyone: Everyone, first: Result, options: Mapping[str, Any], callback: Callback | None
+    everyone: Everyone, start: _Start, options: Mapping[str, Any], callback: Callback | None
 ) -> tuple[JointSearch, Array]:
     """The search, and logarithms of sizes to begin with."""
     assembly, told = everyone.assembly, callback or (lambda _: None)
@@ -185,13 +223,15 @@ def _search(
     own: dict[str, Any] = {"everyone": everyone, "freedom": reduced.tangent, "redundant": reduced.redundant}
     if assembly.problem.dynamics != "estimated":
         return JointSearch(assembly.transcription, (), LevenbergMarquardt(), most, told, **own), np.zeros(0)
-    begun = begun_at(assembly, first.noise)
+    begun = begun_at(assembly, start.noise)
     if begun is None:
         raise ProblemError(
             f"{assembly.problem.what}: the fit of its first recordings does not "
-            f"find the noise ({first.detail}); give others first, or a state_weight"
+            f"find the noise ({start.detail}); give others first, or a state_weight"
         )
     sizes, logs = begun
+    if start.hold:
+        sizes = tuple(replace(size, given=math.inf) for size in sizes)
     return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
 
 
@@ -207,48 +247,57 @@ def _keep_apart(plan: JointPlan, identity: str) -> None:
         folders.write(place, {"schema": SCHEMA, "problem": plan.problem.name, "identity": identity})
 
 
-def _result(
-    posed: Declaration, everyone: Everyone, search: JointSearch, outcome: Outcome, sizes: Sums, built: float
-) -> Result:
-    """The answer, with the motion of the first recordings."""
-    began, there = time.perf_counter(), search.best.point
-    assembly, found = everyone.assembly, None
-    version = there.version if isinstance(there, Elsewhere) else 0
-    states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
-    outcome = replace(outcome, point=Point(states, there.parameters))
-    if search.sizes:
-        found = found_by(assembly, search, outcome)
-        assembly = found.assembly
-    block = -(-everyone.count // _BLOCKS)
-    sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
-    known = _known(assembly, there.parameters, sums, None if found is None else found.covariance)
-    times = replace(Times.of(outcome.timing, built, 0.0), analysis=time.perf_counter() - began)
-    fit = Fit(assembly, outcome, "lm", times, found).judged(known)
-    whole = replace(
-        fit.result.size,
-        recordings=everyone.count,
-        steps=int(sizes["steps",]),
-        states=int(sizes["steps",]) * assembly.transcription.manifold.tangent,
-        residuals=int(sizes["rows",]),
-        jacobian_nonzeros=_nonzeros(assembly, fit.result.size, int(sizes["steps",])),
-    )
-    notices = [_told(posed, everyone, int(sizes["outliers",])), *known.notices]
-    result = fit.result.changed(size=whole)
-    result = result.changed(notices=fit.later(lambda: ranked([*notices, *fit.result.notices])))
-    return result.changed(**of_bodies(posed, result, fit.clock))
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """A search over all recordings that has ended."""
+
+    posed: Declaration
+    everyone: Everyone
+    search: JointSearch
+    outcome: Outcome
+    sums: Sums
+    """How large it is."""
+    built: float
+    """Seconds before it."""
+
+    @cached_property
+    def fit(self) -> Fit:
+        """With the motion of the first recordings, and errors by all."""
+        began, there, everyone, search = time.perf_counter(), self.search.best.point, self.everyone, self.search
+        assembly, found = everyone.assembly, None
+        version = there.version if isinstance(there, Elsewhere) else 0
+        states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
+        outcome = replace(self.outcome, point=Point(states, there.parameters))
+        if search.sizes:
+            found = found_by(assembly, search, outcome)
+            assembly = found.assembly
+        block = -(-everyone.count // _BLOCKS)
+        sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
+        known = _known(assembly, there.parameters, sums, None if found is None else found.covariance)
+        times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
+        return Fit(assembly, outcome, "lm", times, found).judged(known)
+
+    def told(self, result: Result, made: Fit, *notices: str) -> Result:
+        """A result of the fit that it is, or that tells what its step adds to the other."""
+        steps, sums = int(self.sums["steps",]), self.sums
+        size = replace(
+            result.size,
+            recordings=self.everyone.count,
+            steps=steps,
+            states=steps * self.everyone.assembly.transcription.manifold.tangent,
+            residuals=int(sums["rows",]),
+            jacobian_nonzeros=round(result.size.jacobian_nonzeros * steps / result.size.steps),
+        )
+        all_of_it = [_told(self.everyone, int(sums["outliers",])), *made.identifiability.notices, *notices]
+        whole = result.changed(size=size, notices=made.later(lambda: ranked([*all_of_it, *result.notices])))
+        return whole.changed(**of_bodies(self.posed, whole, made.clock))
 
 
-def _nonzeros(assembly: Assembly, of_sample: Size, steps: int) -> int:
-    """Of the Jacobian, in proportion to the steps."""
-    return round(of_sample.jacobian_nonzeros * steps / of_sample.steps)
-
-
-def _told(posed: Declaration, everyone: Everyone, outliers: int) -> str:
+def _told(everyone: Everyone, outliers: int) -> str:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
     words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
-    words += ["Estimates are those of the step; step_correction is not known to joint fits."] * posed.corrects
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
     return " ".join(words)

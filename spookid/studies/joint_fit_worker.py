@@ -21,6 +21,7 @@ from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
 from spookid.data.recording_files import SAMPLE, RecordingFiles
+from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array, Mask
@@ -43,6 +44,8 @@ from spookid.transcription.transcription import Chain, Point
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
 MARKER = "joint_fit.json"
+COARSE = "coarse"
+"""Folder of a fit that tells what the step adds."""
 """File that tells a folder of a joint fit, and of which."""
 _KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
 """Files of recordings."""
@@ -61,6 +64,8 @@ class Source:
     variant: Variant
     estimator: str
     step: float
+    halved: bool = False
+    """True for steps half as long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +99,8 @@ def template(problem: Declaration, source: Source) -> Assembly:
     """The problem of the first recordings, which all others are joined to."""
     posed, _, _ = source.variant.posed(problem)
     plain = {"step": source.step, "step_correction": False, "estimator": source.estimator}
-    return assemble(posed.with_(recordings=posed.sample[:SAMPLE], **plain))
+    posed = posed.with_(recordings=posed.sample[:SAMPLE], **plain)
+    return assemble(finer(posed) if source.halved else posed)
 
 
 def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
@@ -319,6 +325,8 @@ def _place(folder: Path, first: int) -> Path:
 
 def forget(folder: Path) -> None:
     """Remove what a joint fit keeps in a folder, and nothing else."""
+    if (folder / COARSE).is_dir():
+        forget(folder / COARSE)
     for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
         remove(kept)
     for place in folder.glob("[0-9]" * 7):
