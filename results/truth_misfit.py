@@ -13,7 +13,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
-from spookid.statistics.covariance import MISFIT
+from spookid.results.notices import MISFIT
 
 SIGMA, STEP, DURATION = 1e-3, 0.01, 10.0
 """Noise of every sensor [rad], time step and length of a recording [s]."""
