@@ -1,7 +1,7 @@
 """A designed motion of a quadruped that stands on its feet, within the cones of its contacts, beside random ones.
 
 `python results/excitation_standing.py` writes its page and figure; it needs the package example-robot-data, whose
-robots lie in the folder `SPOOKID_ROBOTS`, and pin. Three minutes of one core; `--twins 8` fits as many twins, half a
+robots lie in the folder `SPOOKID_ROBOTS`, and pin. Eight minutes of one core; `--twins 8` fits as many twins, half a
 minute each.
 """
 
