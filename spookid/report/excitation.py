@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spookid.report import pictures
-from spookid.report.pictures import BLUE, COLOURS, DARK, LIGHT
+from spookid.report.pictures import BLUE, DARK, LIGHT
 from spookid.results import folders
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.expected import ExpectedErrors
@@ -77,17 +77,16 @@ def draw(found: Excitation) -> Figure:
 
 
 def _curves(panel: Axes, t: Array, values: Array, limits: Array, drawn: Sequence[int], labels: Sequence[str]) -> None:
-    """Of joints or contacts; their limits are dashed lines of the same colour, where they are near."""
+    """Of joints or contacts; their limits are dotted lines of the same colour, where they are near."""
     for i in drawn:
-        label = labels[i]
-        colour = COLOURS[i % len(COLOURS)]
-        panel.plot(t, values[:, i], color=colour, lw=1.0, label=label if len(label) <= _NAMES else f"{label[:_NAMES]}…")
+        label = labels[i] if len(labels[i]) <= _NAMES else f"{labels[i][:_NAMES]}…"
+        panel.plot(t, values[:, i], **pictures.line(i), lw=1.0, label=label)
     low, high = float(values[:, drawn].min()), float(values[:, drawn].max())
     room = 0.4 * max(high - low, 1e-12)
     for i in drawn:
         for side in limits[:, i]:
             if low - room <= side <= high + room:
-                panel.axhline(side, color=COLOURS[i % len(COLOURS)], lw=0.8, ls="--", alpha=0.7)
+                panel.axhline(side, color=pictures.line(i)["color"], lw=0.8, ls=(0, (1, 3)), alpha=0.7)
     panel.grid(color="#e4e4e4", lw=0.5)
     panel.margins(x=0.0)
     panel.tick_params(labelsize=8)

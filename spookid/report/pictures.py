@@ -25,6 +25,8 @@ BLUE, ORANGE, GREEN, RED, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 BLACK, DARK, GREY, LIGHT, PALE = "#000000", "#1a1a1a", "#707070", "#a8a8a8", "#e4e4e4"
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
 """For several of one kind."""
+_DASHES = ("-", "--", ":", "-.")
+"""For more of them than there are colours."""
 DPI = 110
 """Dots per inch."""
 MOST_ROWS = 30
@@ -120,6 +122,11 @@ def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None
     figure.legend(
         handles=handles, loc="outside lower center", ncols=columns or len(handles), frameon=False, fontsize=size
     )
+
+
+def line(i: int) -> dict[str, Any]:
+    """Look of the i-th line of a kind, so that it is told from all others."""
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": _DASHES[i // len(COLOURS) % len(_DASHES)]}
 
 
 def round_ticks(axis: Any, count: int, digits: int = 6) -> None:

@@ -21,13 +21,12 @@ from matplotlib.transforms import ScaledTranslation
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.layout import GridLayout
-from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
+from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Result
 from spookid.results.wording import remark, status_words
 from spookid.tables.numbers import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 
-_DASHES = ("-", "--", ":", "-.")
 _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
 """Of the figure of the fit with one to four recordings [in]."""
@@ -222,10 +221,9 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
     shown = [name for i, name in enumerate(distances) if i in farthest]
     others = [distance for name, distance in distances.items() if name not in shown]
     for i, name in enumerate(shown):
-        colour, dash = COLOURS[i % len(COLOURS)], _DASHES[i // len(COLOURS) % len(_DASHES)]
         # Matplotlib leaves labels that begin with _ out of the legend.
         label = f" {_short(name)}" if name.startswith("_") else _short(name)
-        axes.plot(k, distances[name], dash, marker=marker, color=colour, linewidth=1.4, label=label)
+        axes.plot(k, distances[name], **pictures.line(i), marker=marker, linewidth=1.4, label=label)
     for i, distance in enumerate(others):
         label = "" if i else f"{len(others)} that go less far"
         axes.plot(k, distance, color=LIGHT, linewidth=0.7, zorder=1, label=label)
