@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from spookid.estimation.explained import Efforts
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import special
 
 _BLOCKS = 16
 _LEVEL = 1e-3
