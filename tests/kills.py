@@ -303,7 +303,7 @@ def complaints(
     if found.left:
         yield f"{len(found.left)} processes live on"
     if strike.number != signal.SIGKILL:
-        if found.after > found.allowed:
+        if found.after > found.allowed and found.heard:  # Python loses signals while it starts
             yield f"ends only {found.after:.1f} s later, where {found.allowed:.1f} s are enough"
         if found.status in command.ends and found.after >= 0 and expected is not None:
             if apart := difference(expected, told(folder / command.out)):
