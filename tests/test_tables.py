@@ -27,8 +27,7 @@ from spookid.studies.axes import axes_of
 from spookid.studies.comparison import compare
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import SweepPoint
-from spookid.tables.markup import latex
-from spookid.tables.table import Table
+from spookid.tables.table import Table, latex
 
 _FILE = """
 import sys
