@@ -281,7 +281,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert page.startswith("swing (swing.py)\n================\nA rod that swings.\n\n")
     for line in (
         r"Bodies   1  rod",
-        r"Joints   1  pivot \(GROUND to rod\)",
+        r"Joints   1  pivot \(Hinge, GROUND to rod\)",
         r"Motors   1  u on pivot",
         r"Sensors  1  theta: angle of pivot \(sigma 1 rad\)",
         r"  run   101    1 s       theta 99",

@@ -36,7 +36,7 @@ def parts(problem: Declaration) -> Table:
     model = problem.model
     names = {
         "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
-        "Joints": [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints],
+        "Joints": [f"{j.name} ({j.kind}, {j.parent.body.name} to {j.child.body.name})" for j in model.joints],
         "Constraints": [f"{c.name} ({c.kind})" for c in model.constraints],
         "Motors": [f"{m.signal} on {m.label}" for m in model.motors],
         "Loads": [load.title for load in model.loads],

@@ -218,7 +218,8 @@ class _Plan:
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
         coordinates = PlannedCoordinates(problem, middle, self.initial)
         t = self.t
-        idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *_seen_by(problem))})
+        shown_by = [channel.signal for channel in problem.channels]
+        idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *shown_by)})
         densities = effort_densities(problem, idle, self.noise, self.known)
         width = problem.friction_width
         widths = (
@@ -290,11 +291,6 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
                 "nothing; leave it out, or fix what it cannot be told from"
             )
     return np.array([name in wanted for name in names])
-
-
-def _seen_by(problem: Declaration) -> list[str]:
-    """Signals of sensors."""
-    return [channel.signal for channel in problem.channels]
 
 
 def _rate(problem: Declaration) -> float:
