@@ -23,9 +23,8 @@ from spookid.estimation.questions import questions
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
 from spookid.report.description import parameters, parts
-from spookid.report.summary import settled_words, weak_words
+from spookid.report.summary import weak_sentences
 from spookid.results.wording import weight_words
-from spookid.statistics.settled import left_open
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import number
 from spookid.tables.table import Table, wrapped
@@ -155,8 +154,7 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
         return [head, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
     lines = wrapped(spectrum, width, "  ")
-    said = [*map(weak_words, left_open(identifiability)), *filter(None, [settled_words(identifiability)])]
-    lines += [line for sentence in said for line in wrapped(sentence, width, "  - ")]
+    lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
         lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
     return [head, *lines]
