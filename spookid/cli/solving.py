@@ -46,12 +46,13 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
-            solution = _jointly(run, job, changed, executor)
+            solution, again = _jointly(run, job, changed, executor), None
         else:
             problem, found = _begun(run, job, changed, executor)
             with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
-        solution = asking(solution.changed(source=run.file.source(job.key)), asked)
+            again = partial(estimate, backend=run.arguments.backend, options=run.options)
+        solution = asking(job.problem, solution.changed(source=run.file.source(job.key)), again, asked)
         arguments = run.arguments
         export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
