@@ -56,7 +56,9 @@ def flexible(late: float, off: float) -> Problem:
     ("late", "off", "words"), [(0.012, 0.0, "second is 12 ms late"), (0.0, 0.05, "second is off by 0.05 m")]
 )
 def test_a_sensor_that_lags_or_is_off_is_named(late: float, off: float, words: str) -> None:
-    (told,) = [notice for notice in flexible(late, off).solve(max_iterations=40).notices if notice.startswith(LATE_OR_OFF)]
+    (told,) = [
+        notice for notice in flexible(late, off).solve(max_iterations=40).notices if notice.startswith(LATE_OR_OFF)
+    ]
     assert words in told
 
 

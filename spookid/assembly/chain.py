@@ -39,7 +39,7 @@ def chain_of(
     if IMPACTS in named:
         data[IMPACTS], missing[IMPACTS] = impact_data(problem.model, sampled.strikes, named[IMPACTS])
     if PLACE in named:
-        data[PLACE] = place_data(problem.model, sampled.guess.states)
+        data[PLACE] = place_data(problem.model, sampled.guess)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)

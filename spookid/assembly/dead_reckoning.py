@@ -58,7 +58,7 @@ def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step:
     """Coordinates (N, n_s) with hinges whose rate alone is known at the angle in their turn, of some, at which gravity
     and springs explain plainly best how they speed up; those of motors stay where they are."""
     driven = {model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors}
-    lacking = _lacking(model, values)
+    left = lacking(model, values)
 
     def turned(number: int, turn: float) -> Array:
         result = moved.copy()
@@ -66,7 +66,7 @@ def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step:
         return result
 
     def cost(number: int, coordinates: Array) -> float:
-        rows = lacking(*(part.T for part in derivatives(coordinates, step))).full()
+        rows = left(*(part.T for part in derivatives(coordinates, step))).full()
         return float(np.sum(rows[number] ** 2))
 
     for number in told:
@@ -79,7 +79,7 @@ def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step:
     return moved
 
 
-def _lacking(model: Model, values: Values) -> ca.Function:
+def lacking(model: Model, values: Values) -> ca.Function:
     """Of coordinates and their derivatives, (n_s,) each: what the motion takes along each coordinate besides gravity
     and the loads, without inputs and dry friction, (n_s,)."""
     symbols = [ca.SX.sym(name, len(model.freedoms)) for name in ("d", "rate", "acceleration")]

@@ -18,7 +18,9 @@ from typing import Protocol
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.cyclic_coordinates import cyclic
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.initialization import Guess
 from spookid.data.channels import all_predicted
 from spookid.data.samples import Samples
 from spookid.data.state import State
@@ -36,7 +38,8 @@ from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 PLACE = "place"
-"""Name of the factor that keeps a mechanism where it begins; its data are the guess of the first configuration."""
+"""Name of the factor that keeps a mechanism, or coordinates of its joints, where they begin; its data are the guess of
+the first configuration."""
 _MOTION = "motion of contacts"
 _NEAR = 1e-3
 """How near it is kept [m, rad]: a number that nothing depends on, small against what contacts know of one another."""
@@ -60,9 +63,12 @@ def stands_free(model: Model) -> bool:
 
 
 def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
-    """Rows that keep the first free body where it begins, along the directions that nothing tells: none or one."""
+    """Rows that keep the first free body where it begins, along the directions that nothing tells, or coordinates of
+    joints that nothing tells: none or one."""
     model = problem.model
-    told = _told(problem) if stands_free(model) else [True] * 4
+    if not stands_free(model):
+        return _kept(problem, settings, cyclic(problem))
+    told = _told(problem)
     if all(told):
         return []
     window = problem.scheme.first_window(model, settings, 0)
@@ -79,8 +85,26 @@ def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
     return [Factor(PLACE, Group.STATE, rows, variables, start, names, first_only=True)]
 
 
-def place_data(model: Model, states: Array) -> Array:
-    """Its data from a guess of the states, (1, 7)."""
+def _kept(problem: Declaration, settings: Settings, numbers: Sequence[int]) -> list[Factor]:
+    """Rows that keep coordinates of joints where they begin, angles the short way round."""
+    window = problem.scheme.first_window(problem.model, settings, 0)
+    if not numbers or window is None:
+        return []
+    state, start = State.of(problem.model, window.motion), ca.SX.sym("start", len(problem.model.freedoms))
+    freedoms = [problem.model.freedoms[i] for i in numbers]
+    rows = [
+        f.coordinate.in_range(state.angle(f.joint)[f.index] - start[i]) / _NEAR
+        for i, f in zip(numbers, freedoms, strict=True)
+    ]
+    names = tuple(f.label for f in freedoms)
+    return [Factor(PLACE, Group.STATE, ca.vertcat(*rows), dict(window.variables), start, names, first_only=True)]
+
+
+def place_data(model: Model, guess: Guess) -> Array:
+    """Its data from a guess of the motion, (1, 7) or (1, n_s)."""
+    if not stands_free(model):
+        return contiguous(guess.displacements[:1])
+    states = guess.states
     i = 7 * next(i for i, body in enumerate(model.bodies) if body.free)
     return contiguous(states[:1, i : i + 7])
 

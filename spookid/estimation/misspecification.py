@@ -104,6 +104,7 @@ def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values
         dict(zip(signals, assembly.sigmas.tolist(), strict=True)),
         impulses,
         _motors(problem, values),
+        frozenset(o.signal for o in problem.channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
 

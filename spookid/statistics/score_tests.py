@@ -78,6 +78,8 @@ class Experiment:
     """Random impulse of a step of coordinates by their label [N m s or N s]."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Coordinate, signal, the signal's place and gain of each motor."""
+    uneven: frozenset[str] = frozenset()
+    """Signals whose noise changes with the motion, as that of a quaternion's components: no tails are told of them."""
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
@@ -99,7 +101,8 @@ def run_score_tests(
             return _Answers((), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
         return _tested(condensed, every, volumes)
 
-    tails = tuple(tails_of(condensed, signal, experiment.apart) for signal, _ in experiment.sensors)
+    even = [signal for signal, _ in experiment.sensors if signal not in experiment.uneven]
+    tails = tuple(tails_of(condensed, signal, experiment.apart) for signal in even)
     return ScoreTests(condensed, tails, alternatives)
 
 

@@ -98,14 +98,13 @@ def digest(problem: Declaration) -> str:
     """A number that changes with anything in the problem that can change its solution: model, data, settings."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
-    state = State(model, q, v)
+    state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
     values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
     values += [channel.delay for channel in problem.channels]
-    pushed = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
     for residual in problem.residuals:
-        rows = residual.rows(*[pushed] * residual.states)
+        rows = residual.rows(*[state] * residual.states)
         values.append(residual.whitening(rows.numel()) @ rows)
     values += [relation.expression for relation in problem.constraints]
     symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
