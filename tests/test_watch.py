@@ -329,7 +329,8 @@ def test_a_disk_that_is_full_for_a_while_does_not_end_a_log(here, capsys, monkey
     Path("some.csv").write_text("".join(lines("friction.csv")[:165]))
     assert main(["watch", "swing.py", "some.csv", "--warm-up", "1.5", "--save", "kept.npz", "--quiet"]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "kept.npz" in line]
-    assert len(told) == 1 and "or make room" in told[0]
+    assert len(told) == 1
+    assert "or make room" in told[0]
     assert Path("kept.npz").exists()
 
 
