@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 from mechanisms import joint_state, pendulum
 
-from spookid import FixedLagSmoother, HingeAngle, Parameter, Problem, ProblemError, Recording, Residual, Spook
+from spookid import (
+    FixedLagSmoother,
+    HingeAngle,
+    Observation,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Residual,
+    Spook,
+)
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.solvers.status import Status
@@ -81,6 +92,14 @@ def test_a_residual_that_is_not_finite_at_the_guess_is_traced(settings: dict[str
     assert "fast, step 0 (t = 0 s)" in found.message
     assert "ratio" in found.message
     assert "sqrt(-0.1" in found.message
+
+
+def test_a_sensor_that_is_not_finite_is_traced() -> None:
+    """By what it is asked for first: where joints stand."""
+    sensors = [Observation(lambda s: math.nan, "angle")]
+    found = problem(C_FREE, state_weight=None).with_(observations=sensors).solve()
+    assert found.status is Status.DIVERGED
+    assert "observation of angle (observation): nan is not a number" in found.message
 
 
 @pytest.mark.parametrize("backend", ["lm", "ipopt"])

@@ -108,6 +108,11 @@ def test_units_of_every_clock_are_converted(tmp_path):
     np.testing.assert_allclose(finite(run, "x"), [[0.002, 0.005, 0.007], [0.01, 0.02, 0.03]], rtol=1e-12)
 
 
+def test_stamps_with_too_few_digits_are_told(tmp_path):
+    with pytest.raises(ProblemError, match=r"run\.csv: all 3 lines have the time 1700000000 s; write stamps with more"):
+        Recording.from_csv(csv(tmp_path, "t,a\n1.7e9,1\n1.7e9,2\n1.7e9,3\n"))
+
+
 def test_stamps_that_repeat_are_said_and_merged(tmp_path):
     run = Recording.from_csv(csv(tmp_path, "t,a,b\n0,1,1\n0.5,2,\n0.5,,7\n0.5,3,\n1,4,4\n1,4,4\n"))
     assert run.t.tolist() == [0, 0.5, 1]
