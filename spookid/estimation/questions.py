@@ -101,8 +101,8 @@ def _given_twice(problem: Declaration) -> list[str]:
     """Recordings with the same samples, and sensors of one recording with the same."""
     names = [c.signal for c in problem.channels]
     found = [
-        f"Signal {name!r} has {names.count(name)} sensors, so that its samples count as often, with errors that are too "
-        "small. Leave all but one out."
+        f"Signal {name!r} has {names.count(name)} sensors: its samples count as often, with errors that are too small. "
+        "Leave all but one out."
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
