@@ -439,7 +439,7 @@ WRONG_TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "infinite": ({"q": Q * np.inf}, {}, r"'q'.*(is infinite; write NaN|'inf' is no finite number; leave)"),
     "nothing measured": ({"q": Q * np.nan}, {}, r"recording 'run': signal 'q' has not one finite sample; remove it"),
-    "one sample": ({"t": T[:1], "q": Q[:1], "u": None}, {}, r"time.* has (1 samples; at least 2|shape 1; name one)"),
+    "one sample": ({"t": T[:1], "q": Q[:1], "u": None}, {}, r"time.* has (1 sample; at least 2|shape 1; name one)"),
     "no signals": ({"q": None, "u": None}, {}, r"recording 'run': there are no signals; give at least one"),
     "words": (
         {"q": list("abcde")},
@@ -548,7 +548,7 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"signals": ["position/elbow"]},
         r"'position/elbow' has not one finite sample",
     ),
-    "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 samples; at least 2"),
+    "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 sample; at least 2"),
     "topics of no kind": ({}, {"topics": 3}, r"topics is 3; give a list of names, or a dict of names to names"),
     "prefix of no kind": ({}, {"topics": {"/command": 3}}, r"topics holds 3 as '/command'; give"),
     "stamps of no kind": ({}, {"stamps": "mine"}, r"stamps is 'mine'; give 'header' or 'log'"),
@@ -606,7 +606,7 @@ WRONG_ULOGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"signals": ["sensor_gyro/x"]},
         r"'sensor_gyro/x' has not one finite sample",
     ),
-    "one message": ({"t": T[:1], "instances": (0,)}, {}, r"recording 'run': time has 1 samples; at least 2"),
+    "one message": ({"t": T[:1], "instances": (0,)}, {}, r"recording 'run': time has 1 sample; at least 2"),
     "unknown unit": ({}, {"units": {"sensor_gyro/x": "wibble"}}, r"'sensor_gyro/x' has the unit 'wibble', which pint"),
     "unknown option": ({}, {"stamps": "log"}, r"has no option 'stamps'; it has 'topics', 'signals'"),
 }
