@@ -170,7 +170,7 @@ def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: i
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
         basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only
         complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
-        rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
+        rows = Rows(rows.offsets, np.matmul(rows.matrix, basis), complement)
     count, _, width = rows.shape
     scale = float(np.sqrt(reduced.penalty)) if factor in reduced.coupled else 1.0
     term = LinearizedFactor(

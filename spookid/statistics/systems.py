@@ -186,7 +186,7 @@ class HardSystem:
         rows, held = self._rows[number], self._held.get(number)
         if held is None:
             return rows
-        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))))
+        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))), places=None)
 
     def _blocks(self, equations: NormalEquations, size: int) -> tuple[Array, Array]:
         """Diagonal blocks (N, t + m, t + m), and what couples each with the states before, (N − 1, t + m, t)."""
