@@ -73,7 +73,7 @@ def _values(search: Search, i: int, along: Array) -> list[_Value]:
     """
     best, log = search.best, float(search.best.logs[i])
     away = -float(np.log(np.clip(best.fisher[i, i], np.finfo(float).tiny, 1.0))) / 4
-    found = [_at(search, i, along, log + away) or _value(best, log, along)]
+    found = [(_at(search, i, along, log + away) if away else None) or _value(best, log, along)]
     for _ in range(_MOST):
         if (value := _at(search, i, along, found[0].log - _STEP)) is None:
             break
