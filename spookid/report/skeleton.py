@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.axes import Axes
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.report import joint_symbols
 from spookid.report.pictures import COLOURS, GREY
 from spookid.report.views import View

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,10 @@ Each role sees one factor's residuals r (count, rows) and transposed Jacobians J
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Kind
 
 

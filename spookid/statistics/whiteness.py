@@ -12,12 +12,12 @@ off. Where the model lacks something that lasts, the sum is larger.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.transcription.factor import Group

@@ -18,7 +18,6 @@ coordinates, as private unknowns of the step.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
+from spookid.records import dataclass, field
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, along_coordinates, random_factor
 from spookid.stepping.unknowns import PositionScheme

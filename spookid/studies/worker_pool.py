@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from spookid.errors import ProblemError
+from spookid.records import dataclass, field
 from spookid.studies.workers import cut_off, processes
 
 R = TypeVar("R")

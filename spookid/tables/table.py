@@ -7,11 +7,11 @@ import html
 import io
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 from spookid.tables.markup import latex
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
