@@ -44,9 +44,7 @@ _FACTORY = _Factory()
 _OF_CLASS, _FOR_INIT = "ClassVar", "InitVar"
 
 
-def _made(
-    cls: type[Any], *, frozen: bool = False, eq: bool = True, repr: bool = True, kw_only: bool = False
-) -> type[Any]:
+def _made(cls: Any, *, frozen: bool = False, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Any:
     """The class with fields and methods."""
     # The standard library reads the declarations; without methods it compiles nothing.
     declared = {name: value for name, value in vars(cls).items() if name in vars(cls).get("__annotations__", {})}
@@ -56,7 +54,7 @@ def _made(
         "__doc__": cls.__name__,
     }
     plain = type(cls.__name__, (), {**declared, **own})
-    plain = dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(plain)
+    dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(plain)
     fields: dict[str, Field[Any]] = {}
     for base in cls.__mro__[-1:0:-1]:
         fields.update(getattr(base, "__dataclass_fields__", {}))

@@ -30,7 +30,7 @@ def inverses(matrices: Array) -> tuple[Array, Array]:
         by.invert(n, t, address(given), address(found), address(logarithms))
         return found, logarithms
     signs, logarithms = np.linalg.slogdet(matrices)
-    return matrices if np.any(signs == 0) else np.linalg.inv(matrices), logarithms
+    return np.asarray(matrices if np.any(signs == 0) else np.linalg.inv(matrices), float), logarithms
 
 
 def rank(matrices: Array) -> int:
