@@ -47,13 +47,10 @@ _OF_CLASS, _FOR_INIT = "ClassVar", "InitVar"
 def _made(cls: Any, *, frozen: bool = False, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Any:
     """The class with fields and methods."""
     # The standard library reads the declarations; without methods it compiles nothing.
-    declared = {name: value for name, value in vars(cls).items() if name in vars(cls).get("__annotations__", {})}
-    own = {
-        "__annotations__": vars(cls).get("__annotations__", {}),
-        "__module__": cls.__module__,
-        "__doc__": cls.__name__,
-    }
-    plain = type(cls.__name__, (), {**declared, **own})
+    hints = vars(cls).get("__annotations__", {})
+    declared = {name: value for name, value in vars(cls).items() if name in hints}
+    own = {"__annotations__": hints, "__module__": cls.__module__, "__doc__": cls.__name__}
+    plain: Any = type(cls.__name__, (), {**declared, **own})
     dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(plain)
     fields: dict[str, Field[Any]] = {}
     for base in cls.__mro__[-1:0:-1]:
