@@ -27,7 +27,7 @@ from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.regressor import Regressor
 from spookid.records import dataclass, replace
-from spookid.solvers.bounded_least_squares import bounded_least_squares
+from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8
 """Steps in a period of the cutoff; there may be fewer samples."""
