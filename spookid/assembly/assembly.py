@@ -146,10 +146,10 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     check_states(problem)
+    check_closure(problem)
     sampled = tuple(gather(problem, recording) for recording in problem.recordings)
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
-        check_closure(problem, poses, e.recording.name)
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
         if not problem.scheme.turns:
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))

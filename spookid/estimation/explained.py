@@ -17,6 +17,7 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.assembly import magnitude, width_along
+from spookid.assembly.closure import check_closure
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -47,9 +48,14 @@ _RIDGE = 1e-3
 
 
 class Balance:
-    """The balance of forces of a problem's model, built once for all of its recordings."""
+    """The balance of forces of a problem's model, built once for all of its recordings.
+
+    Raises:
+        ProblemError: if its loops cannot close.
+    """
 
     def __init__(self, problem: Declaration) -> None:
+        check_closure(problem)
         self.problem, self.free = problem, unknown(problem)
         self.regressor = Regressor(problem.model, self.free)
         function, self._others = self.regressor.in_parameters()

@@ -143,6 +143,8 @@ def tracked(rows: ca.Function, start: Array, targets: Array) -> Array:
         for _ in range(_MOST_CORRECTIONS):
             still[:] = 0.0
             evaluate()
+            if not np.isfinite(slope.sum() + value.sum()):  # what is not will be traced where all residuals are
+                break
             step = -np.linalg.lstsq(slope.T, value[0], rcond=1e-10)[0]
             # Half a radian at a time keeps far starts on the branch they are on.
             step *= min(1.0, 0.5 / max(float(np.max(np.abs(step))), 1e-300))

@@ -277,6 +277,10 @@ def _merged(clock: Clock, notes: list[str]) -> Clock:
     repeated = np.flatnonzero(np.diff(t) == 0) + 1
     if not repeated.size:
         return clock
+    if len(repeated) == len(t) - 1:
+        raise ProblemError(
+            f"{clock.place}: all {len(t):,} {clock.row}s have the time {t[0]:.17g} s; write stamps with more digits"
+        )
     new = np.ones(len(t), dtype=np.bool_)
     new[repeated] = False
     group = np.cumsum(new) - 1
