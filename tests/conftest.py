@@ -17,7 +17,7 @@ from hypothesis import settings  # noqa: E402
 
 from spookid.kernels import compiled, native  # noqa: E402
 from spookid.kernels.compiler import CompilationError, Compiler, find  # noqa: E402
-from spookid.report import pictures  # noqa: E402
+from spookid.report import forked, pictures  # noqa: E402
 from spookid.results import lazy  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -89,17 +89,20 @@ def shipped() -> Iterator[None]:
         yield
 
 
-# Figures are made but not drawn, which takes longer than small fits: their files are empty.
-_DRAW, _ENCODE = pictures.save, pictures.encoded
-pictures.save = lambda _, path: path.write_bytes(b"")
+# Figures are made but not drawn, which takes longer than small fits, nor is the process copied for it: their files are
+# empty.
+_DRAWING = ((pictures, "png", pictures.png), (pictures, "encoded", pictures.encoded))
+_DRAWING += ((forked, "processors", forked.processors),)
+pictures.png = lambda _: b""
 pictures.encoded = lambda *_: b""
+forked.processors = lambda: 1
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn; commands in processes of their own do so anyway."""
-    monkeypatch.setattr(pictures, "save", _DRAW)
-    monkeypatch.setattr(pictures, "encoded", _ENCODE)
+    for what in _DRAWING:
+        monkeypatch.setattr(*what)
 
 
 _LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")
