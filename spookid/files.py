@@ -12,10 +12,18 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
+EARLIER = "old"
+"""Kind of what was there before, which comes back if nothing takes its place."""
+_unfinished: set[Path] = set()
+"""What this process is writing."""
+
 
 def beside(target: Path, kind: str) -> Path:
     """A hidden name in the same file system that nobody else has; it tells which process made it."""
-    return target.with_name(f".{target.name}.{_here()}-{os.getpid()}-{os.urandom(4).hex()}.{kind}")
+    path = target.with_name(f".{target.name}.{_here()}-{os.getpid()}-{os.urandom(4).hex()}.{kind}")
+    if kind != EARLIER:
+        _unfinished.add(path)
+    return path
 
 
 @contextmanager
@@ -32,8 +40,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield part
         part.replace(path)
     finally:
-        with suppress(OSError):  # of a folder that is a file
-            part.unlink()
+        remove(part)
 
 
 def abandoned(target: Path, kind: str) -> list[Path]:
@@ -54,6 +61,14 @@ def remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+    _unfinished.discard(path)
+
+
+def remove_unfinished() -> None:
+    """What this process is writing: it ends here and now. A copy of it leaves alone what the other one writes."""
+    for path in tuple(_unfinished):
+        if f"-{os.getpid()}-" in path.name:
+            remove(path)
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ class Problem(Declaration, Tabular):
                 start that does not fit.
         """
         began = time.perf_counter()
-        from spookid.estimation.questions import asked_in_doubt
+        from spookid.estimation.questions import asking
         from spookid.estimation.solving import solve
         from spookid.solution import Solution
 
@@ -99,7 +100,8 @@ class Problem(Declaration, Tabular):
             result = from_starts(problem, starts, seed, backend, others, callback, warm_start)
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
-        return Solution.of(asked_in_doubt(problem, result.changed(times=times)))
+        again = partial(solve, backend=backend, options=others)
+        return Solution.of(asking(problem, result.changed(times=times), again))
 
     def questions(self) -> tuple[str, ...]:
         """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; ``solve`` asks

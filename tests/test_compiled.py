@@ -344,13 +344,24 @@ def test_a_compiler_that_fails_is_named(tmp_path, monkeypatch):
 def test_a_compiler_that_does_not_know_its_processor_is_asked_again(tmp_path, monkeypatch):
     script = tmp_path / "oldcc"
     script.write_text(
-        '#!/bin/sh\ncase "$*" in *-march=native*) echo unknown processor >&2; exit 1;; esac\nexec cc "$@"\n'
+        '#!/bin/sh\ncase "$*" in *-march=native*) echo "-march: no native" >&2; exit 1;; esac\nexec cc "$@"\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("CC", str(script))
     kernels = made()
     assert kernels.how.startswith("C by ")
     check(kernels)
+
+
+def test_what_fails_for_another_reason_is_not_compiled_for_another_processor(tmp_path, monkeypatch):
+    """Code for the oldest of processors rounds in other places, and would be kept."""
+    script = tmp_path / "fullcc"
+    script.write_text(
+        '#!/bin/sh\ncase "$*" in *-march=native*) echo no space left on device >&2; exit 1;; esac\nexec cc "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    assert f"{script} failed: no space left on device" in made().notice
 
 
 # --- when ---

@@ -20,7 +20,8 @@ def test_a_sweep_that_is_struck_with_its_workers_ends_with_a_sentence(tmp_path: 
     """As by Ctrl-C on a terminal, while it loads, while workers start, or while they solve."""
     strike = Strike(signal.SIGINT, random.uniform(0.5, 1.5), None, group=True)
     found = struck(LONG.words, prepared(tmp_path), strike)
-    assert (found.status, list(complaints(LONG, strike, found, tmp_path))) == (130, [])
+    assert list(complaints(LONG, strike, found, tmp_path)) == []
+    assert found.status == 130 or not found.heard
 
 
 def test_what_dead_workers_leave_is_cleared_without_a_word() -> None:
@@ -34,6 +35,29 @@ os._exit(0)
 """
     ended = subprocess.run([sys.executable, "-c", leaving], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_ends_here_and_now_takes_along_what_it_has_not_finished(tmp_path: Path, times: int) -> None:
+    """And a copy of it that ends leaves alone what the other one writes."""
+    ending = f"""
+import os
+from pathlib import Path
+from spookid.cli.interruption import end
+from spookid.files import replacing
+with replacing(Path("kept")) as part:
+    part.write_text("whole")
+with replacing(Path("torn")) as part:
+    part.write_text("half")
+    if {times} == 2:
+        if not os.fork():
+            end()
+        os.wait()
+        assert part.exists()
+    end()
+"""
+    ended = subprocess.run([sys.executable, "-c", ending], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, [path.name for path in tmp_path.iterdir()]) == (130, ["kept"]), ended.stderr
 
 
 @pytest.mark.study

@@ -445,3 +445,22 @@ def test_common_arguments_leave_a_plain_sensor_as_it_was() -> None:
     state = State.symbols(MODEL)
     plain = JointPosition(elbow, "a").channels(MODEL)[0].predicted(state)
     assert str(plain) == str(state.angle(elbow)[0])
+
+
+@pytest.mark.parametrize(
+    ("shown", "turns"),
+    [
+        (lambda s: s.angle(shoulder) + s.angle(elbow), 1),
+        (lambda s: 2 * s.angle(shoulder) - s.angle(elbow) / 2 + 1, 1 / 2),
+        (lambda s: s.angle(shoulder) / 3 + s.position(unit)[2], 1 / 3),
+        (lambda s: ca.sin(s.angle(shoulder)) + 3 * s.angle(elbow), 3),
+        (lambda s: s.angle(shoulder) + math.pi * s.angle(elbow), None),
+        (lambda s: s.angle(shoulder) ** 2, None),
+        (lambda s: Parameter("ratio", 2.0) * s.angle(shoulder), None),
+        (lambda s: s.rate(shoulder), None),
+    ],
+)
+def test_a_sum_of_angles_has_the_period_of_its_factors(shown: Any, turns: float | None) -> None:
+    (channel,) = Observation(shown, "shown", scale=4.0).channels(MODEL)
+    assert channel.period == (None if turns is None else pytest.approx(4 * 2 * math.pi * turns))
+    assert Observation(shown, "shown", period=5.0).channels(MODEL)[0].period == 5.0

@@ -128,7 +128,7 @@ def geared(model: Model, sensors: list[Channel], targets: Array, values: Values)
             parts = {(t.joint, t.coordinate): ratio for t, ratio in zip(tie.terms, ratios, strict=True)}
             other, own = unseen[0][:2], parts.pop(unseen[0][:2])
             seen[other] = (offset - sum(ratio * seen[place] for place, ratio in parts.items())) / own
-            sensors = [*sensors, Channel(JointPosition(other[0], tie.name, coordinate=other[1]), 0)]
+            sensors = [*sensors, *JointPosition(other[0], tie.name, coordinate=other[1]).channels(model)]
             targets = np.column_stack([targets, seen[other]])
     return sensors, targets
 

@@ -112,7 +112,10 @@ def end_compilers() -> None:
 
 
 def end(*_: object) -> None:
-    """End the process here and now, with compilers that its threads wait for; also as the handler of a signal."""
+    """End the process here and now, with compilers that its threads wait for and files that it has not finished; also
+    as the handler of a signal."""
     end_compilers()
+    if (files := sys.modules.get("spookid.files")) is not None:
+        files.remove_unfinished()
     os.write(2, b"spookid: interrupted\n")
     os._exit(INTERRUPTED)

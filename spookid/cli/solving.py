@@ -39,12 +39,13 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
             from spookid.cli import jointly  # with workers
 
-            solution = jointly.solved(run, job, changed, executor)
+            solution, again = jointly.solved(run, job, changed, executor), None
         else:
             problem, found = starting.begun(run, job, changed, executor)
             with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
-        solution = asking(solution.changed(source=run.file.source(job.key)), asked)
+            again = partial(estimate, backend=run.arguments.backend, options=run.options)
+        solution = asking(job.problem, solution.changed(source=run.file.source(job.key)), again, asked)
         arguments = run.arguments
         export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):

@@ -143,7 +143,12 @@ class Sensor(metaclass=Checked):
         if not count == len(self.signals) == sigmas:
             given = f" and {sigmas} sigma" if sigmas != count else ""
             raise ProblemError(f"{self._what} predicts {count} values; it has {len(self.signals)} signals{given}")
-        return tuple(Channel(self, i) for i in range(count))
+        period = self.period_in(model)
+        return tuple(Channel(self, i, period) for i in range(count))
+
+    def period_in(self, model: Model) -> float | None:
+        """``period``, or what follows from the model where it was left out."""
+        return None if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -179,6 +184,8 @@ class Channel:
     sensor: Sensor
     index: int
     """Among its signals."""
+    true_period: float | None = None
+    """Of what is true, for angles 2π; None if it has none."""
 
     @property
     def signal(self) -> str:
@@ -219,10 +226,10 @@ class Channel:
     @property
     def period(self) -> float | None:
         """The signal's period, at the guesses of Parameters in its scale; None if it has none."""
-        if self.sensor.period is None:
+        if self.true_period is None:
             return None
         guesses = {p.name: p.guess for p in parameters_in([self.scale], self.sensor.place)}
-        return float(self.sensor.period) * abs(float(substitute(self.scale, guesses).item()))
+        return self.true_period * abs(float(substitute(self.scale, guesses).item()))
 
     @property
     def title(self) -> str:
@@ -263,9 +270,9 @@ def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
     """One value of a signal less another, the short way round for periodic signals."""
     difference = one - other
-    if channel.sensor.period is None:
+    if channel.true_period is None:
         return difference
-    turn = 2 * math.pi / (float(channel.sensor.period) * channel.scale)
+    turn = 2 * math.pi / (channel.true_period * channel.scale)
     return rotations.wrapped(turn * difference) / turn
 
 

@@ -11,6 +11,7 @@ import casadi as ca
 
 from spookid.data.channels import Channel, DeclaredSensor, OneSignal, Sensor, check_signals
 from spookid.data.losses import BENT
+from spookid.data.periods import period_of
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import GROUND, Frame
@@ -241,7 +242,8 @@ class Observation(OneSignal):
     sigma: float | None = None
     """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
     period: float | None = None
-    """The expression's period, for angles 2π; residuals are taken the short way round."""
+    """The expression's period, for angles 2π; residuals are taken the short way round. None: that of a sum of angles
+    times numbers follows from these, anything else has none."""
     unit: str = ""
     """The expression's unit, for people."""
 
@@ -253,6 +255,10 @@ class Observation(OneSignal):
     def predicted(self, state: State) -> ca.SX:
         """The expression's value."""
         return ca.SX(self.expression(state))
+
+    def period_in(self, model: Model) -> float | None:
+        """Its own, or that of a sum of angles times numbers."""
+        return period_of(self.predicted, model) if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False)

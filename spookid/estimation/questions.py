@@ -21,6 +21,7 @@ from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, longest_interval
 from spookid.estimation.input_lags import input_lag
+from spookid.estimation.instruments import instrument_notices
 from spookid.kernels.kernel import Array
 from spookid.parameter import is_constant
 from spookid.results.lazy import Clock, Lazy
@@ -75,21 +76,27 @@ def questions(problem: Declaration) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{QUESTION} {text}" for text in found))
 
 
-def asking(result: Result, asked: Sequence[str]) -> Result:
-    """A result with these among its notices."""
-    if not asked:
-        return result
-    clock = next(iter(result.clocks), Clock())
-    return result.changed(notices=Lazy(lambda: ranked([*asked, *result.notices]), clock))
+def asking(
+    problem: Declaration,
+    result: Result,
+    solve: Callable[[Declaration], Result] | None,
+    asked: Sequence[str] | None = None,
+) -> Result:
+    """A result whose notices ask, too.
 
-
-def asked_in_doubt(problem: Declaration, result: Result) -> Result:
-    """A result whose notices ask, too, if it is in doubt: it did not converge, or says that it does not fit."""
+    Args:
+        solve: a problem like it from its guesses; None where that takes too long.
+        asked: what has been asked before the fit; None: it is asked now if the result is in doubt, that is if it did
+            not converge or says that it does not fit.
+    """
 
     def notices() -> tuple[str, ...]:
         told = result.notices
-        doubtful = result.status is not Status.CONVERGED or any(notice.startswith(DOUBTS) for notice in told)
-        return ranked([*questions(problem), *told]) if doubtful else told
+        if result.status is Status.CONVERGED and not any(notice.startswith(DOUBTS) for notice in told):
+            return ranked([*(asked or ()), *told])
+        before = questions(problem) if asked is None else asked
+        tried = () if solve is None else instrument_notices(problem, result, solve)
+        return ranked([*before, *tried, *told])
 
     return result.changed(notices=Lazy(notices, next(iter(result.clocks), Clock())))
 

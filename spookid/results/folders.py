@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from spookid.errors import ProblemError, shown_error
-from spookid.files import abandoned, beside, remove, replacing
+from spookid.files import EARLIER, abandoned, beside, remove, replacing
 from spookid.results.documents import OLDEST, SCHEMA, Tree, json
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -91,7 +91,7 @@ def check_target(directory: AnyPath, marker: str) -> Path:
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
-    for old in abandoned(place, "old"):
+    for old in abandoned(place, EARLIER):
         _settle(old, place)
     target = check_continued(directory, marker)
     if os.path.ismount(target):  # it cannot be replaced by a rename
@@ -237,7 +237,7 @@ def _fill(path: Path, content: Content) -> None:
 
 
 def _install(part: Path, target: Path) -> None:
-    old = beside(target, "old")
+    old = beside(target, EARLIER)
     try:
         if target.exists():
             target.rename(old)

@@ -17,6 +17,7 @@ SCHEDULE = "The motion contradicts a schedule:"
 MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
+LATE_OR_OFF = "With a delay and an offset of each sensor the model explains the motion:"
 EXCESS = "The fit misses what sensors show by far more than their sigma"
 SMOOTHER = "Smooth friction fits better"
 OUTLIERS = "Samples"
@@ -35,6 +36,7 @@ PLANE = "Contacts and their plane do not meet:"
 _ORDER = (
     QUESTION,
     HELD,
+    LATE_OR_OFF,
     UNEXPLAINED,
     SCHEDULE,
     PLANE,
@@ -61,7 +63,7 @@ _ORDER = (
 )
 """How notices begin; those that begin otherwise are remarks."""
 
-DOUBTS = (UNEXPLAINED, SCHEDULE, MISFIT, GAP, EXCESS)
+DOUBTS = (LATE_OR_OFF, UNEXPLAINED, SCHEDULE, MISFIT, GAP, EXCESS)
 """Beginnings of those that make estimates and errors meaningless."""
 
 

@@ -117,7 +117,7 @@ def findings(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambd
             before = coarser()
             far.append(own.finding(None if before is None else before.tails[i]))
     told = far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)]
-    return tuple(told[:_MOST]) or _lasting(tests.condensed)
+    return tuple(told[:_MOST]) or _lasting(tests.condensed, coarser)
 
 
 def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Finding]:
@@ -256,10 +256,20 @@ class _Answers:
         return _Answers(chosen, tests, self.gram[np.ix_(kept, kept)], self.pulls[kept])
 
 
-def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
-    """Noise that is not white, the worst."""
-    found = whiteness.serial_correlations(condensed)
-    if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= limit(len(found)):
+def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Finding, ...]:
+    """Noise that is not white, the worst; what the step does is taken off."""
+    found = _not_white(correlations := whiteness.serial_correlations(condensed))
+    if found and (before := coarser()) is not None:
+        coarse = whiteness.serial_correlations(before.condensed, coarse=True)
+        if [one.noise for one in coarse] == [one.noise for one in correlations]:
+            return _not_white(whiteness.beyond_step(correlations, coarse))
+    return found
+
+
+def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Finding, ...]:
+    if not correlations or abs((worst := max(correlations, key=lambda test: abs(test.z))).z) <= limit(
+        len(correlations)
+    ):
         return ()
     return (Finding(worst.words, worst.z),)
 

@@ -6,13 +6,15 @@ Residuals at the best states are not white themselves, r̂ = P r with P a projec
 
 over the rows of one noise makes is found from draws: it is the slope of the likelihood in the correlation of that noise
 at lag l. Sizes of the noises have been fitted too, so that what the sums of squares of the draws say of it is taken
-off. Where the model lacks something that lasts, the sum is larger.
+off. Where the model lacks something that lasts, the sum is larger. What the time step h does to the residuals lasts,
+too: it falls with h², and what it adds to the sum with h⁴, a lag being a time.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,7 +41,12 @@ class SerialCorrelation:
     correlation: float
     expected: float
     """If it were white."""
+    excess: float
+    """Of the sum over what white noise would make it."""
+    width: float
+    """Standard deviation of the sum of white noise."""
     z: float
+    """Both in standard errors of a normal distribution."""
     interpolated: bool = False
     """True of a sensor whose samples lie between the steps."""
 
@@ -55,31 +62,52 @@ class SerialCorrelation:
         )
 
 
-def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
-    """Of every noise that has rows enough."""
+def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[SerialCorrelation]:
+    """Of every noise that has rows enough.
+
+    Args:
+        coarse: of steps twice as long, at the same times: rows of one step are half as many.
+    """
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
-    between = {
-        noise
-        for terms in condensed.linearized.chains
-        for s in terms
-        if s.factor.group is Group.OBSERVATION and len(s.factor.variables) > 1
-        for noise in s.factor.noise
-    }
+    observing = [
+        s.factor for terms in condensed.linearized.chains for s in terms if s.factor.group is Group.OBSERVATION
+    ]
+    sensors = {noise for factor in observing for noise in factor.noise}
+    between = {noise for factor in observing if len(factor.variables) > 1 for noise in factor.noise}
     steps, rng = sum(terms[0].steps for terms in condensed.linearized.chains), np.random.default_rng(0)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
     draws = condensed.left([[_drawn(s, count, rng) for s in terms] for terms in condensed.linearized.chains])
-    null = np.array([_sums(condensed, draws, name) for name in names])
-    seen = np.array([_sums(condensed, condensed.residuals, name) for name in names])[:, :, 0]
+    lags = {name: _lags(coarse and name not in sensors) for name in names}
+    null = np.array([_sums(condensed, draws, name, lags[name]) for name in names])
+    seen = np.array([_sums(condensed, condensed.residuals, name, lags[name]) for name in names])[:, :, 0]
     squares, measured = null[:, 0].T, seen[:, 0]
     found = []
     for i, name in enumerate(names):
         if squares[:, i].mean() < _LEAST:
             continue
-        for j, lag in enumerate(_LAGS, 1):
-            z = _score(null[i, j], seen[i, j], squares, measured)
+        for j, lag in enumerate(lags[name], 1):
+            of_white = _of_white(null[i, j], seen[i, j], squares, measured)
             ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
-            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), z, name in between))
+            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), *of_white, name in between))
     return found
+
+
+def beyond_step(fine: list[SerialCorrelation], coarse: list[SerialCorrelation]) -> list[SerialCorrelation]:
+    """Those of the finer of two fits, with what is left of them without the step, if that is less.
+
+    Args:
+        coarse: of the fit with steps twice as long and the same noise, in the same order.
+    """
+    found = []
+    for one, other in zip(fine, coarse, strict=True):
+        left = (one.excess - other.excess / 16) / one.width
+        kept = math.copysign(min(abs(one.z), abs(left)), one.z) if left * one.z > 0 else 0.0
+        found.append(replace(one, z=kept))
+    return found
+
+
+def _lags(halved: bool) -> tuple[int, ...]:
+    return tuple(max(lag // 2, 1) for lag in _LAGS) if halved else _LAGS
 
 
 def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Array:
@@ -96,23 +124,25 @@ def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Arra
     return np.asarray(drawn * term.alive[:, None])
 
 
-def _sums(condensed: Condensed, columns: list[Columns], name: str) -> Array:
+def _sums(condensed: Condensed, columns: list[Columns], name: str, lags: Sequence[int]) -> Array:
     """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
-    total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
+    total = np.zeros((1 + len(lags), columns[0][0].shape[1]))
     for term, part in condensed.rows(columns):
         whole = part if term.complement is None else part @ term.complement.transpose(0, 2, 1)
         for row in (i for i, other in enumerate(term.factor.noise) if other == name):
             there = slice(None) if term.complement is not None else term.alive[:, row] > 0
             r = whole[there, :, row]
-            total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
+            total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *lags)])
     return total
 
 
-def _score(null: Array, seen: float, squares: Array, measured: Array) -> float:
-    """Standard errors by which a sum is off, what sums of squares say of it taken off."""
+def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tuple[float, float, float]:
+    """By how much a sum is off, what sums of squares say of it taken off; its standard deviation; and standard errors
+    of a normal distribution."""
     basis = np.column_stack([np.ones(len(null)), squares - squares.mean(axis=0)])
     slopes, _, rank, _ = np.linalg.lstsq(basis, null, rcond=None)
     freedom = len(null) - int(rank)
     width = np.sqrt(np.sum((null - basis @ slopes) ** 2) / freedom * (1 + 1 / len(null)))
-    off = (seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:]) / width
-    return float(np.sign(off) * -special.ndtri(special.stdtr(freedom, -abs(off))))
+    excess = float(seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:])
+    z = np.sign(excess) * -special.ndtri(special.stdtr(freedom, -abs(excess) / width))
+    return excess, float(width), float(z)

@@ -21,7 +21,6 @@ from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.arrays import floats
-from spookid.data.channels import Channel
 from spookid.data.inputs import acting, acting_within, at_values, commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
@@ -336,7 +335,7 @@ def _from_joints(problem: Declaration, initial: dict[str, Any], values: Mapping[
     moving = sorted(given) if model.has_loops or model.ties else list(range(len(names)))
     if model.has_loops:
         chosen = [model.freedoms[j] for j in moving]
-        sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
+        sensors = [c for f in chosen for c in JointPosition(f.joint, f.label, coordinate=f.index).channels(model)]
         sensors, targets = geared(model, sensors, moved[None, moving], values)
         rows = closing_rows(model, sensors, values)
         q = tracked(rows, q, targets)[0]

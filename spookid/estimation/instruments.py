@@ -1,0 +1,120 @@
+"""Whether clocks and zeros of sensors explain a motion that forces do not.
+
+A sensor that lags by a few milliseconds behind another makes the noise of a mechanism of springs or chains larger than
+all that acts in it, and what is estimated then is no mechanics from which a lag could be told. So the problem is solved
+once more, from its guesses, with a delay and an offset of each sensor among its Parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.channels import Channel, Sensor
+from spookid.data.sampling import finite_samples
+from spookid.parameter import Parameter, is_constant
+from spookid.results.notices import LATE_OR_OFF, UNEXPLAINED
+from spookid.results.result import Result
+from spookid.solvers.status import Status
+from spookid.tables.numbers import quantity
+
+_CLEAR = 3.0
+"""Standard errors from which on a delay or an offset is told."""
+_LITTLE = 0.1
+"""Share of the most standard errors below which it is not: a hundredth of the likelihood's gain."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A Parameter that is added to an argument of a sensor."""
+
+    channel: Channel
+    argument: str
+    """"delay" or "offset"."""
+    parameter: Parameter
+
+    def words(self, size: float) -> str:
+        """Of what it is found to be."""
+        if self.argument == "delay":
+            late = "late" if size > 0 else "early"
+            return f"{self.channel.signal} is {quantity(1e3 * abs(size), 'ms', 2)} {late}"
+        return f"{self.channel.signal} is off by {quantity(size, self.channel.unit, 2)}"
+
+
+def instrument_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
+    """One that tells which sensors lag or are off, if the forces do not explain the motion or no minimum was found, and
+    with that they do.
+
+    Args:
+        result: of the problem.
+        solve: a problem from its guesses.
+    """
+    if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not _unexplained(result.notices)):
+        return
+    trials = list(_trials(problem))
+    if not trials:
+        return
+    tried = [_tried(sensor, trials) for sensor in problem.observations]
+    found = solve(problem.with_(observations=tried, step=problem.step, step_correction=False))
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if found.status is not Status.CONVERGED or _unexplained(found.notices):
+        return
+    told = [(trial.argument, trial.words(size)) for trial, size in _clear(trials, found)]
+    if told:
+        arguments = " and ".join(f"{name}=Parameter(...)" for name in dict.fromkeys(name for name, _ in told))
+        yield (
+            f"{LATE_OR_OFF} {', '.join(words for _, words in told)}. Do these sensors share a clock, and is zero where "
+            f"the model has it? Give them {arguments}, or correct the recording."
+        )
+
+
+def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
+    """Trials that are clearly not zero, and their sizes if all others are: the least clear is taken for zero again and
+    again, for of two sensors that are apart in time either may lag. What explains little beside others is left out."""
+    places = [list(found.parameters).index(trial.parameter.name) for trial in trials]
+    sizes = np.array([found.parameters[trial.parameter.name].estimate for trial in trials])
+    covariance = found.sensitivities.covariance[np.ix_(places, places)]
+    left = [i for i in range(len(trials)) if covariance[i, i] > 0]
+    while left:
+        shares = np.abs(sizes[left]) / np.sqrt(covariance[left, left])
+        least = left[int(np.argmin(shares))]
+        if np.min(shares) >= max(_CLEAR, _LITTLE * float(np.max(shares))):
+            break
+        left.remove(least)
+        follow = covariance[:, least] / covariance[least, least]
+        sizes, covariance = sizes - follow * sizes[least], covariance - np.outer(follow, covariance[least])
+    return [(trials[i], float(sizes[i])) for i in left]
+
+
+def _unexplained(notices: Sequence[str]) -> bool:
+    return any(notice.startswith(UNEXPLAINED) for notice in notices)
+
+
+def _trials(problem: Declaration) -> Iterator[_Trial]:
+    """One for each delay and offset that is a number. Priors as wide as the motion is slow and large keep in place what
+    no data tell, such as the delay of all sensors together where nothing drives the mechanism."""
+    late = 1 / (2 * math.pi * problem.cutoff)
+    for i, channel in enumerate(problem.channels):
+        if is_constant(channel.delay):
+            yield _Trial(channel, "delay", Parameter(f"delay_{i}_", 0.0, prior=(0.0, late)))
+        spread = max(float(np.std(finite_samples(r, channel.signal)[1])) for r in problem.sample)
+        if is_constant(channel.offset) and spread > 0:
+            yield _Trial(channel, "offset", Parameter(f"offset_{i}_", 0.0, prior=(0.0, spread)))
+
+
+def _tried(sensor: Sensor, trials: list[_Trial]) -> Sensor:
+    other = copy(sensor)
+    for argument in ("delay", "offset"):
+        own = {t.channel.index: t.parameter for t in trials if t.channel.sensor is sensor and t.argument == argument}
+        each = sensor.each(argument)
+        added = [value + own[i] if i in own else value for i, value in enumerate(each)]
+        if own:
+            object.__setattr__(other, argument, ca.vertcat(*added) if len(added) > 1 else added[0])
+    return other
