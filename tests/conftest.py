@@ -2,11 +2,15 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
+# Commands that tests start would compile all modules anew, which takes longer than most of them do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What tests compile and convert is kept between runs, but not among the user's own.
 _KEPT = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("SPOOKID_CACHE", str(_KEPT / "kernels"))
