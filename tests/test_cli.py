@@ -281,13 +281,13 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert page.startswith("swing (swing.py)\n================\nA rod that swings.\n\n")
     for line in (
         r"Bodies   1  rod",
-        r"Joints   1  pivot \(GROUND to rod\)",
+        r"Joints   1  pivot \(Hinge, GROUND to rod\)",
         r"Motors   1  u on pivot",
         r"Sensors  1  theta: angle of pivot \(sigma 1 rad\)",
         r"  run   101    1 s       theta 99",
-        r"  J     0\.02   ≥ 0\.0001  kg m\^2         about the centre of mass, a note that goes on and on and on",
-        r"  b     0\.25   ≥ 0       N m s   fixed",
-        r"  K     0\.5",
+        r"  J +0\.02 +kg m² +≥ 0\.0001 +about the centre of mass, a note that goes on and on and on",
+        r"  b +0\.25 +N m s +≥ 0 +fixed",
+        r"  K +0\.5",
         r"Settings    stepper variational, friction smooth, step h = 0\.01 s, state weight κ = 10000, cutoff .*",
         r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
         r"Size        103 unknowns \(101 of states, 2 of parameters\), 198 residuals, [\d,]+ Jac.*",

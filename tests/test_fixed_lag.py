@@ -17,7 +17,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.solvers import first_estimates
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_covariance import joint_covariance
+from spookid.solvers.lag_memory import joint_covariance
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.statistics.likelihood import States
 from spookid.transcription.factor import Group, Kind

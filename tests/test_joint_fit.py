@@ -19,8 +19,7 @@ import pytest
 from spookid import ProblemError, RecordingFiles, Solution, Status, load, load_problem, solve_jointly
 from spookid.results.notices import STEP
 from spookid.studies.joint_fit_worker import forget
-from spookid.studies.worker_pool import Lost, WorkerPool
-from spookid.studies.workers import Cluster
+from spookid.studies.worker_pool import Cluster, Lost, WorkerPool
 from tests.benchmarks.many_twins import TRUTH, write
 
 

@@ -47,7 +47,7 @@ from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Mechanics
 from spookid.mechanics.recursion import Recursion
-from spookid.report.joint_symbols import draw
+from spookid.report.skeleton import symbol
 
 KINDS = [Prismatic, Cylindrical, Screw, Universal, Spherical, Planar, PinInSlot, Fixed]
 G, MASS, INERTIA, CHILD_AT, PITCH = 9.82, 0.7, (0.004, 0.006, 0.005), (0.05, 0.02, -0.12), 0.03
@@ -386,7 +386,7 @@ def test_every_kind_has_a_symbol_of_its_own():
     drawn = {}
     for kind in [Hinge, *KINDS, Joint]:
         panel = Figure().subplots()
-        draw(panel, kind.__name__, np.zeros(2), np.array([0.6, 0.8]), foot=None)
+        symbol(panel, kind.__name__, np.zeros(2), np.array([0.6, 0.8]), foot=None)
         marks = [line.get_marker() for line in panel.lines]
         drawn[kind] = repr([(m if isinstance(m, str) else m.vertices.tolist()) for m in marks])
     assert len(set(drawn.values())) == len(drawn)

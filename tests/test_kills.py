@@ -27,7 +27,7 @@ def test_a_sweep_that_is_struck_with_its_workers_ends_with_a_sentence(tmp_path: 
 def test_what_dead_workers_leave_is_cleared_without_a_word() -> None:
     leaving = """
 import os
-from spookid.studies.workers import processes
+from spookid.studies.worker_pool import processes
 from loky.backend import resource_tracker
 processes(1)
 resource_tracker.register("/spookid-no-semaphore", "semlock")

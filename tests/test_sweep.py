@@ -33,7 +33,7 @@ from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import SweepPoint, comma_separated, failed, solve_point, sweep_table
-from spookid.studies.workers import cut_off, processes
+from spookid.studies.worker_pool import cut_off, processes
 
 FILE = '''"""A pendulum."""
 from pathlib import Path

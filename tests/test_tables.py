@@ -27,8 +27,7 @@ from spookid.studies.axes import axes_of
 from spookid.studies.comparison import compare
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import SweepPoint
-from spookid.tables.markup import latex
-from spookid.tables.table import Table
+from spookid.tables.table import Table, latex
 
 _FILE = """
 import sys
@@ -38,7 +37,7 @@ problem = pendulum_problem().with_(recordings=[recording("a", 0), recording("b",
 """
 _NAMES = {"solution", "profile", "audit", "sweep", "crossvalidation"}
 _SHOWN = {
-    "problem": "joint +kind +joins",
+    "problem": r"hinge \(Hinge, GROUND to rod\)",
     "recording": "theta +95",
     "estimate": "std err +0.00016[89]",
     "value": "std err +0.00033[678]",

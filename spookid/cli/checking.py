@@ -5,14 +5,33 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
-from spookid.assembly.assembly import assemble
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import WIDTH_SHARE, Assembly, assemble, slip_widths
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.demand import Demand
+from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal
 from spookid.cli.interruption import Interruption
-from spookid.cli.overview import describe, describe_unrecorded
 from spookid.cli.runner import Exit, Job, each, start
+from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
+from spookid.estimation.grouping import base_parameters
+from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.estimation.questions import questions
-from spookid.tables.table import wrapped
+from spookid.mechanics.motor import Motor
+from spookid.parameter import parameters_in, stacked
+from spookid.report.description import parameters, parts
+from spookid.report.summary import weak_sentences
+from spookid.results.wording import weight_words
+from spookid.statistics.weak_directions import WEAK
+from spookid.tables.numbers import number
+from spookid.tables.table import Table, wrapped
+
+_MOST = 50
+"""Bodies of which combinations are found in a few seconds."""
+_MORE = "In Python problem.base_parameters() lists the combinations."
 
 
 def check(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -30,12 +49,152 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
             terminal.say(f"{foretold(run, job)}\n" if run.file.several else foretold(run, job))
             return Exit.DONE
         title = f"{job.problem.name} ({job.place})"
-        told = title, run.file.description, terminal.columns()
-        recorded = bool(job.problem.recordings)
         for question in questions(job.problem):  # first, for what is asked about may be too large to be built
             terminal.say("\n".join(wrapped(question, terminal.columns())) + "\n")
-        page = describe(assemble(job.problem), *told) if recorded else describe_unrecorded(job.problem, *told)
+        page = describe(job.problem, title, run.file.description, terminal.columns())
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 
     return each(run, lambda job: partial(work, job))
+
+
+def describe(problem: Declaration, title: str, description: str, width: int) -> str:
+    """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
+
+    Args:
+        title: how the user called it.
+        description: of its file; may be empty.
+        width: columns of a line.
+    """
+    named = [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])]
+    mechanism = Table((), (table := parts(problem)).rows, table.left).text(width).splitlines()
+    known = parameters(problem).text(width, "  ").splitlines() if problem.parameters else ["  none"]
+    if problem.recordings:
+        assembly = assemble(problem)
+        recordings = _recordings(assembly, width)
+        of_fit = [_settings(assembly, width), _size(assembly, width), _identifiability(assembly, width)]
+        notices = _notices(assembly, width)
+    else:
+        signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
+        needed = (
+            f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
+        )
+        recordings, of_fit, notices = ["Recordings", *wrapped(needed, width, "  ")], [], []
+    quick = problem.recordings or len(problem.model.bodies) <= _MOST
+    base = _base_parameters(problem, width) if quick else []
+    sections = [named, mechanism, recordings, ["Parameters", *known], *of_fit, base, notices]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+# --- sections, each a list of lines ---
+
+
+def _recordings(assembly: Assembly, width: int) -> list[str]:
+    problem, rows, fewer = assembly.problem, [], False
+    for e in assembly.sampled:
+        duration = e.recording.t[-1] - e.recording.t[0]
+        counts = _samples(problem, e)
+        fewer = fewer or any(used < there for _, used, there in counts)
+        texts = [f"{name} {used:,}" + (f" of {there:,}" if used < there else "") for name, used, there in counts]
+        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", ", ".join(texts)))
+    head = ("name", "steps", "duration", "samples")
+    table = Table(head, rows, left=(0, 1, 2, 3)).text(width, "  ").splitlines()
+    if not fewer or problem.every:
+        return ["Recordings", *table]
+    left_out = "Samples of what took place before the first step or behind the last one are left out."
+    return ["Recordings", *table, *wrapped(left_out, width, "  ")]
+
+
+def _samples(problem: Declaration, sampled: SampledRecording) -> list[tuple[str, int, int]]:
+    """Of each signal how many samples count, and how many there are."""
+    pairs = [(channel.signal, own) for channel, own in zip(problem.channels, sampled.samples, strict=True)]
+    return [(name, len(own.at), len(finite_samples(sampled.recording, name)[0])) for name, own in pairs]
+
+
+def _settings(assembly: Assembly, width: int) -> list[str]:
+    problem = assembly.problem
+    text = (
+        f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
+        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
+    )
+    lines = wrapped(text, width, "Settings    ")
+    rubbing = [
+        f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
+        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.sampled), strict=True)
+        if freedom.rubs
+    ]
+    if rubbing:
+        origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"
+        lines += wrapped(f"friction width {', '.join(rubbing)}{origin}", width, " " * 12)
+    return lines
+
+
+def _size(assembly: Assembly, width: int) -> list[str]:
+    transcription = assembly.transcription
+    parameters = len(transcription.names)
+    states = transcription.unknowns - parameters
+    density = transcription.nonzeros / (transcription.rows * transcription.unknowns)
+    text = (
+        f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
+        f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros "
+        f"({number(100 * density, 2)} %); a fit takes {Demand.of(assembly.problem, transcription)}, to a factor of 3"
+    )
+    return wrapped(text, width, "Size        ")
+
+
+def _identifiability(assembly: Assembly, width: int) -> list[str]:
+    """What a fit will be able to tell, as far as the initial guess can say."""
+    if not assembly.transcription.names:
+        return []
+    head = "Identifiability, linearized at the initial guess"
+    identifiability = a_priori(assembly).sensitivities
+    values = identifiability.singular_values
+    if not np.all(np.isfinite(values)):
+        reason = next(iter(identifiability.reasons.values()))
+        return [head, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
+    spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
+    lines = wrapped(spectrum, width, "  ")
+    lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
+    if not identifiability.weak:
+        lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
+    return [head, *lines]
+
+
+def _base_parameters(problem: Declaration, width: int) -> list[str]:
+    """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
+    free = stacked(problem.parameter_set.declared)
+    inertias = (body.distribution for body in problem.model.bodies)
+    if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
+        return []
+    anywhere = base_parameters(problem)
+    here = base_parameters(problem, problem.recordings) if problem.recordings else anywhere
+    headlines = dict.fromkeys([anywhere.headline(), here.headline()])
+    text = " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in headlines)
+    rows = here.by_body().text(width, "  ").splitlines()
+    told = (line for words in (*here.remarks(), _MORE) for line in wrapped(words, width, "  "))
+    return ["Base parameters", *wrapped(text, width, "  "), *rows, *told]
+
+
+def _notices(assembly: Assembly, width: int) -> list[str]:
+    notices = [*assembly.notices, *papers_weight(assembly.problem), *_silent_motors(assembly)]
+    lines = [line for notice in dict.fromkeys(notices) for line in wrapped(notice, width, "  - ")]
+    return ["Notices", *lines] if lines else []
+
+
+def _silent_motors(assembly: Assembly) -> list[str]:
+    """Notices of gains that are sought in recordings without any input."""
+    problem = assembly.problem
+    loud = np.any(np.vstack([e.acting.held for e in assembly.sampled]), axis=0)
+    silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
+    free = {parameter.name for parameter in problem.free}
+    return [
+        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.label!r}."
+        for m in problem.model.motors
+        if m.signal in silent and free & _names(problem, m)
+    ]
+
+
+def _names(problem: Declaration, motor: Motor) -> set[str]:
+    """Of the parameters in a motor's gain."""
+    declared = parameters_in([motor.gain], motor.place)
+    return {one.name for p in declared for one in problem.parameter_set.of(p)}

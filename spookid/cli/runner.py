@@ -158,7 +158,7 @@ def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
     """The executor of the scheduler, if one is named."""
     if arguments.scheduler is None:
         return nullcontext()
-    from spookid.studies.workers import cluster  # with Dask
+    from spookid.studies.worker_pool import cluster  # with Dask
 
     return cluster(arguments.scheduler)
 

@@ -7,16 +7,25 @@ from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spookid.cli import starting, terminal
+from spookid.assembly.declaration import Declaration
+from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, variant
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
 from spookid.report.forked import Copy
+from spookid.report.kept_fits import unfinished
 from spookid.report.summary import summarize
+from spookid.results.result import Result
+from spookid.results.values import Basin
 from spookid.solvers.status import Status
+from spookid.studies.settings import Variant
+
+if TYPE_CHECKING:
+    from spookid.studies.sweep_points import SweepPoint
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
@@ -37,11 +46,9 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
-            from spookid.cli import jointly  # with workers
-
-            solution, again = jointly.solved(run, job, changed, executor), None
+            solution, again = _jointly(run, job, changed, executor), None
         else:
-            problem, found = starting.begun(run, job, changed, executor)
+            problem, found = _begun(run, job, changed, executor)
             with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
             again = partial(estimate, backend=run.arguments.backend, options=run.options)
@@ -60,3 +67,56 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     if solution.status is Status.CONVERGED:
         return Exit.DONE
     return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
+
+
+def _jointly(run: Run, job: Job, variant: Variant, executor: Executor | None) -> Result:
+    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept.
+
+    Raises:
+        KeyboardInterrupt: once the user has interrupted.
+    """
+    from spookid.studies.joint_fit import fit_jointly, planned  # with workers
+    from spookid.studies.worker_pool import WorkerPool
+
+    path, folder = f"{run.file.path.absolute()}::{job.key}", unfinished(job.folder) / "joint"
+    pool = WorkerPool(run.arguments.jobs or 1, executor)
+    plan = planned(run.file.problems[job.key], path, variant, folder, pool)
+    names = [parameter.name for parameter in job.problem.free]
+    try:
+        with progress.SolverLine(job.label, names, run.watched) as line:
+            found = fit_jointly(plan, pool, line.show)
+    except KeyboardInterrupt:
+        terminal.complain(f"what was done of {job.label} is kept; the same command goes on")
+        raise
+    return found
+
+
+def _begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tuple[Declaration, tuple[Basin, ...]]:
+    """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
+    itself if there is to be one start.
+
+    Raises:
+        KeyboardInterrupt: once the user has interrupted; what is solved by then is kept beside the folder of results.
+    """
+    count = run.arguments.starts
+    if count == 1:
+        return job.problem, ()
+    from spookid.studies.starting import planned, searched  # with workers
+
+    path = f"{run.file.path.absolute()}::{job.key}"
+    plan = planned(run.file.problems[job.key], path, count, run.arguments.seed, variant)
+    known: list[SweepPoint] = []
+    try:
+        with progress.counting(f"{job.label}, starts", count, run.watched) as done:
+
+            def seen(point: SweepPoint, before: bool) -> None:
+                known.append(point)
+                done(before)
+
+            guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, executor, seen)
+    except KeyboardInterrupt:
+        solved = sum(point.status is not None for point in known)
+        terminal.complain(f"{solved} of {count} starts of {job.label} are solved; the same command does the rest")
+        raise
+    problem = job.problem
+    return problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses)), found

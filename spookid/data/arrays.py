@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.argument_checks import LARGEST
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def floats(values: object, what: str) -> FloatArray:
 
 
 def merged(
-    t: FloatArray, signals: object, times: Mapping[str, object], place: str
+    t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
     """Time stamps of several clocks in one, and the signals there, NaN where they have no sample.
 
@@ -41,12 +41,9 @@ def merged(
         times: stamps of those signals that have their own, by name, in any order.
 
     Raises:
-        ProblemError: for times that are no mapping, a name that is no signal's, or stamps that are as many as no
-            samples, or stand twice.
+        ProblemError: for a name that is no signal's, or stamps that are as many as no samples, or stand twice.
     """
-    if not isinstance(times, Mapping):
-        raise ProblemError(f"{place}: times is {shown(times)}; give a dict of signal to time stamps")
-    given: dict[str, object] = dict(signals) if isinstance(signals, Mapping) else {}
+    given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():
         if name not in given:
@@ -98,9 +95,7 @@ def checked_time(values: object, place: str) -> FloatArray:
     return t
 
 
-def checked_signals(signals: object, count: int, place: str) -> dict[str, FloatArray]:
-    if not isinstance(signals, Mapping):
-        raise ProblemError(f"{place}: signals is a {type(signals).__name__}; give a dict of name to array")
+def checked_signals(signals: Mapping[str, object], count: int, place: str) -> dict[str, FloatArray]:
     if not signals:
         raise ProblemError(f"{place}: there are no signals; give at least one besides the time")
     return {_checked_name(name, place): _checked_signal(name, values, count, place) for name, values in signals.items()}

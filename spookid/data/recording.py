@@ -62,7 +62,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
     def __post_init__(self, times: Mapping[str, Any] | None) -> None:
         name = self.name or "recording"
         place = f"{declared_at()}: recording {name!r}"
-        t, signals = checked_time(self.t, place), cast(object, self.signals)
+        t, signals = checked_time(self.t, place), cast(Mapping[str, object], self.signals)
         if times:
             t, signals = merged(t, signals, times, place)
             _set_fields(self, several_clocks=True)

@@ -22,15 +22,13 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
 from spookid.parameter import rows_of
 
-KINDS = ("soft", "hard", "inequality")
-
 
 @dataclass(frozen=True, eq=False)
 class Residual(metaclass=Checked):
     """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:
-        ProblemError: if ``expression`` takes neither one state nor two, or two at the start, the kind is unknown, or a
+        ProblemError: if ``expression`` takes neither one state nor two, or two at the start, or if a
             soft residual has not exactly one of ``sigma`` and ``covariance``, positive.
     """
 
@@ -55,17 +53,13 @@ class Residual(metaclass=Checked):
     """True if its rows are made of data that other rows have too; errors are then no smaller than the jackknife's."""
 
     def __post_init__(self) -> None:
-        if not callable(self.expression) or self.states not in (1, 2):
+        if self.states not in (1, 2):
             raise ProblemError(
                 f"{self._what} needs a function of one state, or of two neighbouring ones"
                 "; write lambda s: ..., or lambda s, n: ..."
             )
-        if self.at not in (None, "start"):
-            raise ProblemError(f'{self._what} has at={shown(self.at)}; give "start", or leave it out for every step')
         if self.at == "start" and self.states != 1:
             raise ProblemError(f"{self._what} stands at the start only; make it a function of one state")
-        if self.kind not in KINDS:
-            raise ProblemError(f"{self._what} is of kind {self.kind!r}; choose from {', '.join(KINDS)}")
         if (self.sigma is None) + (self.covariance is None) != (1 if self.kind == "soft" else 2):
             need = "one of sigma and covariance" if self.kind == "soft" else "neither sigma nor covariance"
             raise ProblemError(f"{self._what} is {self.kind}; give it {need}")

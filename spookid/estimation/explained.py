@@ -26,7 +26,7 @@ from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.regressor import Regressor
-from spookid.solvers.bounded_least_squares import bounded_least_squares
+from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8
 """Steps in a period of the cutoff; there may be fewer samples."""

@@ -97,7 +97,6 @@ def forward_dynamics(
             "the trapezoidal rule and the equations of motion hold"
         )
     noise = Sigmas() if noise is None else noise
-    _check(system, coordinates, noise, what)
     position, rate = noise.trapezoids
     place = point(q, system.manifold, f"{what}: q")
     first = _first(system, place, vector(v, len(system.names), f"{what}: v", or_one=True), coordinates, noise.start)
@@ -144,7 +143,6 @@ def inverse_dynamics(
     """
     what = f"{declared_at()}: inverse_dynamics"
     others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
-    _check(system, coordinates, noise, what)
     names = _reference(system, reference, what)
     position, rate = noise.trapezoids
     x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
@@ -159,10 +157,6 @@ def inverse_dynamics(
         SoftEquality("Q", 2, sigma=noise.equality),
     ]
     return Graph(system, [*factors, *others], step=step)
-
-
-def _check(system: object, coordinates: object, noise: object, what: str) -> None:
-    """Raise ProblemError for what describes no graph."""
 
 
 def _reference(system: System, reference: object, what: str) -> tuple[str, ...]:

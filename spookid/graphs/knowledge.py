@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from numbers import Integral
 from types import NoneType
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import casadi as ca
 
@@ -44,8 +44,6 @@ class Prior(GraphFactor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.at not in get_args(At):
-            raise ProblemError(f"{self.what}: at is {shown(self.at)}; use 'first' or 'every'")
         for name in ("value", "rows"):
             if isinstance(getattr(self, name), str):  # one name, and not its letters
                 object.__setattr__(self, name, (getattr(self, name),))
@@ -141,7 +139,7 @@ class Observation(GraphFactor):
     group: ClassVar[Group] = Group.OBSERVATION
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.signal, str) and self.signal):
+        if not self.signal:
             raise ProblemError(f"{self.what} is of a signal {shown(self.signal)}; give its name")
         try:
             signature(self.shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Literal
 
 import casadi as ca
@@ -62,9 +61,7 @@ class Contact(metaclass=Checked):
             raise ProblemError(
                 f"{what} is of {self.point.body.name!r} with itself; give points and planes of two bodies"
             )
-        if self.cone not in ("box", "disc"):
-            raise ProblemError(f"{what}: cone is {shown(self.cone)}; choose 'box' or 'disc'")
-        if not (isinstance(self.threshold, Real) and 0 < self.threshold < math.inf):
+        if not 0 < self.threshold < math.inf:
             raise ProblemError(f"{what}: threshold is {shown(self.threshold)}; give a positive speed in m/s")
         for name in _NOT_NEGATIVE:
             value = symbolic(getattr(self, name), f"{what}: {name}")

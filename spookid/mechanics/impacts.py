@@ -69,7 +69,7 @@ class Impact(Touch):
             object.__setattr__(self, name, value)
         if "z" not in self.axes:
             raise ProblemError(f"{self.what} has axes {shown(self.axes)} without z, the normal of on; turn on")
-        if not (isinstance(self.threshold, (int, float)) and np.isfinite(self.threshold)):
+        if not np.isfinite(self.threshold):
             raise ProblemError(f"{self.what}: threshold is {shown(self.threshold)}; give a number")
         _check_times(self.times, self.what)
 

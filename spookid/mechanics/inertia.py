@@ -212,12 +212,8 @@ class FullInertia(metaclass=Checked):
         return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
 
 
-def check_guess(kind: str, name: Any, guess: Any, what: str) -> None:
-    """Refuse what coordinates of an inertia cannot begin from.
-
-    Raises:
-        ProblemError: if ``name`` is no text, ``guess`` no FullInertia, or one whose ``within`` would be lost.
-    """
+def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
+    """Raise ProblemError for a guess whose ``within`` would be lost."""
     if guess.within is not None:
         raise ProblemError(f"{what} {name!r} takes numbers of its guess, not its within=; give within= to the {kind}")
 

@@ -186,7 +186,7 @@ class Effort(Load):
 
     def __init__(self, value: Any, signal: str | None = None) -> None:
         what = f"{declared_at()}: Effort"
-        if signal is not None and not (isinstance(signal, str) and signal):
+        if signal == "":
             raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
         self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
         self.reported = {"effort": self._value}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import casadi as ca
 
 from spookid.argument_checks import Checked
-from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
@@ -134,10 +134,6 @@ class Model(metaclass=Checked):
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
-        if self.coordinates not in (None, *get_args(Coordinates)):
-            raise ProblemError(
-                f"{self.place}: Model: coordinates is {shown(self.coordinates)}; use 'joint', 'maximal' or None"
-            )
         self._check_names()
         self._check_membership()
         self.tree()

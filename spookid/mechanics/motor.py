@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import casadi as ca
 
@@ -102,8 +102,6 @@ class Motor(metaclass=Checked):
         if self.hold is None:
             # Held, a sampled torque would act half a sample late.
             object.__setattr__(self, "hold", "linear" if self.measured else "previous")
-        if self.hold not in get_args(Hold):
-            raise ProblemError(f"{what}: hold {self.hold!r} is not known; choose 'previous' or 'linear'")
         object.__setattr__(self, "gain", self._gain(what))
 
     def _gain(self, what: str) -> ca.SX:

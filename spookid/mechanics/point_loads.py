@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.errors import ProblemError, collected, declared_at, evaluating, shown
+from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.moving import MovingFrame, anywhere
@@ -198,8 +198,6 @@ class _Given(PointLoad):
             raise ProblemError(
                 f"{self._what} has {len(self.signals)} signals; give one for the whole vector or one for each axis"
             )
-        if axes not in get_args(Axes):
-            raise ProblemError(f"{self._what}: axes is {shown(axes)}; choose 'world' or 'frame'")
         self._turns = axes == "frame"
 
     def _given(self, at: MovingFrame, inputs: ca.SX) -> ca.SX:

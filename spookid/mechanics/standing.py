@@ -48,19 +48,15 @@ class HeldContact(Touch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.level not in ("position", "acceleration"):
-            raise ProblemError(f"{self.what} has level {shown(self.level)}; choose 'position' or 'acceleration'")
         self._check_numbers()
         _check_schedule(self.holds, self.what)
 
     def _check_numbers(self) -> None:
         numbers = {"threshold": self.threshold, "slip": 0.0 if self.slip is None else self.slip}
-        numbers |= {"a gain of baumgarte": min(self.baumgarte, default=-1.0)}
+        numbers |= {"a gain of baumgarte": min(self.baumgarte)}
         for name, value in numbers.items():
-            if not (isinstance(value, (int, float)) and np.isfinite(value) and (value >= 0 or name == "threshold")):
+            if not (np.isfinite(value) and (value >= 0 or name == "threshold")):
                 raise ProblemError(f"{self.what}: {name} is {shown(value)}; give a number that is not negative")
-        if len(self.baumgarte) != 2:
-            raise ProblemError(f"{self.what}: baumgarte is {shown(self.baumgarte)}; give two gains")
 
     @property
     def switches(self) -> bool:

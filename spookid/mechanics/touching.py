@@ -43,9 +43,6 @@ class Touch(Constraint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for frame in (self.frame, self.on):
-            if not isinstance(frame, Frame):
-                raise ProblemError(f"{self.what} is of {shown(frame)}, which is no frame; use body.frame(...)")
         if self.frame.body is self.on.body:
             raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself; give frames of two bodies")
         if self.frame.body is GROUND:

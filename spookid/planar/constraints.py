@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.argument_checks import Checked
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, symbolic
 from spookid.planar.loads import check_disturbance, rubbed
@@ -29,8 +29,6 @@ class PlanarConstraint(metaclass=Checked):
 
     def __post_init__(self) -> None:
         check_name(self.name, self.what)
-        _check(self.points, Point, self.what)
-        _check(self.links, Link, self.what)
 
     @property
     def what(self) -> str:
@@ -153,7 +151,6 @@ class FixedSlider(_Slider):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check((self.a, self.b), Ground, self.what)
         apart = ca.norm_2(self.b.at - self.a.at)
         if is_constant(apart) and not float(apart) > 0:
             raise ProblemError(f"{self.what} has a line through one point; give two that are apart")
@@ -295,9 +292,3 @@ class RelativeAngle(_Angle):
 def distance_row(apart: ca.SX, length: ca.SX) -> ca.SX:
     """(|d|²/l − l)/2: to first order how much too far apart two points are [m]."""
     return (ca.dot(apart, apart) / length - length) / 2
-
-
-def _check(things: tuple[Any, ...], kind: type, what: str) -> None:
-    for thing in things:
-        if not isinstance(thing, kind):
-            raise ProblemError(f"{what} is given {shown(thing)}; give a planar.{kind.__name__}")

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import casadi as ca
@@ -85,7 +84,7 @@ class Torque(PlanarLoad):
 
     def __post_init__(self) -> None:
         _check_links(self.links, self.what)
-        if not (isinstance(self.signal, str) and self.signal):
+        if not self.signal:
             raise ProblemError(f"{self.what}: signal is {shown(self.signal)}; give the name of an input")
         self._take(("gain",), positive=False)
 
@@ -241,9 +240,9 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
     return -rate.T * total
 
 
-def check_disturbance(size: object, what: str) -> None:
+def check_disturbance(size: float | None, what: str) -> None:
     """Raise ProblemError for a size of a random force that is no number, or negative."""
-    if size is not None and not (isinstance(size, Real) and math.isfinite(size) and float(size) >= 0):
+    if size is not None and not 0 <= size < math.inf:
         raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number from 0 on, or None")
 
 

@@ -122,12 +122,9 @@ def films(solution: Result) -> list[Film]:
             poses = solution.measured[i].poses
         shown = np.isfinite(trajectory.q[frames]).all(axis=(1, 2))
         if shown.any():
-            found.append(Film(parts, trajectory, frames[shown], poses[shown], _titled(title, trajectory.name)))
+            told = title if trajectory.name == title else f"{title}, {trajectory.name}"
+            found.append(Film(parts, trajectory, frames[shown], poses[shown], told))
     return found
-
-
-def _titled(problem: str, recording: str) -> str:
-    return problem if recording == problem else f"{problem}, {recording}"
 
 
 def omitted(solution: Result) -> str:

@@ -10,7 +10,8 @@ from spookid.report.pictures import BLUE, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
 from spookid.studies.agreement import Test
-from spookid.studies.crossvalidation import CrossValidation, comparison, markdown, verdict
+from spookid.studies.crossvalidation import CrossValidation, comparison, verdict
+from spookid.tables.tabular import as_markdown
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def save(directory: folders.AnyPath, problem: str, sets: Sets) -> None:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier cross-validation, or cannot be written.
     """
     found = [{"verdict": verdict(models), "models": [_model(model) for model in models]} for models in sets]
-    text, picture = "\n".join(map(markdown, sets)), pictures.drawn(figure, sets)
+    text, picture = "\n".join(as_markdown(comparison(models)) for models in sets), pictures.drawn(figure, sets)
     tree = marker_document(problem, sets=found, **_page(sets))
     folders.save(directory, {MARKER: tree, "crossvalidation.md": text, "crossvalidation.png": picture})
 

@@ -1,15 +1,11 @@
-"""A declared problem in tables."""
+"""A declared problem in tables, for notebooks and the page of ``spookid check``."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
 from spookid.studies.assumptions import assumed
 from spookid.tables.numbers import bounds, counted, number, quantity, superscripts
 from spookid.tables.table import Table
@@ -18,18 +14,9 @@ from spookid.tables.tabular import Block
 
 def description(problem: Declaration) -> list[Block]:
     """Title, parameters, recordings and settings; nothing is assembled or solved for it."""
-    free = {parameter.name for parameter in problem.free}
-    blocks: list[Block] = [f"{problem.name}: {sizes(problem)}", _bodies(problem.model)]
-    if problem.model.joints:
-        joints = [(j.name, j.kind, f"{j.parent.body.name} and {j.child.body.name}") for j in problem.model.joints]
-        blocks.append(Table(("joint", "kind", "joins"), joints, left=(0, 1, 2)))
-    if problem.channels:
-        sensors = [(c.signal, c.title, _sigma(problem, c)) for c in problem.channels]
-        blocks.append(Table(("signal", "what it is", "sigma"), sensors, left=(0, 1, 2)))
-    every = problem.parameter_set.every
-    if every:
-        rows = [_parameter(p, problem.guess[p.name], free) for p in every]
-        blocks.append(Table(("parameter", "guess", "unit", "bounds", "", "note"), rows, left=(0, 2, 3, 4, 5)))
+    blocks: list[Block] = [f"{problem.name}: {sizes(problem)}", parts(problem)]
+    if problem.parameters:
+        blocks.append(parameters(problem))
     if problem.recordings:
         blocks.append(_recordings(problem))
     settings = list(assumed(problem).items())
@@ -44,25 +31,35 @@ def sizes(problem: Declaration) -> str:
     return ", ".join([*counts, counted(len(problem.free), "free parameter")])
 
 
-def _bodies(model: Model) -> Table:
-    """What holds each."""
-    rows = []
-    for body in model.bodies:
-        holds = [joint.name for joint in model.joints if body in joint.bodies()]
-        rows.append((body.name, ", ".join([*(["free"] if body.free else []), *holds])))
-    return Table(("body", "held by"), rows, left=(0, 1))
+def parts(problem: Declaration) -> Table:
+    """A row for each kind of part: how many there are, and their names."""
+    model = problem.model
+    names = {
+        "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
+        "Joints": [f"{j.name} ({j.kind}, {j.parent.body.name} to {j.child.body.name})" for j in model.joints],
+        "Constraints": [f"{c.name} ({c.kind})" for c in model.constraints],
+        "Motors": [f"{m.signal} on {m.label}" for m in model.motors],
+        "Loads": [load.title for load in model.loads],
+        "Sensors": [f"{c.signal}: {c.title} (sigma {_sigma(problem, c)})" for c in problem.channels],
+    }
+    rows = [(kind, f"{len(some)}", ", ".join(some)) for kind, some in names.items() if some]
+    return Table(("part", "number", "names"), rows, left=(0, 2))
 
 
-def _sigma(problem: Declaration, channel: Channel) -> str:
-    if channel.sigma is None:
-        return "estimated" if problem.dynamics == "estimated" else quantity(1.0, channel.unit)
-    return quantity(channel.sigma, channel.unit, 4)
+def _sigma(problem: Declaration, sensor: Channel) -> str:
+    if sensor.sigma is None and problem.dynamics == "estimated":
+        return "estimated"
+    return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
 
 
-def _parameter(parameter: Parameter, guess: float, free: Collection[str]) -> tuple[str, ...]:
-    fixed = "" if parameter.name in free else "fixed"
-    interval = bounds(parameter.lower, parameter.upper)
-    return parameter.name, number(guess, 6), superscripts(parameter.unit), interval, fixed, parameter.note
+def parameters(problem: Declaration) -> Table:
+    """A row for each."""
+    free = {parameter.name for parameter in problem.free}
+    rows = [
+        (name, number(problem.guess[name], 6), unit, bounds(p.lower, p.upper), "" if name in free else "fixed", p.note)
+        for name, unit, p in ((p.name, superscripts(p.unit), p) for p in problem.parameters)
+    ]
+    return Table(("parameter", "guess", "unit", "bounds", "", "note"), rows, left=(0, 2, 3, 4, 5))
 
 
 def _recordings(problem: Declaration) -> Table:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from spookid.report import disturbance_plot, report_plot, residual_plot, summary
-from spookid.report.summary import settled_words, weak_words
+from spookid.report.summary import weak_sentences
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark, told
-from spookid.statistics.settled import left_open
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
 from spookid.tables.table import Table
@@ -257,8 +256,7 @@ def directions(solution: Result) -> list[dict[str, Any]]:
 
 def weak(solution: Result) -> list[str]:
     """Sentences about what the data hardly see."""
-    known = solution.sensitivities
-    return [*map(weak_words, left_open(known)), *filter(None, [settled_words(known)])]
+    return weak_sentences(solution.sensitivities)
 
 
 # --- how it was found ---

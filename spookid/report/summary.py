@@ -208,6 +208,11 @@ def _share_words(share: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
+def weak_sentences(known: Sensitivities) -> list[str]:
+    """What the data hardly see, and what priors tell of it."""
+    return [*map(weak_words, left_open(known)), *filter(None, [settled_words(known)])]
+
+
 def settled_words(known: Sensitivities) -> str:
     """What is said of the weak directions that priors settle; empty if there are none."""
     names = settled_parameters(known)

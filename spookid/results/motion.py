@@ -1,9 +1,10 @@
-"""Signals as they were measured and as a model has them, what is between, and at which steps motion is shown."""
+"""Signals and poses as measured and as a model has them, what is between, and at which steps motion is shown."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -99,3 +100,17 @@ def moments(t: Array) -> Integers:
     following = np.clip(np.searchsorted(t, times), 1, max(len(t) - 1, 1))
     nearer_before = times - t[following - 1] <= t[following] - times
     return np.asarray(np.where(nearer_before, following - 1, following), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredPoses:
+    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
+
+    frames: Array
+    """(F,): numbers of the steps; none of a recording that is not animated."""
+    poses: Array
+    """(F, n_b, 7): NaN where the signals do not determine them."""
+
+    def __repr__(self) -> str:
+        known = np.isfinite(self.poses).all(axis=(1, 2)).sum()
+        return f"<MeasuredPoses: {known} of {len(self.frames)} determined>"

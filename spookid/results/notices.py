@@ -1,8 +1,11 @@
-"""The order of notices: what changes the answer first, remarks on the set-up last."""
+"""The order of notices, what changes the answer first and remarks on the set-up last; and what they ask of fits that
+stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 
 CONTRADICTED = "The data contradict the prior of"
 TENSE = "The data contradict constraints between parameters:"
@@ -79,3 +82,17 @@ def ranked(notices: Iterable[str]) -> tuple[str, ...]:
 
 def _rank(notice: str) -> int:
     return next((i for i, opening in enumerate(_ORDER) if notice.startswith(opening)), len(_ORDER))
+
+
+def causes(dynamics: str, weak: Iterable[WeakDirection], sticks: bool) -> list[str]:
+    """Of a fit that stopped before its minimum, in words, the likeliest first."""
+    found = []
+    for one in weak:
+        if one.singular_value < UNSEEN and len(one.direction) > 1:
+            names = ", ".join(one.direction)
+            found.append(f"the data do not see that {names} change together, and a fit may run away along that")
+    if dynamics == "weight":
+        found.append("joints may be too stiff for the state weight: raise the compliance, or take a smaller weight")
+    if sticks:
+        found.append("the friction width may be too small")
+    return found

@@ -13,10 +13,10 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.results.disturbance import Disturbance as Disturbance
-from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
-from spookid.results.measured import MeasuredPoses as MeasuredPoses
+from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
+from spookid.results.notices import causes
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Basin, ConstraintTension, EffortFit, Outlier, Source, source
 from spookid.results.values import Choice as Choice

@@ -5,7 +5,8 @@ The format stands at https://wiki.ros.org/urdf/XML.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 import numpy as np
@@ -58,16 +59,20 @@ def described(document: Document) -> Description:
 
 def _check_circles(ties: Iterable[Tie]) -> None:
     leaders = {tie.follower: tie for tie in ties}
-    for tie in leaders.values():
-        seen, at = {tie.follower}, tie.leader
-        while at in leaders:
-            if at in seen:
-                raise ProblemError(
-                    f"{tie.place}: joint {tie.follower!r} follows {tie.leader!r}, and that it in the end; take one "
-                    "<mimic> out"
-                )
-            seen.add(at)
-            at = leaders[at].leader
+    if circle := _circle({name: tie.leader for name, tie in leaders.items()}):
+        tie = leaders[circle[0]]
+        raise ProblemError(
+            f"{tie.place}: joint {tie.follower!r} follows {tie.leader!r}, and that it in the end; take one <mimic> out"
+        )
+
+
+def _circle(after: Mapping[str, str]) -> list[str]:
+    """Names each of which comes after another of them; empty if there are none."""
+    try:
+        TopologicalSorter({name: [other] for name, other in after.items()}).prepare()
+    except CycleError as error:
+        return list(error.args[1][:-1])
+    return []
 
 
 def _by_name(things: Iterable[_Named], what: str) -> dict[str, _Named]:
@@ -96,26 +101,13 @@ def _root(links: dict[str, Link], joints: dict[str, Connection]) -> str:
             f"{links[roots[1]].place}: no joint carries link {roots[1]!r}, nor {roots[0]!r}; a robot has one root: "
             "join all others to it"
         )
-    _refuse_circle(links, carried)
+    if circle := _circle({name: joint.parent for name, joint in carried.items()}):
+        joint = carried[circle[0]]
+        raise ProblemError(
+            f"{joint.place}: joint {joint.name!r} closes a circle of links ({', '.join(map(repr, circle))}); a URDF is "
+            "a tree: take it out, and close the loop with robot.model(joints=[...])"
+        )
     return roots[0]
-
-
-def _refuse_circle(links: dict[str, Link], carried: dict[str, Connection]) -> None:
-    """Raise ProblemError if a link is carried by itself."""
-    safe: set[str] = set()
-    for name in links:
-        way: list[str] = []
-        while name in carried and name not in safe:
-            if name in way:
-                joint = carried[name]
-                circle = ", ".join(repr(link) for link in way[way.index(name) :])
-                raise ProblemError(
-                    f"{joint.place}: joint {joint.name!r} closes a circle of links ({circle}); a URDF is a tree: take "
-                    "it out, and close the loop with robot.model(joints=[...])"
-                )
-            way.append(name)
-            name = carried[name].parent
-        safe |= {*way, name}
 
 
 def _link(element: Element) -> Link:

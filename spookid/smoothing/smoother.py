@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
-from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, shown
 from spookid.graphs.graph import Graph
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
@@ -25,7 +24,7 @@ from spookid.smoothing.saving import read, write
 from spookid.smoothing.stream import Mark, Stream
 from spookid.smoothing.waiting import Waiting
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.solvers.lag_restart import restarted
+from spookid.solvers.lag_memory import restarted
 from spookid.tables.numbers import counted
 
 _SETTLING = 10
@@ -72,8 +71,6 @@ class FixedLagSmoother(metaclass=Checked):
         start: Result | Mapping[str, Any] | None = None,
         iterations: int = 5,
     ) -> None:
-        if not isinstance(problem, Declaration | Graph):
-            raise ProblemError(f"{declared_at()}: {shown(problem)} cannot be smoothed; give a Problem or a Graph")
         self._what = problem.what
         self._window = _steps(self._what, problem.step, window, seconds)
         self._iterations = _count(self._what, "iterations", iterations, "a whole number, 1 or more")
@@ -240,19 +237,15 @@ def _check_reach(what: str, graph: Graph, window: int) -> None:
         )
 
 
-def _steps(what: str, step: float, window: object, seconds: object) -> int:
+def _steps(what: str, step: float, window: int | None, seconds: float | None) -> int:
     """Of the window."""
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
     if seconds is not None:
-        if not (
-            isinstance(seconds, Real)
-            and not isinstance(seconds, bool)
-            and math.isfinite(seconds)
-            and float(seconds) > 0
-        ):
+        if not 0 < seconds < math.inf:
             raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
-        return _limited(what, f"seconds is {shown(seconds)}", max(round(float(seconds) / step), 1))
+        return _limited(what, f"seconds is {shown(seconds)}", max(round(seconds / step), 1))
+    assert window is not None
     return _limited(what, "", _count(what, "window", window, "a whole number of steps, or seconds="))
 
 
@@ -266,8 +259,8 @@ def _limited(what: str, given: str, steps: int) -> int:
     )
 
 
-def _count(what: str, name: str, value: object, wanted: str) -> int:
+def _count(what: str, name: str, value: int, wanted: str) -> int:
     """A whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+    if value < 1:
         raise ProblemError(f"{what}: {name} is {shown(value)}; give {wanted}")
     return int(value)

@@ -21,7 +21,7 @@ from spookid.smoothing.readout import Readout
 from spookid.smoothing.step_correction import StepCorrection
 from spookid.smoothing.window_covariance import carried, inverse, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.solvers.lag_restart import restarted
+from spookid.solvers.lag_memory import restarted
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 

@@ -26,7 +26,7 @@ from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_anchor import Anchor
-from spookid.solvers.lag_covariance import joint_covariance
+from spookid.solvers.lag_memory import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of

@@ -24,7 +24,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
@@ -37,7 +36,6 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
-HESSIANS = ("gauss-newton", "exact")
 _SMALL_COSINE = 1e-5
 """A cost that has settled counts only where the gradient is small, too: a blocked line search also settles."""
 _OFF = 1e-8
@@ -54,11 +52,7 @@ _LEFT_OUT = 1e-6
 
 @dataclass(frozen=True)
 class Ipopt(metaclass=Checked):
-    """Settings; all tolerances are free of units.
-
-    Raises:
-        ProblemError: for a Hessian that is not known.
-    """
+    """Settings; all tolerances are free of units."""
 
     name: ClassVar[str] = "ipopt"
     max_iterations: int = 500
@@ -73,11 +67,6 @@ class Ipopt(metaclass=Checked):
     """True if the start tells which member of each pair is zero: pairs are then not relaxed first."""
     verbose: bool = False
     """True to let IPOPT write its table on stdout."""
-
-    def __post_init__(self) -> None:
-        if self.hessian not in HESSIANS:
-            known = ", ".join(HESSIANS)
-            raise ProblemError(f"backend 'ipopt': hessian {self.hessian!r} is not known; choose from {known}")
 
     def prepare(self, transcription: Transcription, start: Point, beside: Sequence[Callable[[], object]] = ()) -> None:
         """Have all kernels ready that ``solve`` takes from any start, and what those ``beside`` make ready."""

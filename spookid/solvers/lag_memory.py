@@ -1,15 +1,17 @@
-"""What a fixed-lag smoother remembers of steps that have left, and the elimination of those that it keeps.
+"""What a fixed-lag smoother remembers of steps that have left, the elimination of those that it keeps, and what both
+say of errors.
 
 ``Memory`` is NumPy; ``native_memory`` does the same in compiled code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.bounded_rows import free_solution
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow
@@ -183,3 +185,106 @@ def _widened(front: Front, tangent: int, parameters: int) -> Front:
     place = len(front.linear) - parameters
     soft, hard = (np.insert(rows, [place] * tangent, 0.0, axis=1) for rows in (front.soft, front.hard))
     return Front(soft, hard, np.insert(front.linear, [place] * tangent, 0.0))
+
+
+_LOST = 1e-13
+"""Share of the largest below which a direction is not known."""
+
+
+def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array) -> dict[str, Array]:
+    """``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
+
+    What has left the window tells nothing of the parameters from here on but what is given, and nothing of the states,
+    hard rows excepted: if the parameters were others a little earlier already, what it told would be wrong.
+
+    Args:
+        arrays: of the smoother.
+        parameters: where the new ones begin, (n_p,).
+        gradient: Eᵀe of rows [E | e] that are known of the new ones beforehand, there, (n_p,).
+        information: EᵀE, (n_p, n_p).
+    """
+    n = len(parameters)
+    hard = _without_parameters(arrays, n)
+    return {
+        **arrays,
+        "parameters": parameters.copy(),
+        "first estimates": parameters[None].copy() if n else arrays["first estimates"],
+        "waits": np.zeros_like(arrays["waits"]),
+        "slopes": np.zeros((0, 0)),
+        "carried soft": arrays["carried soft"][:0],
+        "carried hard": hard,
+        "carried linear": np.zeros_like(arrays["carried linear"]),
+        "border soft": _rows(gradient, information),
+        "border hard": arrays["border hard"][:0],
+        "border linear": np.zeros(n),
+        "score": np.zeros(n),
+        "information": np.zeros((n, n)),
+    }
+
+
+def _without_parameters(arrays: Mapping[str, Array], n: int) -> Array:
+    """Hard rows that are carried, of the states alone."""
+    hard, states = arrays["carried hard"], len(arrays["carried linear"]) - n
+    order = np.r_[states : states + n, :states, states + n]
+    front = Front(np.zeros((0, states + n + 1)), hard[:, order], np.zeros(states + n))
+    left = eliminate(front, n, n + states)[1].hard
+    return np.insert(left, [states] * n, 0.0, axis=1)
+
+
+def _rows(gradient: Array, information: Array) -> Array:
+    """[E | e] with these products, (r, n_p + 1)."""
+    scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
+    sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
+    kept = sizes > _LOST * np.max(sizes, initial=0.0)
+    roots = np.sqrt(sizes[kept])
+    return np.column_stack([roots[:, None] * along[:, kept].T * scale, along[:, kept].T @ (gradient / scale) / roots])
+
+
+_CANCELLED = 1e-9
+"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
+_ROUNDED = 1e-12
+"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already
+have such entries, and would make unknown all that stands beside them."""
+
+
+def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
+    """Of the newest states, the oldest first, and the parameters; NaN where they are not determined.
+
+    Args:
+        pivots: of the elimination of each of these states, rows of its unknowns and of those that follow.
+        border: of the elimination of the parameters.
+        tangent: unknowns of a state.
+    """
+    n, states = border.count, len(pivots) * tangent
+    rows, places, soft = [np.zeros((0, states + n))], list[int](), list[int]()
+    for first, found in zip(range(0, states, tangent), pivots, strict=True):
+        block = np.zeros((len(found.rows), states + n))
+        inside = min(found.rows.shape[1] - 1 - n, states - first)  # what is behind the newest state is not there
+        block[:, first : first + inside] = found.rows[:, :inside]
+        block[:, states:] = found.rows[:, found.rows.shape[1] - 1 - n : -1]
+        soft += range(len(places) + found.hard, len(places) + len(block))
+        rows.append(block)
+        places += (first + found.places).tolist()
+    soft += range(len(places) + border.hard, len(places) + len(border.rows))
+    rows.append(np.hstack([np.zeros((len(border.rows), states)), border.rows[:, :-1]]))
+    places += (states + border.places).tolist()
+    return _of_rows(np.concatenate(rows), places, soft)
+
+
+def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
+    """Of unknowns that rows give, each by those that stand later among ``places``, with unit noise in the soft ones."""
+    size = rows.shape[1]
+    covariance = np.full((size, size), np.nan)
+    if not places:
+        return covariance
+    inverse = np.triu(lapack.dtrtri(rows[:, places])[0])
+    loose = [i for i in range(size) if i not in set(places)]
+    known = np.ones(len(places), dtype=np.bool_)
+    if loose:
+        largest = np.max(np.abs(rows), axis=1, keepdims=True)
+        beside = np.where(np.abs(rows[:, loose]) > _ROUNDED * largest, rows[:, loose], 0.0)
+        follows, terms = inverse @ beside, np.abs(inverse) @ np.abs(beside)
+        known = ~np.any(np.abs(follows) > _CANCELLED * terms, axis=1)
+    responses, at = inverse[known][:, soft], np.array(places)[known]
+    covariance[np.ix_(at, at)] = responses @ responses.T
+    return covariance

@@ -47,7 +47,7 @@ class NativeMemory(Memory):
         self._held: Integers = np.zeros(4, dtype=np.int64)
         size = (sum(rooms) + 3) * self._wide + (rooms[0] + 2 * n + 1) * self._slim
         self._work = np.zeros(size)
-        self._factors = (FactorRows * len(window.placed))(*(self._factor(p, most) for p in window.placed))
+        self._factors = (FactorRows * len(window.placed))(*(self._factor(p) for p in window.placed))
         kept = (self._pivots, self._shifts, self._places, self._counts, *self._rows, self._held)
         self._window_rows = WindowRows(
             *(t, window.manifold.ambient, window.reach, n, 0, len(window.placed), ctypes.addressof(self._factors)),
@@ -57,7 +57,7 @@ class NativeMemory(Memory):
         self._by = WindowRoutines(loaded, self._window_rows)
         self._bound: tuple[int, ...] = ()
 
-    def _factor(self, placed: Placed, most: int) -> FactorRows:
+    def _factor(self, placed: Placed) -> FactorRows:
         """Of a factor; kernels that are not compiled are called from Python."""
         offsets = np.array(placed.offsets, dtype=np.int64)
         jacobian, value = placed.jacobian_kernel, placed.residual_kernel

@@ -16,9 +16,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
-from spookid.solvers.chart_curvature import weighted_curvature
 from spookid.solvers.constraint_rows import ConstraintRows
-from spookid.solvers.roles import Pairs, Relaxed, role_of
+from spookid.solvers.roles import Pairs, Relaxed, role_of, weighted_curvature
 from spookid.solvers.sparsity_patterns import PlacedFactor, SparsityPatterns, local_pattern
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription

@@ -46,8 +46,8 @@ def solve_in_stages(
     found: list[Outcome] = []
     for stage in stages:
         part = restricted(problem, stage, start)
-        outcome = solve(part, _inner(problem, stage, start))
-        start = _outer(problem, stage, start, outcome.point)
+        outcome = solve(part, _inner(stage, start))
+        start = _outer(stage, start, outcome.point)
         found.append(replace(outcome, point=start))
     return found
 
@@ -123,7 +123,7 @@ def _chain(problem: Transcription, stage: Stage, point: Point, number: int, fact
     return Chain(chain.name, chain.steps, data, missing, chain.choice, chain.times)
 
 
-def _inner(problem: Transcription, stage: Stage, point: Point) -> Point:
+def _inner(stage: Stage, point: Point) -> Point:
     """A point of the stage's problem."""
     states = point.states
     if stage.moving is not None:
@@ -131,7 +131,7 @@ def _inner(problem: Transcription, stage: Stage, point: Point) -> Point:
     return Point(states, point.parameters if stage.parameters else np.zeros(0), point.codes)
 
 
-def _outer(problem: Transcription, stage: Stage, start: Point, found: Point) -> Point:
+def _outer(stage: Stage, start: Point, found: Point) -> Point:
     """A point of the whole problem."""
     states: list[Array] = []
     for before, after in zip(start.states, found.states, strict=True):

@@ -119,7 +119,7 @@ def confounded(c: Condensed, groups: Sequence[Sequence[str]]) -> Array:
 
 def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array, Array]:
     """C and R of ``confounded``, (n_p, groups) and (groups, groups): sums over recordings."""
-    columns = [_rows_of(c, terms, groups) for terms in c.linearized.chains]
+    columns = [_rows_of(terms, groups) for terms in c.linearized.chains]
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
     return c.inner(c.T, left), c.inner(left, left)
 
@@ -134,7 +134,7 @@ def lost(C: Array, R: Array) -> Array:
     return np.asarray(half @ half.T)
 
 
-def _rows_of(c: Condensed, terms: Sequence[LinearizedFactor], groups: Sequence[Sequence[str]]) -> Columns:
+def _rows_of(terms: Sequence[LinearizedFactor], groups: Sequence[Sequence[str]]) -> Columns:
     """Residuals of the rows of each group, 0 elsewhere, (count, groups, rows)."""
     columns = []
     for term in terms:

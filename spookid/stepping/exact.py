@@ -14,29 +14,20 @@ from collections.abc import Callable, Iterable
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
-from spookid.stepping.simulation import (
-    ROUNDING,
-    Written,
-    bound,
-    first_guess,
-    has_redundant_rows,
-    named,
-    small,
-    smallest,
-)
+from spookid.stepping.simulation import ROUNDING, BoundStep, bound, has_redundant_rows, small, smallest
 from spookid.transcription.factor import Constant
 
 _MOST_ROUNDS = 60
 _dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
-class ExactStepper:
-    """Solves one step at a time, in buffers that are bound once.
+class ExactStepper(BoundStep):
+    """Solves one step at a time.
 
     Args:
         step: the equations and laws.
@@ -44,30 +35,18 @@ class ExactStepper:
     """
 
     def __init__(self, step: ForwardStep, constants: Iterable[Constant]) -> None:
-        constants = list(constants)
         laws = step.laws
         assert laws is not None
         self._n, self._m = step.unknowns.numel(), laws.reactions.numel()
-        self._velocities = step.velocities
         self._factorize = _dsysv if laws.symmetric else _dgesv
         self._unilateral = np.array(laws.unilateral, dtype=bool)
         self._discs = np.array(laws.discs, dtype=np.intp).reshape(-1, 2)
         both = ca.vertcat(step.unknowns, laws.reactions)
         rows = ca.vertcat(step.equations, laws.rates, laws.constant, laws.loads)
-        outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), laws.weights)]
-        symbols = ca.vertcat(*(c.symbol for c in constants))
-        self._guess = first_guess(step)
-        self._written = Written([step.x, step.u, both, symbols], outputs, named(constants))
-        function = ca.Function("exact_step", self._written.symbols, outputs, {"cse": True})
-        self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
-        self._constants = contiguous([c.value for c in constants])
-        self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
-        self._run, self._buffer = bound(function, [*self._inputs, self._constants], self._outputs)
+        super().__init__(step, both, (rows, ca.jacobian(rows, both), laws.weights), constants)
         self._next = np.zeros(step.x_next.numel())
-        last = ca.Function("x_next", [step.x, step.u, both, symbols], [ca.densify(step.x_next)])
+        last = ca.Function("x_next", self._symbols, [ca.densify(step.x_next)])
         self._move, self._last = bound(last, [*self._inputs, self._constants], [self._next])
-        self._redundant: bool | None = None
-        """True if the joints' rows depend on one another, found out at the first step."""
         self._dependent: bool | None = None
         """True if the reactions' rates depend on one another, found out at the first step."""
 
@@ -100,10 +79,6 @@ class ExactStepper:
                 self._move()
                 return self._next.copy(), unknowns
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
-
-    def fault(self) -> str:
-        """What is not finite where the last step ended, and why; empty if all is."""
-        return self._written.fault([*self._inputs, self._constants])
 
     def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""

@@ -40,15 +40,16 @@ from spookid.parameter import stacked
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.pose_space import PoseSpace, VirtualWork
+from spookid.stepping.pose_space import PoseSpace
 from spookid.stepping.unknowns import PositionScheme, middle, sides
+from spookid.stepping.virtual_work import VirtualWork, WorkScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class JointSpace(PositionScheme):
+class JointSpace(WorkScheme, PositionScheme):
     """Joint coordinates at each step as unknowns."""
 
     name = "variational"
@@ -117,11 +118,11 @@ class JointSpace(PositionScheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step = _step(model, settings, self)
+        step = self.step(model, settings)
         joints = step.joints
         first = joints.manifold.tangent
         private = (1, range(first, first + self.reactions(model))) if joints.closing else None
-        impulse = _weighted(step, private, hard) if self.weighted else _random(step, private)
+        impulse = _weighted(step, private, hard) if self.weighted else step.random_factor(private, HATS)
         factors = []
         if model.holding.contacts and self.weighted:
             impulse = step.contacts.idle(impulse)
@@ -142,16 +143,9 @@ class JointSpace(PositionScheme):
         law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         return factors + [factor.substituted(step.symbols, step.values) for factor in law]
 
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
-        step = _step(model, settings, self)
-        return StepFunction(step.variables, step.u, step.settled(step.multipliers))
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the step around t_k."""
-        step = _step(model, settings, self)
-        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, step.u, step.settled(value))
+    def step(self, model: Model, settings: Settings) -> _JointStep:
+        """That around t_k."""
+        return _step(model, settings, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,15 +171,6 @@ def instant(model: Model, settings: Settings) -> Instant:
     before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
     moved = middle(*sides(step.joints.manifold, (before, here, after), settings.step), settings.step)
     return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
-
-
-def _random(step: _JointStep, private: tuple[int, range] | None) -> Factor:
-    """Random impulses along the coordinates over their standard deviations."""
-    joints = step.joints
-    impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
-    known = len(joints.places)
-    at = places, impulses, step.variables, step.u, private, known
-    return random_factor(step.model, step.settings, *at, overlap=HATS)
 
 
 def _weighted(step: _JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:

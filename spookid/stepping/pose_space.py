@@ -7,111 +7,28 @@ it there, joint by joint. The random rows are the same virtual work w = Sᵀp of
 
 with S at poses that satisfy the joints of the tree. Joints that close loops have their λ and the random impulses along
 their coordinates as private unknowns, as in ``joint_space``.
-
-The virtual work of what disturbs a step along unit rates of the joints, whatever the unknowns of a step are.
-
-With p what the residual of all bodies' momenta is, w = Sᵀp has a row for each degree of freedom of the spanning tree.
-λ of its joints follow from the impulses that they carry; what closes loops has its λ, and the random impulses along its
-coordinates, as private unknowns of the step.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar
 
 import casadi as ca
 
-from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
-from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips
 from spookid.stepping.unknowns import PositionScheme
+from spookid.stepping.virtual_work import VirtualWork, WorkScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
-class VirtualWork(ABC):
-    """The rows of one step around t_k; a subclass says what motion and loads give and take."""
-
-    model: Model
-    settings: Settings
-    law: DryFriction
-    joints: JointCoordinates
-    u: ca.SX
-    loads: ca.SX
-    """λ of what closes, as unknowns."""
-    random: ca.SX
-    """Random impulses along coordinates of cut joints; empty where there are none."""
-    extra: ca.SX
-    """Unknowns of the friction law."""
-    slips: Slips
-
-    @property
-    @abstractmethod
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
-
-    @abstractmethod
-    def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
-
-    @abstractmethod
-    def net(self, along: ca.SX) -> ca.SX:
-        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
-
-    @cached_property
-    def at(self) -> Mechanics:
-        """The mechanics at these poses."""
-        return self.model.mechanics(self.q)
-
-    @cached_property
-    def closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of what closes, and what they do to the bodies, (6 n_b,)."""
-        if not self.joints.closing:
-            return {}, ca.SX(self.model.configuration.tangent, 1)
-        return self.joints.closed_by(self.loads, self.at)
-
-    @cached_property
-    def _along_with(self) -> tuple[ca.SX, ca.SX]:
-        """Impulses along the coordinates of all joints, and λ of all joints."""
-        given = self.closing[0]
-        own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
-        multipliers = self.joints.ordered(given | self.transmitted(own).loads)
-        return self._along(multipliers), multipliers
-
-    @property
-    def multipliers(self) -> ca.SX:
-        """λ of all joints, (n_g,)."""
-        return self._along_with[1]
-
-    @cached_property
-    def residual(self) -> ca.SX:
-        """w = Sᵀp, (n,)."""
-        along = self._along_with[0]
-        return self.net(along) - self.joints.of_tree(along)
-
-    def cut(self, along: ca.SX) -> ca.SX:
-        """What joints that close loops do to the bodies, (6 n_b,)."""
-        given, joints = self.closing[1], self.joints.cut
-        sizes = [len(joint.coordinates) for joint in joints]
-        random = self.random if self.random.numel() else ca.SX.zeros(sum(sizes))
-        for joint, disturbed in zip(joints, split(random, sizes), strict=True):
-            own = self.model.freedoms_of(joint)
-            given += self.at.slip[own, :].T @ (along[own, 0] + disturbed)
-        return given
-
-    def _along(self, multipliers: ca.SX) -> ca.SX:
-        friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
-
-
 @dataclass(frozen=True)
-class PoseSpace(PositionScheme):
+class PoseSpace(WorkScheme, PositionScheme):
     """Poses of all bodies at each step as unknowns."""
 
     name = "variational"
@@ -124,29 +41,19 @@ class PoseSpace(PositionScheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
-        step = _step(model, settings, self)
+        step = self.step(model, settings)
         joints, first = step.joints, model.configuration.tangent
         private = (1, range(first, first + _private(joints))) if joints.closing else None
-        impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
-        known = len(joints.places)
-        at = places, impulses, step.variables, step.u, private, known
-        factors = [random_factor(model, settings, *at, overlap=HATS)]
+        factors = [step.random_factor(private, HATS)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)
             factors.append(Factor("joints", Group.STATE, held, {0: here}, none, labels, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
-        step = _step(model, settings, self)
-        return StepFunction(step.variables, step.u, step.multipliers)
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the step around t_k."""
-        step = _step(model, settings, self)
-        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, step.u, value)
+    def step(self, model: Model, settings: Settings) -> _PoseStep:
+        """That around t_k."""
+        return _step(model, settings, self)
 
 
 def _private(joints: JointCoordinates) -> int:
@@ -191,10 +98,6 @@ class _PoseStep(VirtualWork):
     def transmitted(self, along: ca.SX) -> Transmitted:
         """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
         return self.joints.transmitted(self.q, self._needed(along))
-
-    def net(self, along: ca.SX) -> ca.SX:
-        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
-        return self.transmitted(along).along
 
     def _needed(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""

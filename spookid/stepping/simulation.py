@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -56,28 +56,41 @@ class _Evaluation:
     """(ambient,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Written:
-    """The expressions of a step."""
+class BoundStep:
+    """Expressions of a step in buffers that are bound once.
 
-    symbols: list[ca.SX]
-    outputs: list[ca.SX]
-    named: Mapping[str, ca.SX]
-    """Symbols that a user knows."""
+    Args:
+        step: the equations.
+        unknowns: that they are evaluated at.
+        outputs: what is evaluated.
+        constants: a number for every symbol in them.
+    """
 
-    def fault(self, values: Sequence[Array]) -> str:
-        """What is not finite for these numbers of the symbols, and why; empty if all is."""
-        whole = ca.vertcat(*map(ca.vec, self.outputs))
-        return first_cause(whole, self.symbols, values, self.named)
+    def __init__(
+        self, step: ForwardStep, unknowns: ca.SX, outputs: Sequence[ca.SX], constants: Iterable[Constant]
+    ) -> None:
+        constants = list(constants)
+        self._symbols = [step.x, step.u, unknowns, ca.vertcat(*(c.symbol for c in constants))]
+        self._written = [ca.densify(e) for e in outputs]
+        self._named = {c.symbol.name: c.symbol for c in constants if isinstance(c.symbol, Parameter)}
+        function = ca.Function("step", self._symbols, self._written, {"cse": True})
+        self._inputs = [contiguous(np.zeros(s.numel())) for s in self._symbols[:3]]
+        self._constants = contiguous([c.value for c in constants])
+        self._outputs = [np.zeros(e.shape[::-1]) for e in self._written]
+        self._run, self._buffer = bound(function, [*self._inputs, self._constants], self._outputs)
+        self._redundant: bool | None = None
+        """True if the joints' rows depend on one another, found out at the first step."""
+        self._velocities = step.velocities
+        self._guess = first_guess(step)
+
+    def fault(self) -> str:
+        """What is not finite where the last step ended, and why; empty if all is."""
+        whole = ca.vertcat(*map(ca.vec, self._written))
+        return first_cause(whole, self._symbols, [*self._inputs, self._constants], self._named)
 
 
-def named(constants: Iterable[Constant]) -> dict[str, ca.SX]:
-    """Parameters among them, by name."""
-    return {c.symbol.name: c.symbol for c in constants if isinstance(c.symbol, Parameter)}
-
-
-class NewtonStepper:
-    """Solves one step at a time, in buffers that are bound once.
+class NewtonStepper(BoundStep):
+    """Solves one step at a time.
 
     Args:
         step: the equations.
@@ -85,20 +98,8 @@ class NewtonStepper:
     """
 
     def __init__(self, step: ForwardStep, constants: Iterable[Constant]) -> None:
-        constants = list(constants)
-        symbols = ca.vertcat(*(c.symbol for c in constants))
-        jacobian = ca.jacobian(step.equations, step.unknowns)
-        outputs = [ca.densify(e) for e in (step.equations, jacobian, step.x_next)]
-        self._written = Written([step.x, step.u, step.unknowns, symbols], outputs, named(constants))
-        function = ca.Function("step", self._written.symbols, outputs, {"cse": True})
-        self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, step.unknowns)]
-        self._constants = contiguous([c.value for c in constants])
-        self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
-        self._run, self._buffer = bound(function, [*self._inputs, self._constants], self._outputs)
-        self._redundant: bool | None = None
-        """True if the joints' rows depend on one another, found out at the first step."""
-        self._velocities = step.velocities
-        self._guess = first_guess(step)
+        outputs = step.equations, ca.jacobian(step.equations, step.unknowns), step.x_next
+        super().__init__(step, step.unknowns, outputs, constants)
         self._routine = self._compiled() if 0 < step.unknowns.numel() <= _FEW else None
 
     def _compiled(self) -> NewtonRoutine | None:
@@ -127,10 +128,6 @@ class NewtonStepper:
         self._inputs[2][:] = unknowns
         self._routine()
         return self._outputs[2][0].copy(), self._inputs[2].copy()
-
-    def fault(self) -> str:
-        """What is not finite where the last step ended, and why; empty if all is."""
-        return self._written.fault([*self._inputs, self._constants])
 
     def _solved(self, unknowns: Array) -> tuple[Array, Array]:
         """As ``step``, in Python."""

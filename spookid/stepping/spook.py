@@ -35,11 +35,7 @@ _SHIFT = 1e-10
 
 @dataclass(frozen=True)
 class Spook(StateScheme, Stepper):
-    """Positions and velocities at each step as unknowns.
-
-    Raises:
-        ProblemError: for other multipliers than these two.
-    """
+    """Positions and velocities at each step as unknowns."""
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the
@@ -52,10 +48,6 @@ class Spook(StateScheme, Stepper):
     backward: ClassVar[bool] = True
     infinite_weight: ClassVar[bool] = False
     holds_contacts: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.multipliers not in ("eliminated", "lifted"):
-            raise ProblemError(f"Spook: multipliers is {self.multipliers!r}; choose 'eliminated' or 'lifted'")
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -20,6 +20,7 @@ Of joints that close loops λ is an unknown of the step's end, and so are the ra
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import casadi as ca
@@ -27,14 +28,15 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.kinematics import velocities
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import is_zero, stacked
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, along_coordinates, random_factor
+from spookid.stepping.impulses import Settings, Slips, along_coordinates
 from spookid.stepping.unknowns import StateScheme
+from spookid.stepping.virtual_work import VirtualWork, WorkScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -136,7 +138,7 @@ def doubled(model: Model, unknowns: Array, step: float) -> Array:
 
 
 @dataclass(frozen=True)
-class SpookSpace(StateScheme):
+class SpookSpace(WorkScheme, StateScheme):
     """Positions and velocities at each step as unknowns; see ``Spook`` for what the members are."""
 
     name = "spook"
@@ -170,63 +172,44 @@ class SpookSpace(StateScheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of a step, its hard rows, and those of the first state."""
-        step = _SplitStep(model, settings, self.law, self.manifold(model))
-        friction = self.law.factors(model, settings, step.base.slips(step.base.v_next), step.extra, step.variables)
+        step = self.step(model, settings)
+        friction = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         first = [_first_factor(step)] if model.rows else []
-        return [*first, _impulse_factor(step), _hard_factor(step), *friction]
+        return [*first, step.random_factor(), _hard_factor(step), *friction]
 
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step from x to x₊, (n_g,)."""
-        step = _SplitStep(model, settings, self.law, self.manifold(model))
-        return StepFunction(step.variables, step.base.u, step.multipliers)
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """Over the step from x to x₊."""
-        step = _SplitStep(model, settings, self.law, self.manifold(model))
-        slips = step.base.slips(step.base.v_next)
-        value = self.law.along(model, settings, slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, step.base.u, value)
+    def step(self, model: Model, settings: Settings) -> _SplitStep:
+        """That from x to x₊."""
+        return _SplitStep(model, settings, self.law, self.manifold(model))
 
 
-class _SplitStep:
+class _SplitStep(VirtualWork):
     """The symbols of one step from x to x₊."""
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
-        self.model, self.settings = model, settings
-        self.joints = JointCoordinates(model)
-        cut, m = self.joints.cut, model.state.ambient
+        self.model, self.settings, self.law = model, settings, law
+        self.joints, m = JointCoordinates(model), model.state.ambient
         rows, rates = self.joints.closing_rows, self.joints.cut_rates
         self.base = SpookStep(model, settings, law, manifold, rows + rates)
-        self.variables, self.extra = self.base.variables, self.base.extra
-        self.random = self.base.x_next[m + rows : m + rows + rates]
-        """Random impulses along the coordinates of cut joints."""
-        base, at = self.base, self.base.at
-        force = at.force + at.gyroscopic(base.v) + model.pushed(base.q, base.v_next, base.u)
-        impulse = at.mass @ (base.v_next - base.v) - settings.step * force
-        given, pushed = self.joints.closed_by(self.base.x_next[m : m + rows], at)
-        impulse -= pushed
-        along = self._along(law, self.joints.ordered(given))  # a joint's friction follows its own load alone
-        for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
-            own = model.freedoms_of(joint)
-            impulse -= at.slip[own, :].T @ (along[own, 0] + random)
-        free = self.joints.balanced(at, impulse)
-        self.multipliers = self.joints.ordered(given | free.loads)
-        """λ of all joints, (n_g,)."""
-        self.residual = free.along - self.joints.of_tree(self._along(law, self.multipliers))
-        """w, (n,)."""
+        self.variables, self.u, self.extra = self.base.variables, self.base.u, self.base.extra
+        self.loads, self.random = self.base.x_next[m : m + rows], self.base.x_next[m + rows : m + rows + rates]
+        self.slips = self.base.slips(self.base.v_next)
 
-    def _along(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:
-        """Impulses along the coordinates of all joints, (n_s,)."""
-        base, slips = self.base, self.base.slips(self.base.v_next)
-        friction = law.impulses(self.model, self.settings, slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, slips, friction, base.u)
+    @property
+    def q(self) -> ca.SX:
+        """Poses of all bodies, (7 n_b,)."""
+        return self.base.q
 
+    @cached_property
+    def at(self) -> Mechanics:
+        """The mechanics at these poses."""
+        return self.base.at
 
-def _impulse_factor(step: _SplitStep) -> Factor:
-    """w over its standard deviations, as in ``joint_space``."""
-    impulses, tree = ca.vertcat(step.residual, step.random), len(step.joints.places)
-    places = [*step.joints.places, *step.joints.cut_places]
-    return random_factor(step.model, step.settings, places, impulses, step.variables, step.base.u, known=tree)
+    def transmitted(self, along: ca.SX) -> Transmitted:
+        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
+        base, at = self.base, self.at
+        force = at.force + at.gyroscopic(base.v) + self.model.pushed(base.q, base.v_next, self.u)
+        impulse = at.mass @ (base.v_next - base.v) - self.settings.step * force
+        return self.joints.balanced(at, impulse - self.cut(along))
 
 
 def _hard_factor(step: _SplitStep) -> Factor:

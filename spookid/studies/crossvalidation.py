@@ -335,17 +335,6 @@ def comparison(models: Sequence[CrossValidation]) -> list[Block]:
     return [*parts, verdict(models)]
 
 
-def markdown(models: Sequence[CrossValidation]) -> str:
-    """The same in Markdown."""
-    parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
-    parts += [_scores(models).markdown(), _meaning(models)]
-    if _likely(models):
-        parts += [_criteria(models).markdown(), _AIC_MEANING]
-    for model in models:
-        parts += [f"## {model.name}", model.agreement.report, _estimates(model).markdown()]
-    return "\n\n".join(parts) + "\n"
-
-
 def _likely(models: Sequence[CrossValidation]) -> bool:
     return any(model.dynamics == "estimated" for model in models)
 

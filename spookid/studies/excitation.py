@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import WIDTH_AT_REST, magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
 from spookid.results.result import Result
@@ -30,6 +29,7 @@ from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.excitation_search import Search
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
+from spookid.studies.motor_efforts import sampled_every
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
 from spookid.studies.random_motion import Noises
@@ -100,7 +100,7 @@ def excite(
         ProblemError: for a mechanism that motors do not move in every way, or that rolls, hits or only touches, noise
             of unknown size, limits that name what there is not or leave no room, and wrong arguments.
     """
-    _check(problem, duration, criterion, basis, harmonics, starts, max_iterations, seed, rate)
+    _check(problem, duration, criterion, harmonics, starts, max_iterations, seed, rate)
     problem = at_estimates(problem, known)
     rate = _rate(problem) if rate is None else float(rate)
     plan = _Plan(
@@ -218,7 +218,8 @@ class _Plan:
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
         coordinates = PlannedCoordinates(problem, middle, self.initial)
         t = self.t
-        idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *_seen_by(problem))})
+        shown_by = [channel.signal for channel in problem.channels]
+        idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *shown_by)})
         densities = effort_densities(problem, idle, self.noise, self.known)
         width = problem.friction_width
         widths = (
@@ -292,23 +293,17 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
     return np.array([name in wanted for name in names])
 
 
-def _seen_by(problem: Declaration) -> list[str]:
-    """Signals of sensors."""
-    return [channel.signal for channel in problem.channels]
-
-
 def _rate(problem: Declaration) -> float:
     """That of the first recording's first sensor."""
     if not (problem.recordings and problem.channels):
         return RATE
-    return 1 / float(np.median(np.diff(finite_samples(problem.recordings[0], problem.channels[0].signal)[0])))
+    return 1 / sampled_every(problem.recordings[0], problem.channels[:1])
 
 
 def _check(
     problem: Declaration,
     duration: float,
     criterion: Criterion,
-    basis: str,
     harmonics: int,
     starts: int,
     max_iterations: int,
@@ -317,15 +312,13 @@ def _check(
 ) -> None:
     what = f"{problem.place}: excite"
     for name, value in (("duration", duration), ("rate", RATE if rate is None else rate)):
-        if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+        if not 0 < value < math.inf:
             raise ProblemError(f"{what}: {name} is {shown(value)}; give a number above 0")
     counts = ("harmonics", harmonics), ("starts", starts), ("max_iterations", max_iterations), ("seed", seed)
     for name, count in counts:
         least = {"harmonics": 3, "starts": 1}.get(name, 0)
-        if not (isinstance(count, int) and count >= least):
+        if count < least:
             raise ProblemError(f"{what}: {name} is {shown(count)}; give a whole number from {least} on")
-    if basis not in get_args(BasisName):
-        raise ProblemError(f"{what}: basis {shown(basis)} is not known; choose from {', '.join(get_args(BasisName))}")
     if not criterion or (isinstance(criterion, str) and criterion not in ("determinant", "largest")):
         raise ProblemError(
             f"{what}: criterion {shown(criterion)} is not known; choose 'determinant' or 'largest', or give a list of "

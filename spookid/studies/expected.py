@@ -31,7 +31,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
-from spookid.studies.random_motion import Noises
+from spookid.studies.random_motion import Noises, given_sizes
 from spookid.tables.numbers import counted, number, quantity, superscripts
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
@@ -240,8 +240,6 @@ def at_estimates(problem: Declaration, known: Result | None) -> Declaration:
     """The problem with the estimates of a solution for guesses, as far as it has them."""
     if known is None:
         return problem
-    if not isinstance(known, Result):
-        raise ProblemError(f"{problem.place}: known is {shown(known)}, which is no solution; load one of its folder")
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
     if problem.free and not said:
         raise ProblemError(
@@ -309,18 +307,12 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises, kn
 
 def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
     """By kind and name; of measured efforts as efforts."""
+    found = given_sizes(problem, noise)
     if isinstance(noise, Result):
-        return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
+        return found
     values = problem.guess_on()
     units = {m.signal: abs(number_of(m.unit_effort, values)) for m in problem.model.motors if m.measured}
-    found: dict[tuple[str, str], float] = {}
-    for name, size in (noise or {}).items():
-        if not (isinstance(size, (int, float)) and 0 <= size < math.inf):
-            raise ProblemError(
-                f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
-            )
-        found |= {("disturbance", name): float(size), ("sensor", name): size * units.get(name, 1.0)}
-    return found
+    return {key: size * (units.get(key[1], 1.0) if key[0] == "sensor" else 1.0) for key, size in found.items()}
 
 
 def _noise(

@@ -137,11 +137,6 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     return JointPlan(problem, path, variant, folder)
 
 
-def _of_sample(posed: Declaration) -> Declaration:
-    """The problem of the first recordings."""
-    return posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step)
-
-
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Result:
     """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
 
@@ -159,7 +154,7 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
 def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Result:
     began = time.perf_counter()
     posed, _, options = plan.variant.posed(plan.problem)
-    first = solve(_of_sample(posed), "lm", options)
+    first = solve(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
     if first.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     estimator = posed.estimator if first.choice is None else first.choice.estimator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class MotionLimits(metaclass=Checked):
             _check_pair(self.where, f"position of {name!r}", pair)
         for what in ("rate", "effort"):
             for name, value in getattr(self, what).items():
-                if not (isinstance(value, (int, float)) and value > 0):
+                if not value > 0:
                     raise ProblemError(
                         f"{self.where}: limit {shown(value)} of the {what} of {name!r}: give one above 0"
                     )
@@ -60,10 +59,7 @@ class MotionLimits(metaclass=Checked):
             for axis, pair in zip("xyz", box, strict=True):
                 _check_pair(self.where, f"{axis} of {name!r}", pair)
         for name, one in self.cone.items():
-            try:
-                friction, least = (float(part) for part in one)
-            except (TypeError, ValueError):
-                friction = least = math.nan
+            friction, least = one
             if not (0 < friction < math.inf and 0 <= least < math.inf):
                 raise ProblemError(
                     f"{self.where}: cone {shown(one)} of {name!r}: give its friction, above 0, and the least normal "
@@ -135,10 +131,7 @@ def _columns(pairs: Sequence[tuple[float, float]]) -> Array:
     return np.array(pairs, dtype=np.float64).reshape(-1, 2).T
 
 
-def _check_pair(where: str, what: str, pair: Any) -> None:
-    try:
-        lower, upper = (float(side) for side in pair)
-    except (TypeError, ValueError):
-        lower = upper = math.nan
+def _check_pair(where: str, what: str, pair: tuple[float, float]) -> None:
+    lower, upper = pair
     if not lower < upper:
         raise ProblemError(f"{where}: limits {shown(pair)} of the {what}: give (lower, upper), the lower one first")

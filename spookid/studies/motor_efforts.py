@@ -20,6 +20,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import chosen_numbers, gather, numbers, settings_of, width_along
 from spookid.assembly.declaration import Declaration
+from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError, shown
@@ -140,10 +141,8 @@ def inverse_dynamics(
     own = recording.name in problem.parameter_set.recordings
     told, name = (said, recording.name) if own else ({*said, *problem.initial}, None)
     _refuse_others(problem, told, f"recording {recording.name!r}", name)
-    intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
-    problem = problem.with_(
-        recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
-    )
+    cutoff, step = problem.cutoff if cutoff is None else cutoff, sampled_every(recording, problem.channels)
+    problem = problem.with_(recordings=[recording], step=step, cutoff=cutoff)
     return _compared(problem, recorded(problem, settings_of(problem)))
 
 
@@ -221,6 +220,17 @@ def _given(problem: Declaration, motion: Moving) -> Measured:
     return Measured(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
 
 
+def sampled_every(recording: Recording, channels: Sequence[Channel]) -> float:
+    """Interval of the samples of the fastest of some sensors [s]."""
+    return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in channels)
+
+
+def widths_along(problem: Declaration, rates: Array) -> Array:
+    """Widths of smooth friction of coordinates with these rates (N, n_s), as in fits, (n_s,) [rad/s or m/s]."""
+    width = problem.friction_width
+    return width_along(rates) if width is None else np.full(rates.shape[1], float(width))
+
+
 def recorded(problem: Declaration, settings: Settings) -> Measured:
     """That of the problem's recording, filtered, without its ends.
 
@@ -265,9 +275,7 @@ def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[l
         problem: all of whose parameters are fixed.
         rates: of all joints, (N, n_s).
     """
-    widths = width_along(rates)
-    if problem.friction_width is not None:
-        widths = np.full(len(widths), problem.friction_width)
+    widths = widths_along(problem, rates)
     known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]
     with_time = settings.step, settings.impulse_width
     shares = [_BRIEF / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
@@ -295,10 +303,9 @@ def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
             f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, and a cutoff of "
             f"{problem.cutoff:g} Hz leaves nothing of it; raise the cutoff"
         )
-    inner = slice(ends, -ends)
 
     def filtered(columns: Array) -> Array:
-        return np.column_stack([low_passed(column, rate, problem.cutoff) for column in columns.T])[inner]
+        return low_passed(columns, rate, problem.cutoff)[ends:-ends]
 
     places = [problem.model.signals.index(motor.signal) for motor in motors]
     shown = filtered(motion.inputs[:, places])
@@ -306,7 +313,7 @@ def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
     gains = np.array([number(motor.unit_effort, values) for motor in motors])
     return replace(
         told,
-        t=told.t[inner],
+        t=told.t[ends:-ends],
         efforts=filtered(told.efforts),
         predicted=filtered(told.predicted),
         measured=shown,

@@ -145,13 +145,10 @@ def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterato
     names = list(solution.sensitivities.names)
     own = [p for p in parameters_in(parts, problem.place) if p.name in names]
     found = [(abs(fit.z_scores[names.index(p.name)]), p) for p in own]
-    large = [_change(p, solution, fit, names.index(p.name)) for size, p in sorted(found, key=_size) if size > _SURPRISE]
+    found.sort(key=lambda pair: -pair[0])
+    large = [_change(p, solution, fit, names.index(p.name)) for size, p in found if size > _SURPRISE]
     if large:
         yield f"Not as the fit has it along this run: {'; '.join(large)}."
-
-
-def _size(pair: tuple[float, Parameter]) -> float:
-    return -pair[0]
 
 
 def _change(parameter: Parameter, solution: Result, fit: Regression, place: int) -> str:

@@ -34,7 +34,7 @@ from spookid.parameter import stacked, substitute
 from spookid.statistics.prior_regression import Rows
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
-from spookid.studies.motor_efforts import Measured, constants, recorded
+from spookid.studies.motor_efforts import Measured, constants, recorded, sampled_every
 from spookid.tables.numbers import number
 
 _FINE = 5.0
@@ -71,12 +71,7 @@ def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
 
 def fine_step(problem: Declaration, recording: Recording, cutoff: float) -> float:
     """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
-    return max(sampled_every(problem, recording), 1 / (_FINE * cutoff))
-
-
-def sampled_every(problem: Declaration, recording: Recording) -> float:
-    """Interval of the samples of the fastest sensor [s]."""
-    return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels)
+    return max(sampled_every(recording, problem.channels), 1 / (_FINE * cutoff))
 
 
 def with_values(problem: Declaration, recording: Recording) -> Recording:

@@ -37,9 +37,9 @@ from spookid.results.result import Result
 from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.arm_knowledge import ArmKnowledge
-from spookid.studies.motor_efforts import check_tree
+from spookid.studies.motor_efforts import check_tree, sampled_every
 from spookid.studies.payload_notices import NEGATIVE, STRANGE, excesses, expected, notices_of
-from spookid.studies.payload_rows import fine_step, payload_rows, placed, sampled_every, with_values
+from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_values
 from spookid.studies.simulating import values_of
 from spookid.tables.numbers import counted, number, superscripts, uncertain
 from spookid.tables.table import Table
@@ -329,7 +329,7 @@ def _at(
 
 def _check_cutoff(problem: Declaration, recording: Recording, cutoff: float) -> None:
     """Refuse a filter that would filter nothing."""
-    rate = 1 / sampled_every(problem, recording)
+    rate = 1 / sampled_every(recording, problem.channels)
     if cutoff > rate / 2:
         raise ProblemError(
             f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "

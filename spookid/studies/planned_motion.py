@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, chosen_numbers, numbers, settings_of, width_along
+from spookid.assembly.assembly import WIDTH_AT_REST, chosen_numbers, numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording
@@ -20,6 +20,7 @@ from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts
+from spookid.studies.motor_efforts import widths_along
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.simulating import Initial
 
@@ -67,9 +68,7 @@ def recorded(efforts: PlannedEfforts, t: Array, motion: Array) -> Recording:
         raise ProblemError(
             f"{alone.what} cannot take the poses of this motion; give the problem that the motion was designed for"
         )
-    widths = width_along(rates)
-    if alone.friction_width is not None:
-        widths = np.full(len(widths), float(alone.friction_width))
+    widths = widths_along(alone, rates)
     told = efforts.told(motion, widths)
     fixed = alone.with_(fixed=[p.name for p in alone.parameter_set.declared])
     constants = (*numbers(fixed, settings_of(fixed), widths), *chosen_numbers(fixed, fixed.guess, 0))

@@ -25,18 +25,23 @@ def noise_sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
     """Sizes of noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
-    if isinstance(noise, Result):
-        moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
-        return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
     known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
-    for name, size in noise.items():
-        if name not in known:
-            raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
+    if not isinstance(noise, Result) and (stray := next((name for name in noise if name not in known), None)):
+        raise ProblemError(f"{problem.place}: noise names {stray!r}; there are {', '.join(sorted(known))}")
+    sizes = given_sizes(problem, noise)
+    return {name if kind == "disturbance" else measured_noise(name): size for (kind, name), size in sizes.items()}
+
+
+def given_sizes(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
+    """Sizes of noise by kind and name, whatever the problem has; those that are given by name are of both kinds."""
+    if isinstance(noise, Result):
+        return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
+    for name, size in (noise or {}).items():
         if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
             raise ProblemError(
                 f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
             )
-    return {key: float(size) for name, size in noise.items() for key in (name, measured_noise(name))}
+    return {(kind, name): float(size) for name, size in (noise or {}).items() for kind in ("disturbance", "sensor")}
 
 
 def random_impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:

@@ -16,12 +16,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, finite_samples, grid, low_passed, smoothed, spoiled_steps
+from spookid.data.sampling import Grid, grid, low_passed, smoothed, spoiled_steps
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
@@ -31,6 +30,7 @@ from spookid.mechanics.kinematics import Values
 from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
+from spookid.studies.motor_efforts import sampled_every, widths_along
 
 FilterName: TypeAlias = Literal["butterworth", "savgol"]
 
@@ -72,8 +72,7 @@ class Filter:
         if self.name == "savgol":
             return self._savgol(values, 0)
         flat = values.reshape(len(values), -1)
-        columns = [low_passed(column, 1 / self.interval, self.cutoff) for column in flat.T]
-        return np.column_stack(columns).reshape(values.shape)
+        return low_passed(flat, 1 / self.interval, self.cutoff).reshape(values.shape)
 
     @property
     def window(self) -> int:
@@ -163,7 +162,7 @@ class Balances:
     def _filtered(self, recording: Recording) -> _Run:
         problem, model = self.problem, self.problem.model
         values, channels = problem.guess_on(recording.name), _encoders(problem)
-        steps = grid(recording, min(_interval(recording, channel) for channel in channels))
+        steps = grid(recording, sampled_every(recording, channels))
         low_pass = Filter(self.name, self.cutoff, steps.step)
         kept = steps.count - 2 - 2 * spoiled_steps(self.cutoff, steps.step)
         if kept * steps.step * self.cutoff < 2 or 2 * self.cutoff * steps.step >= 1:
@@ -176,14 +175,9 @@ class Balances:
         order = np.concatenate([_numbers(model.freedoms_of(joint)) for joint in self.regressor.joints.tree])
         motion = Motion(*(part[1:-1, order] for part in low_pass.derivatives(moved)))
         mean = acting(recording, model.inputs, steps, values)[0].mean
-        return _Run(low_pass, motion, (mean[:-1] + mean[1:]) / 2, self._widths(motion.s, order), values)
-
-    def _widths(self, rates: Array, order: Array) -> Array:
-        """1 % of the rms rates as in fits, in the order of the model's coordinates."""
-        found = np.empty(len(order))
-        found[order] = width_along(rates)
-        given = self.problem.friction_width
-        return found if given is None else np.full(len(found), float(given))
+        widths = np.empty(len(order))
+        widths[order] = widths_along(problem, motion.s)
+        return _Run(low_pass, motion, (mean[:-1] + mean[1:]) / 2, widths, values)
 
 
 def _balanced(part: Array, apart: int, interval: float) -> Array:
@@ -195,10 +189,6 @@ def _balanced(part: Array, apart: int, interval: float) -> Array:
 
 def _numbers(part: slice) -> Array:
     return np.arange(part.start, part.stop)
-
-
-def _interval(recording: Recording, channel: Channel) -> float:
-    return float(np.median(np.diff(finite_samples(recording, channel.signal)[0])))
 
 
 def _shown(recording: Recording, channel: Channel, steps: Grid, values: Values) -> Array:

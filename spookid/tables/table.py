@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spookid.errors import ProblemError
-from spookid.tables.markup import latex
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
     from pandas import DataFrame
+
 
 _NARROWEST = 16
 """Columns in which the last cell of a row is wrapped; with less room cells go to the next line."""
@@ -149,3 +150,55 @@ def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: i
 
 def _width(column: TableRow) -> int:
     return max(map(len, column)) + len(_GAP)
+
+
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_SPECIAL = {
+    **{c: rf"\{c}" for c in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "√": r"$\surd$",
+    "°": r"$^{\circ}$",
+    "κ": r"$\kappa$",
+    "ζ": r"$\zeta$",
+    "σ": r"$\sigma$",
+    "μ": r"$\mu$",
+    "λ": r"$\lambda$",
+    "θ": r"$\theta$",
+    "τ": r"$\tau$",
+    "φ": r"$\varphi$",
+    "ω": r"$\omega$",
+    "Σ": r"$\Sigma$",
+    "Δ": r"$\Delta$",
+}
+_TOKENS = re.compile(
+    r"(?P<mantissa>(?<![\w.])\d+(?:\.\d*)?|\))e(?P<exponent>[+-]?\d+)(?!\w)"
+    r"|(?P<minus>(?<![\w.)\]])-(?=\d))"
+    r"|\^(?P<power>-?\d+)"
+    r"|(?P<raised>[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+    "|(?P<special>[" + re.escape("".join(_SPECIAL)) + "])"
+)
+
+
+def latex(text: str) -> str:
+    """``text`` in LaTeX: special characters escaped, powers of ten and of units raised, signs and Greek letters as
+    mathematics; for text mode, without packages."""
+    return _TOKENS.sub(_token, text)
+
+
+def _token(match: re.Match[str]) -> str:
+    if match["exponent"]:
+        return rf"{match['mantissa']}$\times10^{{{int(match['exponent'])}}}$"
+    if match["minus"]:
+        return "$-$"
+    if match["power"] or match["raised"]:
+        return f"$^{{{match['power'] or match['raised'].translate(_RAISED)}}}$"
+    return _SPECIAL[match["special"]]

@@ -106,6 +106,12 @@ def as_text(blocks: Iterable[Block]) -> str:
     return "\n\n".join(map(str, blocks))
 
 
+def as_markdown(blocks: Iterable[Block]) -> str:
+    """The first sentence is the title."""
+    title, *others = blocks
+    return "\n\n".join([f"# {title}", *(b.markdown() if isinstance(b, Table) else b for b in others)]) + "\n"
+
+
 def as_html(blocks: Iterable[Block]) -> str:
     """For notebooks; the first sentence is the title."""
     title, *others = blocks
