@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
 from typing import Any, Literal
 
 import casadi as ca
@@ -223,8 +224,15 @@ def expression(value: Any, what: str) -> ca.SX:
 def _convert(value: Any) -> ca.SX:
     if isinstance(value, (ca.SX, ca.DM, int, float, np.number)):
         return ca.SX(value)
+    if isinstance(value, Real):  # a fraction
+        return ca.SX(float(value))
+    # Bytes and keys are numbers, too; a set has no order, and what is masked no value.
+    if isinstance(value, (str, bytes, bytearray, Mapping, Set)) or np.ma.is_masked(value):
+        raise TypeError
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return ca.SX(ca.DM(value))
+        if value.dtype.kind not in "biuf":
+            raise TypeError
+        return ca.SX(ca.DM(value.astype(float)))
     rows = [_convert(row) for row in value]
     if all(row.is_scalar() for row in rows):
         return ca.vertcat(*rows)

@@ -175,6 +175,19 @@ def test_commands_load_a_problem_without_what_only_fits_need():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_command_multiplies_matrices_on_one_thread(here: Path) -> None:
+    """Whatever the environment asks for: two threads add up in another order than four."""
+    (here / "threads.py").write_text(
+        "import os\nimport numpy as np\nnp.ones((900, 900)) @ np.ones((900, 900))\n"
+        "raise RuntimeError(f'{len(os.listdir(\"/proc/self/task\"))} threads')\n"
+    )
+    command = [sys.executable, "-m", "spookid", "check", "threads.py"]
+    asked = {**os.environ, "OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "4"}
+    done = subprocess.run(command, cwd=here, env=asked, capture_output=True, text=True, timeout=60)
+    assert "2 threads" in done.stderr, done.stderr  # the other one hears signals
+
+
 def test_module_runs_as_the_command():
     done = subprocess.run([sys.executable, "-m", "spookid", "--version"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"spookid {spookid.__version__}\n")

@@ -6,6 +6,7 @@ functions take and return CasADi expressions and have exact derivatives everywhe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, wraps
 
@@ -170,5 +171,7 @@ def tangent(e: ca.SX) -> ca.SX:
 
 
 def wrapped(angle: ca.SX) -> ca.SX:
-    """The same angle in (−π, π]."""
-    return ca.atan2(ca.sin(angle), ca.cos(angle))
+    """The same angle in (−π, π], by whole turns: an arc tangent of sine and cosine would take as long as the rest of a
+    residual, and hide that derivatives are those of the angle."""
+    turn = 2 * math.pi
+    return angle - turn * ca.ceil(angle / turn - 0.5)
