@@ -16,6 +16,9 @@ from spookid.errors import ProblemError, declared_at, is_text, shown
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
     ca.GlobalOptions.setNumpyMode(-1)
+# CasADi tries to read every argument as numbers first, element by element unless it has such a method; that took half
+# of the time of most calls on expressions.
+ca.SX.__SX__ = lambda self: self
 
 _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
@@ -201,7 +204,7 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
     if result.shape != wanted:
         size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
         raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, result.shape))}")
-    if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in ca.vertsplit(ca.densify(ca.vec(result)))):
+    if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in result.nonzeros()):
         raise ProblemError(f"{what} holds a value that is not finite, or beyond {LARGEST:g}; correct it, or its unit")
     return result
 

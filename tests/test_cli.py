@@ -375,6 +375,20 @@ def test_nobody_reads_on(here):
     assert tree("out")["status"] == "converged"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no disk that is always full")
+def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
+    """The work is done all the same."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"]
+        asked = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=asked)
+    told = (
+        "spookid: error: what is printed cannot be written (No space left on device); make room, or send it elsewhere\n"
+    )
+    assert (done.returncode, done.stderr) == (2, told)
+    assert tree("out")["status"] == "converged"
+
+
 def test_characters_that_the_terminal_lacks(here):
     done = subprocess.run(
         [sys.executable, "-m", "spookid", "check", write(ONE)],

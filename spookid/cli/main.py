@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = int(getattr(home, arguments.command)(arguments, interruption))
             if status != INTERRUPTED:
                 interruption.heed()
-            return status
+            return status if terminal.finish() else status or WRONG_INPUT
     except (Exception, KeyboardInterrupt) as error:
         if interruption.told_by(error):
             terminal.complain("interrupted")

@@ -31,7 +31,8 @@ def _of(*sizes: int | tuple[int, int]) -> Callable[[Expression], Expression]:
 
         @wraps(function)
         def call(*arguments: ca.SX) -> ca.SX:
-            if [ca.SX(argument).shape for argument in arguments] != shapes:  # CasADi would repeat or turn them
+            given = [a.shape if isinstance(a, ca.SX) else ca.SX(a).shape for a in arguments]
+            if given != shapes:  # CasADi would repeat or turn them
                 raise ValueError(f"{function.__name__} takes arguments of shapes {shapes}")
             return written()(*arguments)
 
