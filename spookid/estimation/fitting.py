@@ -82,7 +82,11 @@ def fit(
     _check_freedom(assembly, point)
     searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
     kernels = assembly.transcription.kernels
-    solver.prepare(assembly.transcription, point, [lambda: kernels.contractions] if searches else [])
+    if searches and isinstance(solver, LevenbergMarquardt):
+        linear = assembly.transcription.has_density
+        solver.prepare(assembly.transcription, point, [lambda: kernels.contractions], linear)
+    else:
+        solver.prepare(assembly.transcription, point)
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":

@@ -130,10 +130,12 @@ class ReducedProblem:
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
 
-    def needed(self) -> list[Callable[[], object]]:
-        """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
+    def needed(self, linear: bool = False) -> list[Callable[[], object]]:
+        """Each makes something ready that linearizing takes; what a compiler is longest at comes first. Steps that are
+        ``linear`` take no gradients of weighted residuals."""
         kernels, found = self.problem.kernels, _found_with(self.problem)
-        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if self.whole else []), *found]
+        pulled = self.whole and not (linear and not self.coupled)
+        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if pulled else []), *found]
 
     @property
     def _chains(self) -> range:
