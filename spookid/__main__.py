@@ -12,12 +12,15 @@ from contextlib import suppress
 def run() -> None:
     """Run the command line of this process, and end it.
 
-    Signals are heard from the first moment on. Once the command has ended there is nothing left for them to end.
+    Signals are heard from the first moment on. Once the command has ended there is nothing left for them to end. Its
+    digits do not depend on how many processors there are.
     """
     from spookid.cli import interruption
+    from spookid.kernels.single_thread import ONE_THREAD
 
     for number in interruption.SIGNALS:
         signal.signal(number, interruption.end)
+    os.environ.update(ONE_THREAD)  # before NumPy is loaded
     from spookid.cli.main import main
 
     status = main()

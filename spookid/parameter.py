@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
 from typing import Any, Literal
 
 import casadi as ca
@@ -15,6 +16,9 @@ from spookid.errors import ProblemError, declared_at, is_text, shown
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
     ca.GlobalOptions.setNumpyMode(-1)
+# CasADi tries to read every argument as numbers first, element by element unless it has such a method; that took half
+# of the time of most calls on expressions.
+ca.SX.__SX__ = lambda self: self
 
 _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
@@ -200,7 +204,7 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
     if result.shape != wanted:
         size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
         raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, result.shape))}")
-    if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in ca.vertsplit(ca.densify(ca.vec(result)))):
+    if any(e.is_constant() and not abs(float(e)) <= LARGEST for e in result.nonzeros()):
         raise ProblemError(f"{what} holds a value that is not finite, or beyond {LARGEST:g}; correct it, or its unit")
     return result
 
@@ -220,8 +224,15 @@ def expression(value: Any, what: str) -> ca.SX:
 def _convert(value: Any) -> ca.SX:
     if isinstance(value, (ca.SX, ca.DM, int, float, np.number)):
         return ca.SX(value)
+    if isinstance(value, Real):  # a fraction
+        return ca.SX(float(value))
+    # Bytes and keys are numbers, too; a set has no order, and what is masked no value.
+    if isinstance(value, (str, bytes, bytearray, Mapping, Set)) or np.ma.is_masked(value):
+        raise TypeError
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return ca.SX(ca.DM(value))
+        if value.dtype.kind not in "biuf":
+            raise TypeError
+        return ca.SX(ca.DM(value.astype(float)))
     rows = [_convert(row) for row in value]
     if all(row.is_scalar() for row in rows):
         return ca.vertcat(*rows)

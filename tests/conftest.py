@@ -2,11 +2,15 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
+# Commands that tests start would compile all modules anew, which takes longer than most of them do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What tests compile and convert is kept between runs, but not among the user's own.
 _KEPT = Path(__file__).parents[1] / ".pytest_cache"
 os.environ.setdefault("SPOOKID_CACHE", str(_KEPT / "kernels"))
@@ -17,7 +21,7 @@ from hypothesis import settings  # noqa: E402
 
 from spookid.kernels import compiled, native  # noqa: E402
 from spookid.kernels.compiler import CompilationError, Compiler, find  # noqa: E402
-from spookid.report import pictures  # noqa: E402
+from spookid.report import forked, pictures  # noqa: E402
 from spookid.results import lazy  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -89,17 +93,20 @@ def shipped() -> Iterator[None]:
         yield
 
 
-# Figures are made but not drawn, which takes longer than small fits: their files are empty.
-_DRAW, _ENCODE = pictures.save, pictures.encoded
-pictures.save = lambda _, path: path.write_bytes(b"")
+# Figures are made but not drawn, which takes longer than small fits, nor is the process copied for it: their files are
+# empty.
+_DRAWING = ((pictures, "png", pictures.png), (pictures, "encoded", pictures.encoded))
+_DRAWING += ((forked, "processors", forked.processors),)
+pictures.png = lambda _: b""
 pictures.encoded = lambda *_: b""
+forked.processors = lambda: 1
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn; commands in processes of their own do so anyway."""
-    monkeypatch.setattr(pictures, "save", _DRAW)
-    monkeypatch.setattr(pictures, "encoded", _ENCODE)
+    for what in _DRAWING:
+        monkeypatch.setattr(*what)
 
 
 _LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")

@@ -81,7 +81,8 @@ class Motion:
         right = ca.vertcat(Q, -drift)
         poses = [ca.vertcat(solid.r, ca.vec(solid.R)) for solid in solids]
         self._poses = ca.Function("poses", [q, v], [ca.horzcat(*poses), ca.horzcat(*twists)])
-        self._system = ca.Function("system", [q, v, t], [ca.densify(K), ca.densify(right)], {"cse": True})
+        system = ca.densify(ca.horzcat(K, right))
+        self._system = ca.Function("system", [ca.vertcat(q, v, t)], [system], {"cse": True})
         self.energy = ca.Function("energy", [q, v], [T + V])
         rows = ca.vertcat(ca.SX(0, 1), *([] if holonomic is None else [holonomic]))
         self._rows = ca.Function("rows", [q], [ca.densify(rows), ca.densify(ca.jacobian(rows, q)), ca.densify(A)])
@@ -105,9 +106,15 @@ class Motion:
         """Coordinates and rates at times t, each (N, n)."""
         n = len(q)
 
+        now, system = np.empty(2 * n + 1), np.empty(self._system.size_out(0)[::-1])
+        buffer, evaluate = self._system.buffer()
+        buffer.set_arg(0, now.data)
+        buffer.set_res(0, system.data)
+
         def flow(time: float, state: Array) -> Array:
-            K, right = (m.full() for m in self._system(state[:n], state[n:], time))
-            return np.concatenate([state[n:], np.linalg.solve(K, right[:, 0])[:n]])
+            now[:-1], now[-1] = state, time
+            evaluate()
+            return np.concatenate([state[n:], np.linalg.solve(system[:-1].T, system[-1])[:n]])
 
         start = np.concatenate([q, v]).astype(float)
         found = solve_ivp(flow, (t[0], t[-1]), start, "DOP853", t_eval=t, rtol=tolerance, atol=tolerance * 1e-2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,16 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
     close(found.columns(inner), expected.columns(inner))
     close(found.border, expected.border)
     close(found.responses(), expected.responses())
+
+
+@pytest.mark.parametrize("tangent", [3, 4])
+def test_without_right_hand_sides_there_is_nothing_to_find(tangent):
+    """By a band and by blocks; nor where the border has no column, of which a band alone is made."""
+    whole = equations(9, tangent, 2)
+    none = np.empty((len(whole.band), 0))
+    assert eliminate(whole, ALPHA).solve(none).shape == none.shape
+    bare = BandElimination(replace(whole.copy(), border=none), whole.diagonal, ALPHA)
+    assert (bare.border.shape, bare.corner.shape, bare.responses().shape) == (none.shape, (0, 0), none.shape)
 
 
 @pytest.mark.parametrize("columns", [1, 8, 14, 30])

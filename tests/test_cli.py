@@ -175,6 +175,19 @@ def test_commands_load_a_problem_without_what_only_fits_need():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_command_multiplies_matrices_on_one_thread(here: Path) -> None:
+    """Whatever the environment asks for: two threads add up in another order than four."""
+    (here / "threads.py").write_text(
+        "import os\nimport numpy as np\nnp.ones((900, 900)) @ np.ones((900, 900))\n"
+        "raise RuntimeError(f'{len(os.listdir(\"/proc/self/task\"))} threads')\n"
+    )
+    command = [sys.executable, "-m", "spookid", "check", "threads.py"]
+    asked = {**os.environ, "OMP_NUM_THREADS": "4", "OPENBLAS_NUM_THREADS": "4"}
+    done = subprocess.run(command, cwd=here, env=asked, capture_output=True, text=True, timeout=60)
+    assert "2 threads" in done.stderr, done.stderr  # the other one hears signals
+
+
 def test_module_runs_as_the_command():
     done = subprocess.run([sys.executable, "-m", "spookid", "--version"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"spookid {spookid.__version__}\n")
@@ -359,6 +372,20 @@ def test_nobody_reads_on(here):
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait() == 0
+    assert tree("out")["status"] == "converged"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no disk that is always full")
+def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
+    """The work is done all the same."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"]
+        asked = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=asked)
+    told = (
+        "spookid: error: what is printed cannot be written (No space left on device); make room, or send it elsewhere\n"
+    )
+    assert (done.returncode, done.stderr) == (2, told)
     assert tree("out")["status"] == "converged"
 
 

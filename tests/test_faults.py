@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import joint_state, pendulum
+from mechanisms import chain, joint_state, pendulum
 
-from spookid import FixedLagSmoother, HingeAngle, Parameter, Problem, ProblemError, Recording, Residual, Spook
+from spookid import (
+    FixedLagSmoother,
+    HingeAngle,
+    Observation,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Residual,
+    Spook,
+)
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.solvers.status import Status
@@ -81,6 +93,16 @@ def test_a_residual_that_is_not_finite_at_the_guess_is_traced(settings: dict[str
     assert "fast, step 0 (t = 0 s)" in found.message
     assert "ratio" in found.message
     assert "sqrt(-0.1" in found.message
+
+
+def test_a_sensor_that_is_not_finite_is_traced() -> None:
+    """And not LAPACK's error, where poses are to follow what it shows."""
+    model = chain()
+    sensors = [Observation(lambda s: math.nan, "angle"), HingeAngle(model.joints[0], "first")]
+    run = replace(swing("slow"), signals={"angle": 0 * T, "first": 0.1 * np.sin(T)})
+    found = Problem("p", model, [run], sensors, step=0.02, state_weight=1e4).solve()
+    assert found.status is Status.DIVERGED
+    assert "observation of angle (observation): nan is not a number" in found.message
 
 
 @pytest.mark.parametrize("backend", ["lm", "ipopt"])

@@ -78,8 +78,8 @@ def test_what_motors_have_to_do_follows_from_lagranges_equations() -> None:
     q, v, a = rng.normal(size=(3, 20, 2))
     bare = []
     for k in range(20):
-        mass, right = (part.full() for part in motion._system(q[k], v[k], 0.0))
-        bare.append(mass @ a[k] - right[:, 0])
+        system = motion._system([*q[k], *v[k], 0.0]).full()
+        bare.append(system @ [*a[k], -1.0])
     efforts = np.array(bare)
     efforts[:, 0] += TRUTH["b"] * v[:, 0] + TRUTH["c"] * np.tanh(v[:, 0] / width)
     efforts[:, 0] += 4 * TRUTH["J_m"] * a[:, 0] - TRUTH["zero"]

@@ -108,6 +108,11 @@ def test_units_of_every_clock_are_converted(tmp_path):
     np.testing.assert_allclose(finite(run, "x"), [[0.002, 0.005, 0.007], [0.01, 0.02, 0.03]], rtol=1e-12)
 
 
+def test_stamps_with_too_few_digits_are_told(tmp_path):
+    with pytest.raises(ProblemError, match=r"run\.csv: all 3 lines have the time 1700000000 s; write stamps with more"):
+        Recording.from_csv(csv(tmp_path, "t,a\n1.7e9,1\n1.7e9,2\n1.7e9,3\n"))
+
+
 def test_stamps_that_repeat_are_said_and_merged(tmp_path):
     run = Recording.from_csv(csv(tmp_path, "t,a,b\n0,1,1\n0.5,2,\n0.5,,7\n0.5,3,\n1,4,4\n1,4,4\n"))
     assert run.t.tolist() == [0, 0.5, 1]
@@ -434,7 +439,7 @@ WRONG_TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "infinite": ({"q": Q * np.inf}, {}, r"'q'.*(is infinite; write NaN|'inf' is no finite number; leave)"),
     "nothing measured": ({"q": Q * np.nan}, {}, r"recording 'run': signal 'q' has not one finite sample; remove it"),
-    "one sample": ({"t": T[:1], "q": Q[:1], "u": None}, {}, r"time.* has (1 samples; at least 2|shape 1; name one)"),
+    "one sample": ({"t": T[:1], "q": Q[:1], "u": None}, {}, r"time.* has (1 sample; at least 2|shape 1; name one)"),
     "no signals": ({"q": None, "u": None}, {}, r"recording 'run': there are no signals; give at least one"),
     "words": (
         {"q": list("abcde")},
@@ -543,7 +548,7 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"signals": ["position/elbow"]},
         r"'position/elbow' has not one finite sample",
     ),
-    "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 samples; at least 2"),
+    "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 sample; at least 2"),
     "topics of no kind": ({}, {"topics": 3}, r"topics is 3; give a list of names, or a dict of names to names"),
     "prefix of no kind": ({}, {"topics": {"/command": 3}}, r"topics holds 3 as '/command'; give"),
     "stamps of no kind": ({}, {"stamps": "mine"}, r"stamps is 'mine'; give 'header' or 'log'"),
@@ -601,7 +606,7 @@ WRONG_ULOGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"signals": ["sensor_gyro/x"]},
         r"'sensor_gyro/x' has not one finite sample",
     ),
-    "one message": ({"t": T[:1], "instances": (0,)}, {}, r"recording 'run': time has 1 samples; at least 2"),
+    "one message": ({"t": T[:1], "instances": (0,)}, {}, r"recording 'run': time has 1 sample; at least 2"),
     "unknown unit": ({}, {"units": {"sensor_gyro/x": "wibble"}}, r"'sensor_gyro/x' has the unit 'wibble', which pint"),
     "unknown option": ({}, {"stamps": "log"}, r"has no option 'stamps'; it has 'topics', 'signals'"),
 }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
 from spookid.kernels import native, prebuilt
 from spookid.solvers import elimination, structured
-from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
+from spookid.solvers.batched import inverses, null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.rows import Rows
+from spookid.solvers.selected_inversion import selected_inverse
 from spookid.solvers.structured import normal_equations
 
 
@@ -89,6 +92,52 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch):
     expected = normal_equations([block], steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("offsets", "size"), [((0,), 2), ((0, 1), 5), ((1, 3), 3)])
+@pytest.mark.parametrize("across", [1, 4])
+def test_products_of_rows_with_steps_and_columns(by, rng, monkeypatch, offsets, size, across):
+    steps, tangent = 23, 3
+    block = rows(rng, steps - max(offsets), offsets, tangent, 4, size)
+    moves, columns = rng.normal(size=(steps, tangent, across)), rng.normal(size=(len(block.matrix), across, size))
+    found = block.image(moves), np.ones((steps, tangent, across))
+    block.pull(columns, found[1])
+    monkeypatch.setattr("spookid.solvers.rows.routines", lambda steps: None)
+    expected = block.image(moves), np.ones((steps, tangent, across))
+    block.pull(columns, expected[1])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_inverses_and_determinants(by, rng, size):
+    matrices = rng.normal(size=(9, size, size))
+    matrices[3] *= 1e80  # whose determinant is beyond any number
+    found, logarithms = inverses(matrices)
+    np.testing.assert_allclose(found @ matrices, np.tile(np.eye(size), (9, 1, 1)), atol=1e-11)
+    np.testing.assert_allclose(logarithms, np.linalg.slogdet(matrices)[1], rtol=1e-12)
+    assert np.isneginf(inverses(0 * matrices)[1]).all()
+
+
+@pytest.mark.parametrize(("tangent", "reach"), [(1, 2), (3, 1), (2, 4)])
+def test_covariances_of_neighbouring_steps(by, rng, tangent, reach):
+    steps, width = 12, (reach + 1) * tangent
+    L = np.tril(rng.normal(size=(steps * tangent,) * 2)) + 4 * np.eye(steps * tangent)
+    L *= np.abs(np.subtract.outer(*2 * [np.arange(len(L))])) < width - tangent + 1
+    band = np.array([np.append(np.diag(L, -d), np.zeros(d)) for d in range(width)])
+    whole, found = np.linalg.inv(L @ L.T), selected_inverse(band, tangent)
+    for k in range(steps - reach):
+        here = slice(k * tangent, k * tangent + width)
+        np.testing.assert_allclose(found[k], whole[here, here], rtol=1e-10, atol=1e-12)
+
+
+def test_zeros_that_are_known_change_no_product(by, rng):
+    steps, tangent, parameters = 21, 3, 5
+    block = rows(rng, steps - 1, (0, 1), tangent, parameters, 5)
+    known = replace(block, places=np.flatnonzero(np.any(block.matrix, axis=0)))
+    found, expected = (normal_equations([one], steps, tangent, parameters) for one in (known, block))
+    for part in ("band", "border", "corner"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
 
 
 def test_no_compiler_and_no_wheel_no_routines(monkeypatch, tmp_path):

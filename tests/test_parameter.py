@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 import re
+from fractions import Fraction
 
 import casadi as ca
 import numpy as np
@@ -77,6 +78,8 @@ def test_casadi_functions_and_derivatives(a):
         (lambda a, b: np.arange(6.0).reshape(2, 3), (2, 3), np.arange(6.0).reshape(2, 3)),
         (lambda a, b: ca.DM([1, 2]), (2,), [1, 2]),
         (lambda a, b: np.float32(0.5), (), [0.5]),
+        (lambda a, b: Fraction(1, 4), (), [0.25]),
+        (lambda a, b: np.ma.array([1.0, 2.0]), (2,), [1.0, 2.0]),
     ],
 )
 def test_symbolic_takes_nested_things(a, b, value, shape, expected):
@@ -90,6 +93,14 @@ def test_symbolic_takes_nested_things(a, b, value, shape, expected):
         ("text", (), "the mass must be a number or an expression of Parameters, not 'text'"),
         (None, (), "the mass must be a number or an expression of Parameters, not None"),
         (object(), (3,), "the mass must be a number or an expression"),
+        (b"1", (), "the mass must be a number or an expression of Parameters, not b'1'"),
+        ([1, b"1"], (2,), "the mass must be a number or an expression"),
+        ({1: 2}, (), "the mass must be a number or an expression"),
+        ({1, 2}, (2,), "the mass must be a number or an expression"),
+        (np.ma.masked, (), "the mass must be a number or an expression"),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), (2,), "the mass must be a number or an expression"),
+        (np.array(["2026-11-26"], dtype="M8[D]"), (), "the mass must be a number or an expression"),
+        (np.array(1j), (), "the mass must be a number or an expression"),
         ([1, 2], (3,), "the mass must have shape 3, not 2 x 1"),
         ([1, 2], (), "the mass must have one number, not 2 x 1"),
         ([[1, 2], [3]], (2, 2), "the mass must be a number or an expression"),

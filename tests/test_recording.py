@@ -63,7 +63,7 @@ def test_recordings_are_told_apart_by_identity():
     ("t", "message"),
     [
         ([], "time has 0 samples"),
-        ([1.0], "time has 1 samples"),
+        ([1.0], "time has 1 sample"),
         ([[0.0, 1.0]], "shape (1, 2)"),
         ([0.0, np.nan, 2.0], "t[1] is nan"),
         ([0.0, 1.0, np.inf], "t[2] is inf"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from spookid.results.notices import HELD
 from spookid.solvers.status import Outcome, Timing
 
 SOURCE = Path(spookid.__file__).parent
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install)\b")
 """In refusals: a clause of its own, or what is asked for."""
 ADVICE = re.compile(
@@ -33,6 +33,13 @@ ADVICE = re.compile(
 """In notices: likewise; or what makes the rest says it, which others test."""
 PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
 """Refusals that end with what another one, or its words, says."""
+
+
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """All that the package says, with the files that say it."""
+    files = sorted(SOURCE.rglob("*.py"))
+    return [(path, node) for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 def text(node: ast.expr) -> str:
@@ -46,21 +53,19 @@ def text(node: ast.expr) -> str:
 
 def refusals() -> Iterator[tuple[str, str]]:
     """Place and text of each ``raise ProblemError``."""
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            raised = node.exc if isinstance(node, ast.Raise) else None
-            if isinstance(raised, ast.Call) and ast.unparse(raised.func) == "ProblemError":
-                yield f"{path.relative_to(SOURCE)}:{node.lineno}", text(raised.args[0])
+    for path, node in nodes():
+        raised = node.exc if isinstance(node, ast.Raise) else None
+        if isinstance(raised, ast.Call) and ast.unparse(raised.func) == "ProblemError":
+            yield f"{path.relative_to(SOURCE)}:{raised.lineno}", text(raised.args[0])
 
 
 def told() -> Iterator[tuple[str, str]]:
     """Opening and text of each notice that has a rank."""
-    for tree in TREES.values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.FormattedValue):
-                name = ast.unparse(node.values[0].value)
-                if name.isupper() and hasattr(notices, name):
-                    yield name, text(node)
+    for _, node in nodes():
+        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.FormattedValue):
+            name = ast.unparse(node.values[0].value)
+            if name.isupper() and hasattr(notices, name):
+                yield name, text(node)
 
 
 def test_every_refusal_says_what_to_do() -> None:

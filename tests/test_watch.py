@@ -315,6 +315,25 @@ def test_what_was_known_before_a_bad_row_is_kept(here, capsys) -> None:
     assert Path("kept.npz").exists()
 
 
+def test_a_disk_that_is_full_for_a_while_does_not_end_a_log(here, capsys, monkeypatch) -> None:
+    """It is told once, and what is known at the end is saved."""
+    whole, refused = Monitor.save, iter(range(3))
+
+    def save(monitor: Monitor, *arguments: object) -> None:
+        if next(refused, None) is not None:
+            raise ProblemError("kept.npz cannot be written (No space left on device); choose another place")
+        whole(monitor, *arguments)
+
+    monkeypatch.setattr(Monitor, "save", save)
+    monkeypatch.setattr("spookid.cli.watching._LOST", 0.0)
+    Path("some.csv").write_text("".join(lines("friction.csv")[:165]))
+    assert main(["watch", "swing.py", "some.csv", "--warm-up", "1.5", "--save", "kept.npz", "--quiet"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "kept.npz" in line]
+    assert len(told) == 1
+    assert "or make room" in told[0]
+    assert Path("kept.npz").exists()
+
+
 def test_wrong_input_is_refused_in_one_sentence(here, capsys) -> None:
     header, *rows = lines("friction.csv")
     Path("short.csv").write_text(header + "".join(rows[:50]))
@@ -327,6 +346,8 @@ def test_wrong_input_is_refused_in_one_sentence(here, capsys) -> None:
     assert "has no time column 'stamp'" in wrong(capsys, "friction.csv", "--time", "stamp")
     saved = "swing.py is damaged (it is no NumPy archive); begin without --resume"
     assert wrong(capsys, "friction.csv", "--resume", "swing.py") == saved
+    at = "swing.py/kept.npz cannot be made because"
+    assert wrong(capsys, "friction.csv", "--save", "swing.py/kept.npz").startswith(at)
     arguments = ["watch", "swing.py", "friction.csv", "--every", "0"]
     with pytest.raises(SystemExit):
         main(arguments)

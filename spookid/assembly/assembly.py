@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import casadi as ca
@@ -39,6 +38,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped, velocities
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, stacked, substitute
+from spookid.records import dataclass
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
@@ -146,10 +146,10 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     check_states(problem)
+    check_closure(problem)
     sampled = tuple(gather(problem, recording) for recording in problem.recordings)
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
-        check_closure(problem, poses, e.recording.name)
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
         if not problem.scheme.turns:
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))

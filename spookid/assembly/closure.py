@@ -10,7 +10,7 @@ from spookid.assembly.initialization import closing_rows
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.kinematics import Values, evaluated, tracked
+from spookid.mechanics.kinematics import Values, evaluated, place, rest_positions, tracked
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in
@@ -19,21 +19,17 @@ from spookid.results.notices import WELDED
 _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
-"""Poses near those of the recording from which a loop is closed, by so many runs of corrections each at the most."""
+"""Poses near that at rest from which a loop is closed, by so many runs of corrections each at the most."""
 _HELD = 1e-8
 """Share of the largest singular value of the joints' rows up to which they leave a direction free."""
 _LOOKED = 5
 """Poses along a recording at which freedoms are counted."""
 
 
-def check_closure(problem: Declaration, poses: Array, recording: str) -> None:
-    """Refuse loops that close in no pose that is found.
+def check_closure(problem: Declaration) -> None:
+    """Refuse loops that close in no pose that is found, before they are followed along recordings.
 
     Loops whose lengths are sought are left to the fit.
-
-    Args:
-        poses: along a recording, as near to closed as they come, (N, 7 n_b).
-        recording: its name.
 
     Raises:
         ProblemError: naming the joint that closes the loop and how far it stays open.
@@ -45,32 +41,28 @@ def check_closure(problem: Declaration, poses: Array, recording: str) -> None:
     held = model.holding.told_by_poses(q, tied=False)
     free = {p.name for p in problem.free} | {p.name for p in problem.parameter_set.own}
     if not free & {p.name for p in parameters_in([held], "the model", ignore=[q])}:
-        _check_closes(model, q, poses, problem.guess_on(recording))
+        _check_closes(model, q, problem.guess_on(None))
 
 
-def _check_closes(model: Model, q: ca.SX, poses: Array, values: Values) -> None:
+def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
+    best = place(model, rest_positions(model, values)[None], values)
     parts = {joint: model.joint(joint, q).violation for joint in model.joints}
     sizes = [_size(g[: len(joint.linear)]) + _size(g[len(joint.linear) :]) for joint, g in parts.items()]
     positions = ca.vertcat(*(q[i : i + 3] for i in range(0, q.numel(), 7)))
-    extent = max(float(np.ptp(evaluated(positions, q, poses, values).reshape(len(poses), -1, 3), axis=1).max()), 1e-9)
+    extent = max(float(np.ptp(evaluated(positions, q, best, values).reshape(-1, 3), axis=0).max()), 1e-9)
 
     def gaps(at: Array) -> Array:
         return evaluated(ca.vertcat(*sizes), q, at, values)
 
-    def is_open(at: Array) -> bool:
-        return bool(np.min(np.max(gaps(at), axis=1)) > _OPEN * min(extent, 1.0))
-
-    if not is_open(poses):
-        return
     rows, nothing = closing_rows(model, [], values, tied=False), np.zeros((_TRIALS, 0))
-    rng, best = np.random.default_rng(0), poses[[int(np.argmin(np.max(gaps(poses), axis=1)))]]
+    rng = np.random.default_rng(0)
     space = model.configuration
     step = ca.SX.sym("step", space.tangent)
     moved = ca.Function("moved", [q, step], [space.retract(q, step)])
     for trial in range(_TRIALS):
         away = (trial > 0) * rng.normal(size=space.tangent)
         ended = tracked(rows, moved(best[0], away).full()[:, 0], nothing[: 1 + trial // 10])[-1:]
-        if not is_open(ended):
+        if gaps(ended).max() <= _OPEN * min(extent, 1.0):
             return
         best = ended if gaps(ended).max() < gaps(best).max() else best
     joint = JointCoordinates(model).cut[0]

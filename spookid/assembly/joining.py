@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spookid.assembly.assembly import Assembly, gather, unknowns
 from spookid.assembly.chain import chain_of
-from spookid.assembly.closure import check_closure
 from spookid.assembly.observations import Observed
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
@@ -26,7 +25,6 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
     problem = assembly.problem
     problem.check_recording(recording)
     sampled = gather(problem, recording)
-    check_closure(problem, sampled.guess.states[:, : problem.model.configuration.ambient], recording.name)
     _check_room(assembly, sampled)
     chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)
     settings = assembly.widths, assembly.sharpness, assembly.touch

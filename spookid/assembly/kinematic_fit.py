@@ -8,7 +8,6 @@ the guesses of θ settles what no sensor sees; biases yield to it before angles 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
@@ -20,6 +19,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, stacked
+from spookid.records import dataclass, replace
 
 _PULL = 1e-3
 """Weight of the pull, per rad, m or magnitude of a Parameter, against errors as shares of what a sensor shows."""

@@ -15,9 +15,10 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.data.channels import Channel, apart, order
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
 from spookid.mechanics.manifold import jacobian
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.results.motion import moments
 from spookid.results.result import MeasuredPoses, Trajectory
 from spookid.transcription.factor import Constant
@@ -44,19 +45,34 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
     channels = assembly.problem.channels
     seen = [i for i, channel in enumerate(channels) if order(channel, assembly.problem.model) == 0]
     sigmas, found = assembly.sigmas[seen], list[MeasuredPoses]()
-    function = _equations(assembly, [channels[i] for i in seen], assembly.numbers(point, 0))
+    equations = _equations(assembly, [channels[i] for i in seen], assembly.numbers(point, 0))
     for i, trajectory in enumerate(motion):
         frames = moments(trajectory.t)[: None if i < MOST_RECORDINGS else 0]
         values = [constant.value for constant in assembly.numbers(point, i)]
         estimated, observed = trajectory.q[frames], trajectory.observed[frames][:, seen]
-        flat = estimated.reshape(len(frames), function.size1_in(0))
-        poses = _solved(function, flat, observed, sigmas, np.array(values))
+        flat = estimated.reshape(len(frames), assembly.problem.model.configuration.ambient)
+        poses = _solved(equations, flat, observed, sigmas, contiguous(values))
         found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(estimated.shape)))
     return tuple(found)
 
 
-def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Sequence[Constant]) -> ca.Function:
-    """(q, y, numbers, δ) to g, G, what sensors show beyond y, its slopes, and q ⊞ δ."""
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Of (q, y, δ, numbers): g, G, what sensors show beyond y, its slopes, and q ⊞ δ."""
+
+    kernel: Kernel
+    shapes: Sequence[tuple[int, int]]
+
+    def __call__(self, q: Array, targets: Array, values: Array, steps: Array) -> list[Array]:
+        """At all frames, (F, rows, columns) each."""
+        sizes = [rows * columns for rows, columns in self.shapes]
+        given, out = [contiguous(one) for one in (q, targets, steps)], np.empty((len(q), sum(sizes)))
+        parts = np.split(self.kernel(given, [values], out), np.cumsum(sizes)[:-1], axis=1)
+        whole = zip(parts, self.shapes, strict=True)
+        return [part.reshape(len(q), *shape[::-1]).swapaxes(1, 2) for part, shape in whole]
+
+
+def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Sequence[Constant]) -> _Equations:
     model, space = assembly.problem.model, assembly.problem.model.configuration
     q, y = ca.SX.sym("q", space.ambient), ca.SX.sym("y", len(channels))
     step = ca.SX.sym("step", space.tangent)
@@ -65,7 +81,8 @@ def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Seque
     g = model.violation(q)
     parts = [g, _slopes(g, q, assembly), beyond, _slopes(beyond, q, assembly), space.retract(q, step)]
     numbers = ca.vertcat(*(constant.symbol for constant in constants))
-    return ca.Function("poses", [q, y, numbers, step], [ca.densify(part) for part in parts])
+    whole = ca.densify(ca.vertcat(*map(ca.vec, parts)))
+    return _Equations(Kernel(ca.Function("poses", [q, y, step, numbers], [whole]), 3), [part.shape for part in parts])
 
 
 def _slopes(rows: ca.SX, q: ca.SX, assembly: Assembly) -> ca.SX:
@@ -73,7 +90,7 @@ def _slopes(rows: ca.SX, q: ca.SX, assembly: Assembly) -> ca.SX:
     return jacobian(rows, q, space) if rows.numel() else ca.SX(0, space.tangent)
 
 
-def _solved(function: ca.Function, estimated: Array, observed: Array, sigmas: Array, values: Array) -> Array:
+def _solved(equations: _Equations, estimated: Array, observed: Array, sigmas: Array, values: Array) -> Array:
     """Poses (F, 7 n_b), NaN where they are not determined or not found.
 
     Args:
@@ -84,18 +101,18 @@ def _solved(function: ca.Function, estimated: Array, observed: Array, sigmas: Ar
     open_: Mask = np.asarray(known.any(axis=1) & np.isfinite(estimated).all(axis=1))
     settled = np.zeros(len(q), dtype=bool)
     targets = np.where(known, observed, 0.0)
-    still = np.zeros((len(q), function.size1_in(3)))
-    first = _evaluated(function, q, targets, values, still)[0] if open_.any() else None
+    still = np.zeros((len(q), equations.shapes[1][1]))
+    first = equations(q, targets, values, still)[0] if open_.any() else None
     for _ in range(_ITERATIONS):
         if first is None or not (open_ & ~settled).any():
             break
-        g, G, beyond, slopes, _ = _evaluated(function, q, targets, values, still)
+        g, G, beyond, slopes, _ = equations(q, targets, values, still)
         steps = still.copy()
         for rows, here in _alike(known, open_ & ~settled):
             parts = G[here], (g - first)[here], slopes[here][:, rows], beyond[here][:, rows]
             steps[here], open_[here] = _steps(*parts, sigmas[rows])
             settled[here] = np.max(np.abs(steps[here]), axis=1) < _SETTLED
-        q = _evaluated(function, q, targets, values, steps)[4][:, :, 0]
+        q = equations(q, targets, values, steps)[4][:, :, 0]
     return np.where((open_ & settled)[:, None], q, np.nan)
 
 
@@ -136,14 +153,3 @@ def _determined(seen: Array) -> Mask:
     safe = np.where(alive[:, None, None], seen / np.where(lengths > 0, lengths, 1.0), 0.0)
     spectrum = np.linalg.svd(safe, compute_uv=False)
     return np.asarray(alive & (spectrum[:, -1] >= _DETERMINED * spectrum[:, 0]))
-
-
-def _evaluated(function: ca.Function, q: Array, targets: Array, values: Array, steps: Array) -> list[Array]:
-    """Its results of all frames, (F, rows, columns) each."""
-    results = function(q.T, targets.T, values, steps.T)
-    found = []
-    for i, result in enumerate(results):
-        # CasADi lays the matrices of all frames side by side.
-        rows, columns = function.size_out(i)
-        found.append(np.asarray(result.full()).reshape(rows, len(q), columns).swapaxes(0, 1))
-    return found

@@ -7,7 +7,6 @@ import gc
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
 from spookid.cli.interruption import INTERRUPTED, Interruption
 from spookid.errors import ProblemError, is_text
+from spookid.records import dataclass, field
 from spookid.version import __version__
 
 WRONG_INPUT = 2
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = int(getattr(home, arguments.command)(arguments, interruption))
             if status != INTERRUPTED:
                 interruption.heed()
-            return status
+            return status if terminal.finish() else status or WRONG_INPUT
     except (Exception, KeyboardInterrupt) as error:
         if interruption.told_by(error):
             terminal.complain("interrupted")

@@ -9,6 +9,8 @@ from typing import TextIO
 
 _WITHOUT_TERMINAL = 100
 _NARROWEST, _WIDEST = 60, 120
+_unwritten: list[str] = []
+"""Why stdout took no more, if that is no wish of who reads it."""
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -23,13 +25,15 @@ def complain(text: str) -> None:
 
 def prepare() -> None:
     """Let stdout replace the characters that its encoding lacks, rather than fail at them."""
+    _unwritten.clear()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
 
 
-def finish() -> None:
-    """Write out what is left, such as the prints of a problem file."""
+def finish() -> bool:
+    """Write out what is left, such as the prints of a problem file; false if something was lost, as was told."""
     _write(sys.stdout, "")
+    return not _unwritten
 
 
 def columns() -> int:
@@ -42,8 +46,11 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except OSError:
+    except OSError as error:
         # `| head` has seen enough, or the disk is full; the work goes on, and what is still to be written goes nowhere.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            _unwritten.append(str(error.strerror or error))
+            complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")

@@ -22,7 +22,7 @@ from spookid.data.npz import read_npz
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
-from spookid.results.folders import reading
+from spookid.results.folders import check_file, reading
 from spookid.results.result import Noise
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import signals
@@ -76,6 +76,10 @@ class _Watch:
         """Rows so far, their latest stamp, and when estimates are shown next [s]."""
         self._saved = time.monotonic()
         """When what is known was saved last [s]."""
+        self._unsaved = ""
+        """Why it could not be, as was told."""
+        if run.arguments.save is not None:
+            check_file(Path(run.arguments.save))
 
     def run(self) -> Exit:
         """Until the log ends, or the user interrupts."""
@@ -90,7 +94,7 @@ class _Watch:
                     self._take(monitor, row)
                     self._run.interruption.kept()
                     if time.monotonic() > self._saved + _LOST:
-                        self._keep(monitor)
+                        self._keep_meanwhile(monitor)
         except KeyboardInterrupt:
             return self._interrupted(monitor)
         except ProblemError:
@@ -188,6 +192,15 @@ class _Watch:
             known |= first.signals
             self._saved = time.monotonic()
             monitor.save(path, {f"{_FIRST}{name}": array for name, array in known.items()})
+
+    def _keep_meanwhile(self, monitor: Monitor) -> None:
+        """Save what is known; a disk that refuses may have room later."""
+        try:
+            self._keep(monitor)
+        except ProblemError as error:
+            if str(error) != self._unsaved:
+                self._unsaved = str(error)
+                self._view.complain(f"{error}, or make room: it is tried again")
 
     def _interrupted(self, monitor: Monitor | None) -> Exit:
         self._run.interruption.kept()

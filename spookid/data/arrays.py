@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spookid.argument_checks import LARGEST
 from spookid.errors import ProblemError
+from spookid.tables.numbers import counted
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def checked_time(values: object, place: str) -> FloatArray:
     if t.ndim != 1:
         raise ProblemError(f"{place}: time has shape {t.shape}; give it one dimension")
     if len(t) < 2:
-        raise ProblemError(f"{place}: time has {len(t)} samples; at least 2 are needed")
+        raise ProblemError(f"{place}: time has {counted(len(t), 'sample')}; at least 2 are needed")
     bad = np.flatnonzero(~(np.abs(t) <= LARGEST))
     if bad.size:
         raise ProblemError(f"{place}: t[{bad[0]}] is {t[bad[0]]}; remove that sample or give it a finite time")

@@ -9,14 +9,15 @@ is near the guesses balances it: the share is then about one, whatever the mecha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.assembly import magnitude, width_along
+from spookid.assembly.closure import check_closure
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -24,8 +25,9 @@ from spookid.data.sampling import finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.regressor import Regressor
+from spookid.records import dataclass, replace
 from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8
@@ -46,13 +48,22 @@ _RIDGE = 1e-3
 
 
 class Balance:
-    """The balance of forces of a problem's model, built once for all of its recordings."""
+    """The balance of forces of a problem's model, built once for all of its recordings.
+
+    Raises:
+        ProblemError: if its loops cannot close.
+    """
 
     def __init__(self, problem: Declaration) -> None:
+        check_closure(problem)
         self.problem, self.free = problem, unknown(problem)
         self.regressor = Regressor(problem.model, self.free)
-        self._function, self._others = self.regressor.in_parameters()
-        self._alone = self._function.slice("left", list(range(self._function.n_in())), [0])
+        function, self._others = self.regressor.in_parameters()
+        x, s, a, width, u, *numbers = (ca.SX.sym("x", function.size1_in(i)) for i in range(function.n_in()))
+        left, slopes = function(x, s, a, width, u, *numbers)
+        given = [x, s, a, u, width, *numbers]
+        self._rows = Kernel(ca.Function("rows", given, [ca.densify(ca.vertcat(left, slopes))]), 4)
+        self._left, self._count = Kernel(ca.Function("left", given, [ca.densify(left)]), 4), left.numel()
 
     def along(self, recording: Recording) -> Efforts:
         """What a recording asks for.
@@ -85,17 +96,19 @@ class Balance:
 
     def rows(self, efforts: Efforts, free: Array) -> tuple[Array, Array]:
         """What is left, (N, m), and its slopes with the free Parameters, (N, m, n)."""
-        left, flat = (np.asarray(part.full()).T for part in self._function(*self._given(efforts, free)))
-        slopes = flat.reshape(len(left), len(free), left.shape[1])
+        left, flat = np.split(self._along(self._rows, efforts, free, 1 + len(free)), [self._count], axis=1)
+        slopes = flat.reshape(len(left), len(free), self._count)
         return efforts.along(left), efforts.along(slopes.transpose(0, 2, 1))
 
     def left(self, efforts: Efforts, free: Array) -> Array:
         """What is left alone, (N, m)."""
-        return efforts.along(np.asarray(self._alone(*self._given(efforts, free)).full()).T)
+        return efforts.along(self._along(self._left, efforts, free, 1))
 
-    def _given(self, efforts: Efforts, free: Array) -> tuple[object, ...]:
+    def _along(self, kernel: Kernel, efforts: Efforts, free: Array, columns: int) -> Array:
         known = [efforts.values[p.name] for p in self._others]
-        return (*(part.T for part in efforts.motion), efforts.widths, efforts.inputs.T, free, known)
+        stepwise = [contiguous(part) for part in (*efforts.motion, efforts.inputs)]
+        out = np.empty((len(efforts.t), columns * self._count))
+        return kernel(stepwise, [contiguous(part) for part in (efforts.widths, free, known)], out)
 
 
 @dataclass(frozen=True, eq=False)

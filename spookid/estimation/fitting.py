@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.likelihood_fit import fit_at_guessed_noise, fit_at_known_noise, maximize_likelihood
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, field, replace
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -60,8 +60,11 @@ class Start:
     """True to end near the maximum of the likelihood, where others go on from."""
 
 
+_GUESSES = Start()
+
+
 def fit(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = Start()
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
 ) -> Fit:
     """One solve."""
     if isinstance(solver, Ipopt) and problem.dynamics == "estimated" and start.noise is None and not start.guessed:
@@ -79,7 +82,11 @@ def fit(
     _check_freedom(assembly, point)
     searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
     kernels = assembly.transcription.kernels
-    solver.prepare(assembly.transcription, point, [lambda: kernels.contractions] if searches else [])
+    if searches and isinstance(solver, LevenbergMarquardt):
+        linear = assembly.transcription.has_density
+        solver.prepare(assembly.transcription, point, [lambda: kernels.contractions], linear)
+    else:
+        solver.prepare(assembly.transcription, point)
     compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import casadi as ca
@@ -24,6 +23,7 @@ from spookid.estimation.input_lags import input_lag
 from spookid.estimation.instruments import instrument_notices
 from spookid.kernels.kernel import Array
 from spookid.parameter import is_constant
+from spookid.records import dataclass, replace
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import DOUBTS, QUESTION, ranked
 from spookid.results.result import Result
@@ -106,7 +106,14 @@ def asking(
 
 def _given_twice(problem: Declaration) -> list[str]:
     """Recordings with the same samples, and sensors of one recording with the same."""
-    found, seen = [], dict[bytes, str]()
+    names = [c.signal for c in problem.channels]
+    found = [
+        f"Signal {name!r} has {names.count(name)} sensors: its samples count as often, with errors that are too small. "
+        "Leave all but one out."
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    seen = dict[bytes, str]()
     for recording in problem.sample:
         signals = [recording.signal(channel.signal) for channel in problem.channels]
         key = b"".join(one.tobytes() for one in signals)
@@ -116,7 +123,6 @@ def _given_twice(problem: Declaration) -> list[str]:
                 "errors that are too small by √2. Leave one out."
             )
         seen.setdefault(key, recording.name)
-        names = [c.signal for c in problem.channels]
         for i, one in enumerate(signals):
             for j in range(i):
                 same = names[i] != names[j] and np.array_equal(one, signals[j], equal_nan=True)

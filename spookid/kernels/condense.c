@@ -333,14 +333,14 @@ EXPORT int condense_along(size n, eight rows, size arguments, const double **fir
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
     failed |= evaluate(&f, s, here, J);
-    if (complement) take(C, complement + s * p.rows * kept, p.rows * kept, here, p.rows * kept);
+    if (complement) take(C, complement + s * p.rows * kept, p.rows * kept, here, p.rows * kept, 0);
     for (size i = 0; i < p.columns * kept; ++i) sums[i] = ZERO;
     plain_columns(&p, J, complement ? C : NULL, kept, sums);
     for (size o = 0; o < p.offsets; ++o) {
       if (basis) {
         size count = p.wide * p.tangent;
         lanes *to = sums + o * p.tangent * kept;
-        take(Z, basis + (s + p.offset[o]) * count, count, here, count);
+        take(Z, basis + (s + p.offset[o]) * count, count, here, count, 0);
         times(&p, o, J, Z, p.tangent, W);
         if (complement) {
           complemented(C, kept, W, p.tangent, p.rows, to);
@@ -351,7 +351,7 @@ EXPORT int condense_along(size n, eight rows, size arguments, const double **fir
       }
       if (p.dragged) {
         size count = p.wide * p.dragged;
-        take(Z, drag + (s + p.offset[o]) * count, count, here, count);
+        take(Z, drag + (s + p.offset[o]) * count, count, here, count, 0);
         times(&p, o, J, Z, p.dragged, W);
         if (complement) complemented(C, kept, W, p.dragged, p.rows, pulled);
         for (size c = 0; c < p.dragged; ++c)

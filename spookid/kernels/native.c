@@ -20,12 +20,13 @@ static int any(masks bits) {
   return found != 0;
 }
 
-/* Some numbers of up to eight steps, `stride` apart; the last step fills what is left. */
-static void take(lanes *to, const double *a, size stride, size here, size count) {
+/* Some numbers of up to eight steps, `stride` apart, those at some places if these are given; the last step fills what is
+   left. */
+static void take(lanes *to, const double *a, size stride, size here, size count, const size *place) {
   const double *from[LANES];
   for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
   for (size i = 0; i < count; ++i)
-    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][i];
+    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][place ? place[i] : i];
 }
 
 /* A compiled kernel of count numbers, and its arguments at the first step; at the next they stand stride numbers
@@ -43,33 +44,135 @@ static int evaluate(const kernel *f, size s, size here, lanes *out) {
   return f->function(here, f->here, f->stride, (double *)out);
 }
 
-/* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from
-   G = L_ik L_kk^-1 (n, r, t) and D = (L_kk L_kk')^-1 (n, t, t); those of the step behind them stand there already. */
-EXPORT int selected_inverse_along(size n, size t, size w, const double *G, const double *D, double *out) {
+/* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from columns of L,
+   (n t, w), entry [j][d] of which stands in row j + d. Those of the step behind them stand there already. With R the
+   inverse of L_kk, G = L_ik R and D = R'R. */
+EXPORT int selected_inverse_along(size n, size t, size w, const double *L, double *out) {
   FLUSH;
   size r = w - t;
-  double *across = calloc(r * t + 1, sizeof(double));
-  if (!across) return 1;
+  double *R = calloc(t * t + 2 * r * t + 1, sizeof(double)), *G = R + t * t, *across = G + r * t;
+  if (!R) return 1;
   for (size k = n - 1; k >= 0; --k) {
-    const double *known = out + (k + 1) * w * w, *g = G + k * r * t;
+    const double *known = out + (k + 1) * w * w, *column = L + k * t * w;
     double *here = out + k * w * w;
+    for (size j = 0; j < t; ++j) {
+      R[j * t + j] = 1.0 / column[j * w];
+      for (size i = j + 1; i < t; ++i) {
+        double sum = 0.0;
+        for (size c = j; c < i; ++c) sum -= column[c * w + i - c] * R[c * t + j];
+        R[i * t + j] = sum / column[i * w];
+      }
+    }
+    for (size i = 0; i < r; ++i)
+      for (size j = 0; j < t; ++j) {
+        double sum = 0.0;
+        for (size c = j; c < t; ++c) sum += column[c * w + t + i - c] * R[c * t + j];
+        G[i * t + j] = sum;
+      }
     for (size i = 0; i < r; ++i) {
       double *sums = across + i * t;
       for (size j = 0; j < t; ++j) sums[j] = 0.0;
       for (size c = 0; c < r; ++c)
-        for (size j = 0; j < t; ++j) sums[j] += known[i * w + c] * g[c * t + j];
-      for (size j = 0; j < r; ++j) here[(t + i) * w + t + j] = known[i * w + j];
+        for (size j = 0; j < t; ++j) sums[j] += known[i * w + c] * G[c * t + j];
+      memcpy(here + (t + i) * w + t, known + i * w, r * sizeof(double));
       for (size j = 0; j < t; ++j) here[(t + i) * w + j] = here[j * w + t + i] = -sums[j];
     }
     for (size i = 0; i < t; ++i) {
-      for (size j = 0; j < t; ++j) here[i * w + j] = D[(k * t + i) * t + j];
+      for (size j = 0; j < t; ++j) {
+        double sum = 0.0;
+        for (size c = i > j ? i : j; c < t; ++c) sum += R[c * t + i] * R[c * t + j];
+        here[i * w + j] = sum;
+      }
       for (size c = 0; c < r; ++c)
-        for (size j = 0; j < t; ++j) here[i * w + j] += g[c * t + i] * across[c * t + j];
+        for (size j = 0; j < t; ++j) here[i * w + j] += G[c * t + i] * across[c * t + j];
     }
     for (size i = 0; i < t; ++i)  /* what rounding leaves of the other part would grow */
       for (size j = 0; j < i; ++j) here[i * w + j] = here[j * w + i] = (here[i * w + j] + here[j * w + i]) / 2;
   }
-  free(across);
+  free(R);
+  return 0;
+}
+
+/* Inverses of n matrices (t, t), by elimination with pivots of each column, and the logarithms of the magnitudes of
+   their determinants: -inf, and an inverse of no meaning, of a singular one. */
+EXPORT int invert_along(size n, size t, const double *matrices, double *inverses, double *logarithms) {
+  double *A = malloc((t * t + 1) * sizeof(double));
+  if (!A) return 1;
+  for (size k = 0; k < n; ++k, matrices += t * t, inverses += t * t) {
+    double determinant = 1.0, sum = 0.0;
+    memcpy(A, matrices, t * t * sizeof(double));
+    for (size i = 0; i < t * t; ++i) inverses[i] = i % (t + 1) == 0;
+    for (size c = 0; c < t; ++c) {
+      size pivot = c;
+      for (size i = c + 1; i < t; ++i)
+        if (fabs(A[i * t + c]) > fabs(A[pivot * t + c])) pivot = i;
+      for (size j = 0; j < t && pivot != c; ++j) {
+        double swap = A[c * t + j], other = inverses[c * t + j];
+        A[c * t + j] = A[pivot * t + j], A[pivot * t + j] = swap;
+        inverses[c * t + j] = inverses[pivot * t + j], inverses[pivot * t + j] = other;
+      }
+      double own = A[c * t + c], inverse = 1.0 / own;
+      determinant *= fabs(own);
+      if (own == 0.0) break;
+      if (!(determinant > 1e-100 && determinant < 1e100)) sum += log(determinant), determinant = 1.0;
+      for (size j = 0; j < t; ++j) A[c * t + j] *= inverse, inverses[c * t + j] *= inverse;
+      for (size i = 0; i < t; ++i) {
+        double factor = A[i * t + c];
+        for (size j = 0; j < t && i != c; ++j) {
+          A[i * t + j] -= factor * A[c * t + j];
+          inverses[i * t + j] -= factor * inverses[c * t + j];
+        }
+      }
+    }
+    logarithms[k] = sum + log(determinant);
+  }
+  free(A);
+  return 0;
+}
+
+/* Some numbers (rows, columns), transposed. */
+static void turn(size rows, size columns, const double *from, double *to) {
+  for (size i = 0; i < rows; ++i)
+    for (size j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+}
+
+/* J times steps of the states (N, t, m): out (n, m, rows), from transposed Jacobians, `apart` numbers from one step to
+   the next, whose columns are those of the steps at some offsets. */
+EXPORT int images_along(size n, size t, size m, size rows, size count, const size *offset, const double *matrix,
+                        size apart, const double *steps, double *out) {
+  double *sums = malloc((m * rows + 1) * sizeof(double));
+  if (!sums) return 1;
+  for (size k = 0; k < n; ++k, matrix += apart, out += m * rows) {
+    const double *a = matrix;
+    memset(sums, 0, m * rows * sizeof(double));
+    for (size o = 0; o < count; ++o) {
+      const double *x = steps + (k + offset[o]) * t * m;
+      for (size i = 0; i < t; ++i, a += rows, x += m)
+        for (size r = 0; r < rows; ++r)
+          for (size j = 0; a[r] && j < m; ++j) sums[r * m + j] += a[r] * x[j];
+    }
+    turn(rows, m, sums, out);
+  }
+  free(sums);
+  return 0;
+}
+
+/* J' times columns (n, m, rows), added to steps of the states (N, t, m); the rest as above. */
+EXPORT int pulls_along(size n, size t, size m, size rows, size count, const size *offset, const double *matrix,
+                       size apart, const double *columns, double *steps) {
+  double *turned = malloc((m * rows + 1) * sizeof(double));
+  if (!turned) return 1;
+  for (size k = 0; k < n; ++k, matrix += apart, columns += m * rows) {
+    const double *a = matrix;
+    turn(m, rows, columns, turned);
+    for (size o = 0; o < count; ++o) {
+      double *x = steps + (k + offset[o]) * t * m;
+      for (size i = 0; i < t; ++i, a += rows, x += m)
+        for (size r = 0; r < rows; ++r)
+          for (size j = 0; a[r] && j < m; ++j) x[j] += a[r] * turned[r * m + j];
+    }
+  }
+  free(turned);
   return 0;
 }
 
@@ -212,11 +315,12 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
 
 /* Products J'J of transposed Jacobians (n, count), added to bands and borders step by step, and to corners over all,
    those of every eighth step to the same of eight. The kernel `rows` gives the Jacobians eight at a time if there is
-   one; else they are in `matrix`. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
+   one; else they are in `matrix`, `step` numbers from one step to the next, all others than those at some places being
+   zero if these are given. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
    of steps before. The bands of the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
 EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size count, unsigned long long *seen, const size *sizes,
-                          const int *const *lists, double *band, double *border, double *corner, size *done,
+                          const double *matrix, size step, const size *place, size count,
+                          unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
                           size fresh) {
   squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
                sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2]};
@@ -229,7 +333,7 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
   if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
   for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    if (!rows) take(J, matrix + s * count, count, here, count);
+    if (!rows) take(J, matrix + s * step, step, here, count, place);
     if (rows && (failed = evaluate(&f, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
     if (grown(J, count, seen)) break;

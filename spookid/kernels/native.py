@@ -30,6 +30,9 @@ _NAMES = (
     "products_along",
     "forward_along",
     "selected_inverse_along",
+    "invert_along",
+    "images_along",
+    "pulls_along",
 )
 
 
@@ -43,7 +46,8 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.condense, self.products, self.forward, self.selected_inverse = found
+        self.settle, self.fit, self.condense, self.products, self.forward, *rest = found
+        self.selected_inverse, self.invert, self.images, self.pulls = rest
 
 
 def routines(steps: int) -> Routines | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in, stacked, substitute
+from spookid.records import dataclass
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""
@@ -45,18 +45,18 @@ def _placed(model: Model) -> _ByRows:
 
 
 @cache
-def _turn() -> ca.Function:
+def _turn() -> Kernel:
     """From one quaternion to another, by its rotation vector."""
     e0, e1 = ca.SX.sym("e0", 4), ca.SX.sym("e1", 4)
-    return ca.Function("turn", [e0, e1], [rotations.difference(e1, e0)])
+    return Kernel(ca.Function("turn", [e0, e1], [ca.densify(rotations.difference(e1, e0))]), 2)
 
 
 def velocities(poses: Array, step: float) -> Array:
     """v_{k+1} = (q_{k+1} ⊟ q_k)/h with the exact logarithm, v_0 = v_1; (N, 7 n_b) to (N, 6 n_b) (4.3)."""
     columns = []
     for pose in np.split(poses, poses.shape[1] // 7, axis=1):
-        e = (pose[:, 3:] / np.linalg.norm(pose[:, 3:], axis=1, keepdims=True)).T
-        turned = _turn()(e[:, :-1], e[:, 1:]).full().T
+        e = contiguous(pose[:, 3:] / np.linalg.norm(pose[:, 3:], axis=1, keepdims=True))
+        turned = _turn()([e[:-1], e[1:]], [], np.empty((len(e) - 1, 3)))
         columns += [np.diff(pose[:, :3], axis=0), turned]
     moved = np.hstack(columns) / step
     return np.vstack([moved[:1], moved])
@@ -99,7 +99,8 @@ def evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> 
 class _ByRows:
     """An expression that is evaluated at each row of numbers."""
 
-    function: ca.Function
+    kernel: Kernel
+    columns: int
     parameters: tuple[Parameter, ...]
 
     @classmethod
@@ -107,12 +108,13 @@ class _ByRows:
         """For numbers of a symbol."""
         parameters = parameters_in([expression], "the model", ignore=[symbol])
         function = ca.Function("rows", [symbol, ca.vertcat(*parameters)], [ca.densify(expression)])
-        return cls(function, tuple(parameters))
+        return cls(Kernel(function, 1), expression.numel(), tuple(parameters))
 
     def __call__(self, rows: Array, values: Values) -> Array:
         """Its values, (N, n)."""
-        numbers = ca.DM([values[p.name] for p in self.parameters])
-        return np.asarray(self.function(np.asarray(rows).T, numbers).full()).T
+        out = np.empty((len(rows), self.columns))
+        numbers = contiguous([values[p.name] for p in self.parameters])
+        return self.kernel([contiguous(rows)], [numbers], out) if out.size else out
 
 
 _MOST_CORRECTIONS = 50
@@ -141,6 +143,8 @@ def tracked(rows: ca.Function, start: Array, targets: Array) -> Array:
         for _ in range(_MOST_CORRECTIONS):
             still[:] = 0.0
             evaluate()
+            if not np.isfinite(slope.sum() + value.sum()):  # what is not will be traced where all residuals are
+                break
             step = -np.linalg.lstsq(slope.T, value[0], rcond=1e-10)[0]
             # Half a radian at a time keeps far starts on the branch they are on.
             step *= min(1.0, 0.5 / max(float(np.max(np.abs(step))), 1e-300))

@@ -6,6 +6,7 @@ functions take and return CasADi expressions and have exact derivatives everywhe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, wraps
 
@@ -30,7 +31,8 @@ def _of(*sizes: int | tuple[int, int]) -> Callable[[Expression], Expression]:
 
         @wraps(function)
         def call(*arguments: ca.SX) -> ca.SX:
-            if [ca.SX(argument).shape for argument in arguments] != shapes:  # CasADi would repeat or turn them
+            given = [a.shape if isinstance(a, ca.SX) else ca.SX(a).shape for a in arguments]
+            if given != shapes:  # CasADi would repeat or turn them
                 raise ValueError(f"{function.__name__} takes arguments of shapes {shapes}")
             return written()(*arguments)
 
@@ -169,5 +171,7 @@ def tangent(e: ca.SX) -> ca.SX:
 
 
 def wrapped(angle: ca.SX) -> ca.SX:
-    """The same angle in (−π, π]."""
-    return ca.atan2(ca.sin(angle), ca.cos(angle))
+    """The same angle in (−π, π], by whole turns: an arc tangent of sine and cosine would take as long as the rest of a
+    residual, and hide that derivatives are those of the angle."""
+    turn = 2 * math.pi
+    return angle - turn * ca.ceil(angle / turn - 0.5)

@@ -119,7 +119,9 @@ def check_continued(directory: AnyPath, marker: str) -> Path:
         ProblemError: if something else is there, or if a folder cannot be made there.
     """
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
-    _check_parent(target, directory)
+    parent = _check_place(target, directory)
+    if any((parent / marker).exists() for marker in MARKERS):
+        raise ProblemError(f"{directory} would lie in {parent}, which holds results of its own; choose another folder")
     try:
         content = any(target.iterdir()) if target.exists() else False
     except NotADirectoryError:
@@ -133,14 +135,14 @@ def check_continued(directory: AnyPath, marker: str) -> Path:
     return target
 
 
-def _check_parent(target: Path, directory: AnyPath) -> None:
+def _check_place(target: Path, name: AnyPath) -> Path:
+    """The folder in which ``target``, or a folder that leads to it, is to be made."""
     parent = next((folder for folder in target.parents if folder.exists()), target)
     if not parent.is_dir():
-        raise ProblemError(f"{directory} cannot be made because {parent} is a file; choose another folder")
-    if any((parent / marker).exists() for marker in MARKERS):
-        raise ProblemError(f"{directory} would lie in {parent}, which holds results of its own; choose another folder")
+        raise ProblemError(f"{name} cannot be made because {parent} is a file; choose another folder")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise ProblemError(f"{directory} cannot be made because {parent} is not writable; choose another folder")
+        raise ProblemError(f"{name} cannot be made because {parent} is not writable; choose another folder")
+    return parent
 
 
 def _is_ours(marker: Path) -> bool:
@@ -188,13 +190,14 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a folder where a file is to be written.
+    """Refuse what no file can be written to, before there is something to lose.
 
     Raises:
-        ProblemError: if one is there.
+        ProblemError: if a folder is there, or if a file cannot be made there.
     """
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file in it")
+    _check_place(path.resolve(), path)
 
 
 def write(path: Path, content: Content) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import casadi as ca
@@ -12,6 +11,7 @@ import casadi as ca
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.records import dataclass, field, fields, replace
 from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses

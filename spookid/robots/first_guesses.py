@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, replace
 from spookid.robots.description import Freedom
 from spookid.robots.logs import Matched, efforts_along
 from spookid.robots.robot import Robot

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.native import address, routines
+from spookid.records import dataclass
 
 _RANK = 1e-9
 """Singular values below this share of a step's largest are zero: the rows are redundant."""
@@ -20,6 +20,17 @@ class NullSpaceAndInverse:
     """Orthonormal columns with A null = 0, (n, columns, columns − rank)."""
     inverse: Array
     """Pseudo-inverse A⁺, (n, columns, rows)."""
+
+
+def inverses(matrices: Array) -> tuple[Array, Array]:
+    """A⁻¹ and log |det A| of every step's matrix (n, t, t); −∞, and an inverse of no meaning, if one is singular."""
+    n, t, _ = matrices.shape
+    if (by := routines(n)) is not None:
+        given, found, logarithms = np.ascontiguousarray(matrices), np.empty(matrices.shape), np.empty(n)
+        by.invert(n, t, address(given), address(found), address(logarithms))
+        return found, logarithms
+    signs, logarithms = np.linalg.slogdet(matrices)
+    return np.asarray(matrices if np.any(signs == 0) else np.linalg.inv(matrices), float), logarithms
 
 
 def rank(matrices: Array) -> int:

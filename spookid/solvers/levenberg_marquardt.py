@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import ClassVar
 
@@ -24,6 +23,7 @@ from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
 from spookid.kernels.thread_pool import ThreadPool, processors
 from spookid.kernels.turns import turn
+from spookid.records import dataclass, field, fields, replace
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
@@ -97,19 +97,22 @@ class LevenbergMarquardt(metaclass=Checked):
         if not isinstance(self.threads, int) or self.threads < 1:
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
-    def prepare(self, transcription: Transcription, start: Point, beside: Sequence[Callable[[], object]] = ()) -> None:
+    def prepare(
+        self, problem: Transcription, start: Point, beside: Sequence[Callable[[], object]] = (), linear: bool = False
+    ) -> None:
         """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
         one that takes longest, which starts first, is not the last to end.
 
         Args:
             beside: each makes something else ready, which a compiler is longer at.
+            linear: True if states are found by linear steps, and only by ``solve`` where these do not suffice.
         """
-        longest = max(chain.steps for chain in transcription.chains)
+        longest = max(chain.steps for chain in problem.chains)
         with ThreadPool(min(_COMPILERS, processors())) as pool:
-            pool.map(_done, needed_first(transcription))
-            reduced = ReducedProblem(transcription, start, recursion=self.recursion())
+            pool.map(_done, needed_first(problem))
+            reduced = ReducedProblem(problem, start, recursion=self.recursion())
             reach = max(factor.reach for factor in reduced.kept)
-            late: list[Callable[[], object]] = [*beside, *reduced.needed()]
+            late: list[Callable[[], object]] = [*beside, *reduced.needed(linear)]
             late.append(partial(worthwhile, longest, reduced.tangent, reach))
             if reduced.saddle and not self.recursive and reach <= 1:
                 late.append(partial(saddle_blocks, longest))

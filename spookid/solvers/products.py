@@ -7,7 +7,6 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +16,7 @@ from spookid.kernels.blocks import LANES, ROWS, aligned
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
+from spookid.records import dataclass
 from spookid.solvers.rows import Rows, Stream
 
 _LONGEST = 65536
@@ -61,7 +61,8 @@ def add_products(
         plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns))
         part, kernel, matrix = _given(block, done)
         by.products(
-            *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
+            *(part.stop - done, *kernel, address(matrix), columns * rows, address(held)),
+            *(seen.size, address(seen)),
             *(address(plan.sizes), plan.lists.address),
             *(address(band[part]), address(border[part]), address(sums), address(reached)),
             max(block.offsets) if fresh else -1,
@@ -74,7 +75,9 @@ def add_products(
 
 def _places(block: Rows | Stream) -> Integers | None:
     """Where the numbers of a compiled kernel stand among the entries; None if they are all there."""
-    kernel = None if isinstance(block, Rows) else block.jacobian.kernel
+    if isinstance(block, Rows):
+        return block.places
+    kernel = block.jacobian.kernel
     return kernel.places if isinstance(kernel, CompiledKernel) else None
 
 

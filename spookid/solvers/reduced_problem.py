@@ -13,17 +13,18 @@ See docs/explanation/solver.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.native import routines
 from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass, replace
 from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace
 from spookid.solvers.rows import Rows, Stream
@@ -129,10 +130,12 @@ class ReducedProblem:
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
 
-    def needed(self) -> list[Callable[[], object]]:
-        """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
+    def needed(self, linear: bool = False) -> list[Callable[[], object]]:
+        """Each makes something ready that linearizing takes; what a compiler is longest at comes first. Steps that are
+        ``linear`` take no gradients of weighted residuals."""
         kernels, found = self.problem.kernels, _found_with(self.problem)
-        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if self.whole else []), *found]
+        pulled = self.whole and not (linear and not self.coupled)
+        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if pulled else []), *found]
 
     @property
     def _chains(self) -> range:
@@ -345,12 +348,13 @@ class ReducedProblem:
     def _rows(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
         call = self.problem.jacobian(factor, point, chain)
+        places = None
         if self.whole:
-            matrix = call(slice(None))
+            matrix, places = call(slice(None)), call.kernel.places if isinstance(call.kernel, CompiledKernel) else None
         else:
             layout = Layout(offsets, self.problem.manifold.tangent, self.problem.visible, len(self.problem.names))
             matrix = condensed(call, layout, space.basis, space.drag, complement)
-        rows = Rows(offsets, matrix, complement)
+        rows = Rows(offsets, matrix, complement, places)
         if factor in self.coupled:
             held = self._held(chain, factor)
             matrix[:, -1] += held if isinstance(held, float) else rows.reduce(held)

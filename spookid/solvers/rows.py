@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Call
+from spookid.kernels.kernel import Array, Call, Integers
+from spookid.kernels.native import Routines, address, integers, routines
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +21,8 @@ class Rows:
     """(count, columns + 1, rows): transposed Jacobian, steps in order of offset, parameters last; then the residual."""
     complement: Array | None
     """Orthonormal basis of the residuals that private unknowns cannot reach, (count, all rows, rows); None: all."""
+    places: Integers | None = None
+    """Where numbers stand in a step's matrix, all others being zero; None: everywhere."""
 
     def reduce(self, residual: Array) -> Array:
         """A residual (count, all rows) in these rows."""
@@ -34,19 +38,33 @@ class Rows:
 
     def image(self, steps: Array) -> Array:
         """J times steps of the states (N, tangent, m): (count, m, rows)."""
-        count, last = len(self.matrix), max(self.offsets) + 1
-        wide = len(self.offsets) * steps.shape[1]
-        moved = [steps[offset : offset + count] for offset in self.offsets]
-        columns = np.concatenate(moved, axis=1) if last > 1 or len(steps) > count else moved[0]
-        if columns.shape[2] == 1:
-            return np.asarray(np.einsum("kc,kcr->kr", columns[:, :, 0], self.matrix[:, :wide])[:, None])
-        return np.asarray(np.matmul(columns.transpose(0, 2, 1), self.matrix[:, :wide]))
+        count, t, m = len(self.matrix), *steps.shape[1:]
+        if (by := self._by) is not None:
+            given, out = np.ascontiguousarray(steps), np.empty((count, m, self.matrix.shape[2]))
+            by.images(*self._sizes(t, m), address(given), address(out))
+            return out
+        columns = np.concatenate([steps[offset : offset + count] for offset in self.offsets], axis=1)
+        return np.asarray(np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]]))
 
     def pull(self, columns: Array, steps: Array) -> None:
         """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""
-        t, across = steps.shape[1], columns.transpose(0, 2, 1)
+        t, m = steps.shape[1:]
+        if (by := self._by) is not None and steps.flags.c_contiguous:
+            given = np.ascontiguousarray(columns)
+            by.pulls(*self._sizes(t, m), address(given), address(steps))
+            return
+        across = columns.transpose(0, 2, 1)
         for i, offset in enumerate(self.offsets):
             steps[offset : offset + len(across)] += np.matmul(self.matrix[:, i * t : (i + 1) * t], across)
+
+    @property
+    def _by(self) -> Routines | None:
+        return routines(len(self.matrix)) if self.matrix.flags.c_contiguous else None
+
+    def _sizes(self, tangent: int, columns: int) -> tuple[object, ...]:
+        """What compiled code is told of so many columns of steps."""
+        (count, wide, rows), at = self.matrix.shape, _listed(self.offsets)
+        return count, tangent, columns, rows, len(at), address(at), address(self.matrix), wide * rows
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The matrix from a step on, if any is left, with that step's number."""
@@ -77,3 +95,8 @@ class Stream:
         """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the
         next."""
         return self.jacobian.parts(start)
+
+
+@lru_cache(maxsize=64)
+def _listed(offsets: tuple[int, ...]) -> Integers:
+    return integers(offsets)

@@ -55,12 +55,13 @@ def selected_inverse_backward(
 def _fill(factor: Array, tangent: int, result: Array, by: Routines | None) -> None:
     """Covariances of successive steps, from those of the step behind them, which stand at the end of ``result``."""
     steps, width = len(result) - 1, len(factor)
+    if by is not None:
+        columns = np.ascontiguousarray(factor.T)
+        by.selected_inverse(steps, tangent, width, address(columns), address(result))
+        return
     lower = _columns(factor, tangent)
     root = np.linalg.inv(lower[:, :tangent])
     ahead, own = np.matmul(lower[:, tangent:], root), np.matmul(root.transpose(0, 2, 1), root)
-    if by is not None:
-        by.selected_inverse(steps, tangent, width, address(ahead), address(own), address(result))
-        return
     for here, following, G, D in zip(result[-2::-1], result[::-1], ahead[::-1], own[::-1], strict=False):
         known = following[: width - tangent, : width - tangent]
         across = known @ G

@@ -11,11 +11,11 @@ so that the columns themselves need not be made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns
 from spookid.transcription.factor import Group
@@ -37,26 +37,30 @@ class Heterogeneity:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def heterogeneity(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Heterogeneity:
+def heterogeneity(condensed: Condensed, others: Sequence[Columns], steps: Array, volumes: Array) -> Heterogeneity:
     """Of every parameter that moves in every recording that it stands in, if these are several.
 
     Args:
-        others: m vectors per chain from which states and parameters are projected out.
+        others: m vectors per chain from which states are projected out.
+        steps: of the parameters, (n_p, m), that are to be projected out of them, too.
         volumes: half the slopes in the parameters of the logarithms in −2 log L of each recording, (recordings, n_p).
     """
-    several = len(condensed.linearized.chains) > 1
-    moving = np.flatnonzero(np.diag(condensed.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
+    if len(condensed.linearized.chains) == 1:
+        nothing = np.zeros(0)
+        return Heterogeneity((), nothing, np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), nothing)
+    moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
     own, across, pulls = [], [], []
     for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
         rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
-        T, r, left = (_flat([part[i] for i in rows]) for part in parts)
-        own.append(T[moving] @ T[moving].T)
-        across.append(left @ T[moving].T)
+        T, r, states = (_flat([part[i] for i in rows]) for part in parts)
+        products = T @ T[moving].T
+        own.append(products[moving])
+        across.append(states @ T[moving].T - steps.T @ products)
         pulls.append(-T[moving] @ r[0])
     A = np.concatenate(own)
     inverse = condensed.inverse[np.ix_(moving, moving)]
     gram = -A @ inverse @ A.T
-    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0) if several else np.zeros(0)
+    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0)
     n = len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block

@@ -7,13 +7,13 @@ all else that is known of it: they are computed some steps at a time and not kep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, replace
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
@@ -170,7 +170,7 @@ def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: i
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
         basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only
         complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
-        rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
+        rows = Rows(rows.offsets, np.matmul(rows.matrix, basis), complement)
     count, _, width = rows.shape
     scale = float(np.sqrt(reduced.penalty)) if factor in reduced.coupled else 1.0
     term = LinearizedFactor(

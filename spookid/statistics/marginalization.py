@@ -10,12 +10,11 @@ disturbance as well as where it is just not seen (results/truth.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.search import Search
@@ -73,7 +72,7 @@ def _values(search: Search, i: int, along: Array) -> list[_Value]:
     """
     best, log = search.best, float(search.best.logs[i])
     away = -float(np.log(np.clip(best.fisher[i, i], np.finfo(float).tiny, 1.0))) / 4
-    found = [_at(search, i, along, log + away) or _value(best, log, along)]
+    found = [(_at(search, i, along, log + away) if away else None) or _value(best, log, along)]
     for _ in range(_MOST):
         if (value := _at(search, i, along, found[0].log - _STEP)) is None:
             break

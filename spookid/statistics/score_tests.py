@@ -14,12 +14,12 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, field
 from spookid.statistics import homogeneity, whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
@@ -143,24 +143,24 @@ def _acts(alternative: Alternative) -> bool:
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
-    columns = [_stacked([c.columns[i] for c in alternatives]) for i in range(len(condensed.linearized.chains))]
-    states = [condensed.without_states(chain, part) for chain, part in enumerate(columns)]
-    left = condensed.left(columns)
-    own, apart = condensed.inner(left, left), homogeneity.heterogeneity(condensed, left, volumes)
+    chains = range(len(condensed.linearized.chains))
+    columns = [condensed.without_states(i, _stacked([c.columns[i] for c in alternatives])) for i in chains]
+    # What parameters project out of them is told by products: the vectors that are left need not be made.
+    with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
+    steps = condensed.inverse @ with_parameters.T
+    own, apart = squares - with_parameters @ steps, homogeneity.heterogeneity(condensed, columns, steps, volumes)
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
-    slopes = np.array([c.volume or 0.0 for c in alternatives])
-    slopes -= condensed.inner(states, condensed.T) @ condensed.inverse @ volumes.sum(axis=0)
+    slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
     tests = _Tests(
         np.vstack([*(c.sizes for c in alternatives), *[(-np.inf, np.inf)] * len(apart.names)]),
         np.repeat([limit(len(alternatives)), limit(len(apart.names))], [len(alternatives), len(apart.names)]),
         np.append(
-            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(condensed.inner(states, states)),
-            _INDEPENDENT[False] * apart.before,
+            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(squares), _INDEPENDENT[False] * apart.before
         ),
     )
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
-    pulls = np.append(-condensed.inner(left, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
+    pulls = np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
     words = (*((c.words, c.unit) for c in alternatives), *((f"{name}?", "") for name in apart.names))
     return _Answers(words, tests, gram, pulls)
 

@@ -17,11 +17,12 @@ unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, field
+from spookid.solvers.batched import inverses
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -167,7 +168,7 @@ class Determinants:
         self._total = 0.0
         self.slopes: dict[int, Array] = {}
         """D⁺ of factors by their number, 0 in rows of D that are no part of it, (count, t, rows)."""
-        newest: list[tuple[int, Array, Array]] = []
+        newest: list[tuple[int, Array, Array | None]] = []
         for i, (factor, rows) in enumerate(kept):
             stop = len(rows.offsets) * tangent
             part = rows.matrix[:, stop - tangent : stop]
@@ -186,33 +187,35 @@ class Determinants:
 
     def _take(self, number: int, part: Array, own: Array) -> None:
         """The random rows of a factor in their own unknowns: where a torque is measured its joint's motion is given."""
-        block = part[:, own[:, None], own]
-        signs, logarithms = np.linalg.slogdet(block)
-        if np.any(signs == 0):
-            raise NotPositiveDefiniteError("what is random does not move the mechanism")
-        self._total += 2 * float(np.sum(logarithms))
+        inverse, logarithm = _inverted(part[:, own[:, None], own])
+        self._total += 2 * logarithm
         slopes = np.zeros_like(part)
-        slopes[:, own[:, None], own] = np.linalg.inv(block).transpose(0, 2, 1)
+        slopes[:, own[:, None], own] = inverse.transpose(0, 2, 1)
         self.slopes[number] = slopes
 
-    def _add(self, members: Sequence[tuple[int, Array, Array]]) -> None:
+    def _add(self, members: Sequence[tuple[int, Array, Array | None]]) -> None:
         """Rows that stand in one D: of each factor its number, its transposed Jacobian (count, t, rows) and those
-        combinations of its rows that are part of D."""
-        parts = [part @ taken for _, part, taken in members]
+        combinations of its rows that are part of D; None: all of them."""
+        parts = [part if taken is None else part @ taken for _, part, taken in members]
         transposed = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         square = transposed.shape[1] == transposed.shape[2]
         gram = transposed if square else np.matmul(transposed.transpose(0, 2, 1), transposed)
-        signs, logarithms = np.linalg.slogdet(gram)
-        if np.any(signs == 0):
-            raise NotPositiveDefiniteError("what is random does not move the mechanism")
-        self._total += (2 if square else 1) * float(np.sum(logarithms))
-        inverse = np.linalg.inv(gram)
+        inverse, logarithm = _inverted(gram)
+        self._total += (2 if square else 1) * logarithm
         whole = inverse.transpose(0, 2, 1) if square else np.matmul(transposed, inverse)
         at = 0
-        for i, _, taken in members:
-            stop = at + taken.shape[1]
-            self.slopes[i] = whole[:, :, at:stop] @ taken.T
+        for (i, _, taken), part in zip(members, parts, strict=True):
+            stop = at + part.shape[2]
+            self.slopes[i] = whole[:, :, at:stop] if taken is None else whole[:, :, at:stop] @ taken.T
             at = stop
+
+
+def _inverted(matrices: Array) -> tuple[Array, float]:
+    """A⁻¹ of every step and Σ log |det A|."""
+    inverse, logarithms = inverses(matrices)
+    if np.any(np.isneginf(logarithms)):
+        raise NotPositiveDefiniteError("what is random does not move the mechanism")
+    return inverse, float(np.sum(logarithms))
 
 
 def _own(factor: Factor, rows: Rows) -> Array | None:
@@ -222,9 +225,10 @@ def _own(factor: Factor, rows: Rows) -> Array | None:
     return np.array(factor.density)
 
 
-def _random(factor: Factor, rows: Rows) -> Array:
-    """The rows of a factor that are hard or a density, as columns of an identity; all if they are combined."""
+def _random(factor: Factor, rows: Rows) -> Array | None:
+    """The rows of a factor that are hard or a density, as columns of an identity; None: all, and if they are
+    combined."""
     left = rows.matrix.shape[2]
-    if factor.hard or rows.complement is not None or not factor.density:
-        return np.eye(left)
+    if factor.hard or rows.complement is not None or factor.density in {(), tuple(range(left))}:
+        return None
     return np.eye(left)[:, list(factor.density)]

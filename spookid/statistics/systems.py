@@ -16,13 +16,13 @@ unknowns, and blocks of a step and its multipliers are eliminated in turn, all o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass, replace
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.rows import Rows
 from spookid.solvers.selected_inversion import cross_covariances, selected_inverse
@@ -186,7 +186,7 @@ class HardSystem:
         rows, held = self._rows[number], self._held.get(number)
         if held is None:
             return rows
-        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))))
+        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))), places=None)
 
     def _blocks(self, equations: NormalEquations, size: int) -> tuple[Array, Array]:
         """Diagonal blocks (N, t + m, t + m), and what couples each with the states before, (N − 1, t + m, t)."""

@@ -52,7 +52,7 @@ class ExactStepper(BoundStep):
 
     def guess(self, x: Array) -> Array:
         """Unknowns to start from at the state ``x``, and no reactions."""
-        return np.concatenate([self._guess(x), np.zeros(self._m)])
+        return np.concatenate([super().guess(x), np.zeros(self._m)])
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
         """Next state and the unknowns (y, u) that belong to it, from a guess of the unknowns.

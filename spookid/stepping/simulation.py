@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import casadi as ca
 import numpy as np
@@ -15,6 +14,7 @@ from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.kernels.not_finite import first_cause
 from spookid.kernels.scipy_parts import lapack
 from spookid.parameter import Parameter
+from spookid.records import dataclass
 from spookid.stepping.impulses import ForwardStep
 from spookid.transcription.factor import Constant
 
@@ -56,8 +56,8 @@ class _Evaluation:
     """(ambient,)."""
 
 
-class BoundStep:
-    """Expressions of a step in buffers that are bound once.
+class BoundStep(ABC):
+    """What advances a state by one step, by expressions in buffers that are bound once.
 
     Args:
         step: the equations.
@@ -81,7 +81,16 @@ class BoundStep:
         self._redundant: bool | None = None
         """True if the joints' rows depend on one another, found out at the first step."""
         self._velocities = step.velocities
-        self._guess = first_guess(step)
+        self._guess = Kernel(ca.Function("guess", [step.x], [ca.densify(step.guess)]), 1)
+        self._guessed = step.guess.numel()
+
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from at the state ``x``."""
+        return np.asarray(self._guess([contiguous(x)[None]], [], np.empty((1, 1, self._guessed)))[0, 0])
+
+    @abstractmethod
+    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
+        """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
 
     def fault(self) -> str:
         """What is not finite where the last step ended, and why; empty if all is."""
@@ -111,10 +120,6 @@ class NewtonStepper(BoundStep):
     def with_constants(self, values: Array) -> None:
         """Go on with other numbers for the symbols, in the same order."""
         self._constants[:] = values
-
-    def guess(self, x: Array) -> Array:
-        """Unknowns to start from at the state ``x``."""
-        return self._guess(x)
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
         """Next state and the unknowns that belong to it, from a guess of the unknowns.
@@ -199,27 +204,7 @@ def bound(
     return run, buffer
 
 
-def first_guess(step: ForwardStep) -> Callable[[Array], Array]:
-    """The unknowns to start from, as a function of x."""
-    kernel = Kernel(ca.Function("guess", [step.x], [ca.densify(step.guess)]), 1)
-    size = step.guess.numel()
-    return lambda x: kernel([contiguous(x)[None]], [], np.empty((1, 1, size)))[0, 0]
-
-
-class Steps(Protocol):
-    """What advances a state by one step."""
-
-    def guess(self, x: Array) -> Array:
-        """Unknowns to start from."""
-
-    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
-
-    def fault(self) -> str:
-        """What is not finite where the last step ended, and why; empty if all is."""
-
-
-def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
+def march(stepper: BoundStep, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
     """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
 
     Raises:

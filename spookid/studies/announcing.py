@@ -23,9 +23,9 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
         began, told = time.process_time(), False
         for k in steps if progress is None else progress(steps):
             yield k
-            if told or time.process_time() - began < _SEEN:
+            if told or (spent := time.process_time() - began) < _SEEN:
                 continue
-            told, whole = True, (time.process_time() - began) * len(steps) / (k + 1)
+            told, whole = True, spent * len(steps) / (k + 1)
             if whole > _LONG:
                 warnings.warn(
                     f"simulation of {label!r}: {len(steps):,} steps of {step:g} s are going to take some "

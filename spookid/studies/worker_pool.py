@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from multiprocessing import resource_tracker
@@ -22,6 +21,8 @@ from loky import get_reusable_executor
 
 from spookid.errors import ProblemError
 from spookid.kernels import compiler
+from spookid.kernels.single_thread import ONE_THREAD
+from spookid.records import dataclass, field
 
 R = TypeVar("R")
 
@@ -128,7 +129,6 @@ def _submitted(workers: Executor, work: Callable[..., R], task: tuple[Any, ...])
         return failed
 
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _PATIENCE = "10s"
 _GLANCE = 0.2
 """How often is seen whether a scheduler is there [s]."""
@@ -139,11 +139,10 @@ def processes(jobs: int) -> Executor:
 
     Processes that have nothing to do end by themselves.
     """
-    one_each = dict.fromkeys(_THREADS, "1")
     with _quiet():
         resource_tracker.ensure_running()  # where Python begins it, signals are unblocked
     with _blocked(), _quiet():
-        executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
+        executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
         executor.submit(int)  # which starts them
     return executor
 

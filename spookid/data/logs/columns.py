@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray, checked_signals, checked_time, floats
 from spookid.data.files import listing, names
 from spookid.errors import ProblemError, shown
+from spookid.records import dataclass, field, replace
 from spookid.tables.numbers import counted
 
 
@@ -277,6 +277,10 @@ def _merged(clock: Clock, notes: list[str]) -> Clock:
     repeated = np.flatnonzero(np.diff(t) == 0) + 1
     if not repeated.size:
         return clock
+    if len(repeated) == len(t) - 1:
+        raise ProblemError(
+            f"{clock.place}: all {len(t):,} {clock.row}s have the time {t[0]:.17g} s; write stamps with more digits"
+        )
     new = np.ones(len(t), dtype=np.bool_)
     new[repeated] = False
     group = np.cumsum(new) - 1
