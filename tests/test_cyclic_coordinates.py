@@ -21,6 +21,7 @@ from spookid import (
     Recording,
     gravity,
 )
+from spookid.assembly.assembly import assemble
 from spookid.assembly.cyclic_coordinates import cyclic
 from spookid.studies.settings import digest
 
@@ -87,3 +88,13 @@ def test_problems_with_accelerometers_have_a_digest() -> None:
     frame = problem.model.bodies[0].frame()
     seen = problem.with_(observations=[*problem.observations, Accelerometer(frame, ("angle", "rate", "u"))])
     assert digest(seen) != digest(problem)
+
+
+def test_a_guess_from_rates_is_smooth() -> None:
+    problem = flywheel()
+    start = assemble(problem).sampled[0].guess.displacements[:, 1]
+    recording = problem.recordings[0]
+    between = np.interp((np.arange(len(start) - 1) + 0.5) * problem.step, recording.t, recording.signal("rate"))
+    rates = np.diff(start) / problem.step
+    assert np.std(rates - between) < 0.05 * np.std(between)
+    assert np.ptp(np.diff(rates)) < 2 * np.ptp(np.diff(between))

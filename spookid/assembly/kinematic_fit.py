@@ -2,12 +2,14 @@
 
 With d the coordinates of the joints, whose rates are differences over the steps around each, sensors show
 y(d, ḋ, d̈, θ), θ the Parameters that stand in sensors alone, such as biases. A weak pull to the rest positions and to
-the guesses of θ settles what no sensor sees; biases yield to it before angles do, and so it takes the drift away.
+the guesses of θ settles what no sensor sees; biases yield to it before angles do, and so it takes the drift away. It
+acts on means of neighbouring steps, and to lines: differences over two steps do not tell even steps from odd ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -87,6 +89,7 @@ class KinematicFit:
         outputs = [errors, *map(ca.densify, slopes), ca.densify(ca.jacobian(errors, stacked(own)))]
         outputs = ca.substitute(outputs, list(known), [ca.SX(values[p.name]) for p in known])
         self._function = ca.Function("errors", [*symbols, y, stacked(own)], outputs)
+        self._pulls = _pulls(len(motion.moved))
         self._guess = np.array([values[p.name] for p in own])
         self._magnitudes = np.array([abs(values[p.name]) or 1.0 for p in own])
         self._lower, self._upper = np.array([p.lower for p in own]), np.array([p.upper for p in own])
@@ -135,7 +138,8 @@ class KinematicFit:
         return [np.asarray(r.full()).reshape(m, count, -1).swapaxes(0, 1) for r in results]
 
     def _pull(self, point: _Point) -> Array:
-        return _PULL * np.append(point.hidden - point.rest, (point.theta - self._guess) / self._magnitudes)
+        away = self._pulls @ (point.hidden - point.rest)
+        return _PULL * np.append(away, (point.theta - self._guess) / self._magnitudes)
 
     def _cost(self, point: _Point) -> float:
         return float(np.sum(self._evaluated(point)[0] ** 2) + np.sum(self._pull(point) ** 2))
@@ -157,11 +161,21 @@ class KinematicFit:
         places.append(n * count + np.arange(own.shape[2]).reshape(1, 1, -1))
         entries = [np.broadcast_arrays(b, rows, p) for b, p in zip([*blocks, own], places, strict=True)]
         values, i, j = (np.concatenate([np.ravel(entry[k]) for entry in entries]) for k in range(3))
-        weights = np.concatenate([np.full(n * count, _PULL), _PULL / self._magnitudes])
-        slope = sparse.csc_matrix((values, (i, j)), shape=(errors.size, len(weights)))
-        right = slope.T @ errors.ravel() + weights * self._pull(point)
-        step = -splu((slope.T @ slope + sparse.diags(weights**2)).tocsc()).solve(right)
+        away = sparse.kron(self._pulls, sparse.eye_array(n))
+        pull = _PULL * sparse.block_diag([away, sparse.diags_array(1 / self._magnitudes)])
+        slope = sparse.csc_matrix((values, (i, j)), shape=(errors.size, pull.shape[1]))
+        right = slope.T @ errors.ravel() + pull.T @ self._pull(point)
+        step = -splu((slope.T @ slope + pull.T @ pull).tocsc()).solve(right)
         return step[: n * count].reshape(count, n), step[n * count :]
+
+
+def _pulls(count: int) -> Any:
+    """Of values at so many steps the means of neighbours and the second differences, a sparse (2 N − 3, N)."""
+    from scipy import sparse  # slow to load, and few ask for it
+
+    means = sparse.diags_array([0.5, 0.5], offsets=[0, 1], shape=(count - 1, count))
+    bends = sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(count - 2, count))
+    return sparse.vstack([means, bends]).tocsr()
 
 
 def derivatives(d: Array, step: float) -> tuple[Array, Array, Array]:
