@@ -11,7 +11,7 @@ import casadi as ca
 from spookid.data.channels import DeclaredSensor, check_signals
 from spookid.data.sensors import check_frame_in
 from spookid.data.state import State
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Frame
 from spookid.mechanics.coefficients import acts
@@ -129,8 +129,6 @@ class Orientation(DeclaredSensor):
 
     def __post_init__(self) -> None:
         check_signals(self, 4)
-        if self.sigma is None or isinstance(self.sigma, Sequence):
-            raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one number [rad], all axes alike")
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: Orientation: mounting", (3,)))
         self.check_arguments()
 
