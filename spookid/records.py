@@ -48,7 +48,7 @@ def _made(cls: Any, *, frozen: bool = False, eq: bool = True, repr: bool = True,
     """The class with fields and methods."""
     # The standard library reads the declarations; without methods it compiles nothing.
     hints = vars(cls).get("__annotations__", {})
-    declared = {name: value for name, value in vars(cls).items() if name in hints}
+    declared = {name: getattr(cls, name) for name in hints if hasattr(cls, name)}  # a base's default goes on
     own = {"__annotations__": hints, "__module__": cls.__module__, "__doc__": cls.__name__}
     plain: Any = type(cls.__name__, (), {**declared, **own})
     dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(plain)

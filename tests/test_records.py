@@ -58,7 +58,13 @@ def declared(dataclass):
     class Slim:
         value: int
 
-    return Point, Named, Apart, Loose, ByName, Slim
+    @dataclass(frozen=True)
+    class Narrower(Point):
+        """Whose default is that of the base."""
+
+        y: int
+
+    return Point, Named, Apart, Loose, ByName, Slim, Narrower
 
 
 OURS, THEIRS = declared(records.dataclass), declared(dataclasses.dataclass)
@@ -71,6 +77,7 @@ CALLS = [
     (3, (), {}),
     (4, (), {"value": 2}),
     (5, (3,), {}),
+    (6, (3,), {}),
 ]
 
 

@@ -171,7 +171,7 @@ def tangent(e: ca.SX) -> ca.SX:
 
 
 def wrapped(angle: ca.SX) -> ca.SX:
-    """The same angle in (−π, π], by whole turns: an arc tangent of sine and cosine would take as long as the rest of a
-    residual, and hide that derivatives are those of the angle."""
+    """The same angle in [−π, π], both ends being themselves, by whole turns: an arc tangent of sine and cosine would
+    take as long as the rest of a residual, and hide that derivatives are those of the angle."""
     turn = 2 * math.pi
-    return angle - turn * ca.ceil(angle / turn - 0.5)
+    return angle - turn * ca.sign(angle) * ca.ceil(ca.fabs(angle) / turn - 0.5)
