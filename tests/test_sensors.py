@@ -400,7 +400,7 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         ),
         (lambda: Gyroscope(unit, XYZ, bias=1, offset=1), "bias and offset, which are one"),
         (lambda: Accelerometer(unit, XYZ, mounting=0), "mounting must have shape 3"),
-        (lambda: Orientation(unit, ("w", *XYZ), None), "sigma is None; give a number"),
+        (lambda: Orientation(unit, ("w", *XYZ), None), "give one number [rad], all axes alike"),
         (lambda: PointPosition(unit, "xw", ("a", "b")), "choose 'x', 'y' or 'z'"),
         (lambda: PointPosition(unit, "xy", "a"), "give the names of 2"),
         (lambda: PointDistance(unit, rod.frame(), "d"), "it never changes"),

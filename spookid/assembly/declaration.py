@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self, cast
@@ -31,7 +32,6 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.mechanics.touching import Touch
 from spookid.parameter import Parameter, parameters_in
-from spookid.records import dataclass, field
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
 from spookid.stepping.variational import Variational

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
@@ -14,7 +15,6 @@ from spookid.assembly.trajectories import along
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.records import dataclass, replace
 from spookid.stepping.contact_rows import AROUND, Encounter, flights
 from spookid.transcription.transcription import Point
 

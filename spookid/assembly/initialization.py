@@ -7,6 +7,7 @@ of the poses (4.3). What no sensor of positions shows follows from others (``dea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -26,7 +27,6 @@ from spookid.mechanics.kinematics import Values, displacements, place, rest_posi
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
-from spookid.records import dataclass
 
 _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import InitVar
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -11,13 +11,12 @@ import casadi as ca
 from spookid.data.channels import DeclaredSensor, check_signals
 from spookid.data.sensors import check_frame_in
 from spookid.data.state import State
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Frame
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.model import Model
 from spookid.parameter import symbolic
-from spookid.records import dataclass, field
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +128,8 @@ class Orientation(DeclaredSensor):
 
     def __post_init__(self) -> None:
         check_signals(self, 4)
+        if self.sigma is None or isinstance(self.sigma, Sequence):
+            raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one number [rad], all axes alike")
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: Orientation: mounting", (3,)))
         self.check_arguments()
 

@@ -8,6 +8,8 @@ the last has ended, until what still creeps is a hundred-thousandth of the joint
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from spookid.assembly.contact_start import touching
@@ -15,7 +17,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass, replace
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt

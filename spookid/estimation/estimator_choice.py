@@ -11,6 +11,7 @@ fits that differ say that the model lacks something, and so does the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +21,6 @@ from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass, replace
 from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status

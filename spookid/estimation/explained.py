@@ -9,6 +9,7 @@ is near the guesses balances it: the share is then about one, whatever the mecha
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -27,7 +28,6 @@ from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.regressor import Regressor
-from spookid.records import dataclass, replace
 from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8

@@ -10,6 +10,7 @@ stands. (That is regression of the dynamics on smoothed motion, as of Atkeson, A
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 
 import casadi as ca
@@ -19,7 +20,6 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.misspecification import speeds
 from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.continuous_friction import ContinuousFriction
-from spookid.records import dataclass, replace
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group

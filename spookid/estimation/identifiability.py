@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
-from spookid.records import dataclass, replace
 from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError

@@ -10,13 +10,13 @@ corrected by it (Kent, Biometrika 69, 1982). Where what the model lacks lasts lo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spookid.estimation.explained import Efforts
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
-from spookid.records import dataclass, replace
 
 _BLOCKS = 16
 _LEVEL = 1e-3

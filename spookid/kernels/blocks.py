@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Workspace
-from spookid.records import dataclass
 
 LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""

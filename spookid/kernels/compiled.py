@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import casadi as ca
@@ -20,7 +21,6 @@ from spookid.kernels.generated import source
 from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel
 from spookid.kernels.libraries import library, refusal
 from spookid.kernels.turns import let_others
-from spookid.records import dataclass, field
 
 FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
-
-from spookid.records import dataclass
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

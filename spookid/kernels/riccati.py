@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from spookid.kernels.blocks import LANES, ROWS, addresses, aligned, sizes, symme
 from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Workspace
-from spookid.records import dataclass, replace
 
 _FOREVER = 1_000_000
 """Steps that are worth a compiler: there is no other way to do this."""

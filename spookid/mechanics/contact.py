@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import casadi as ca
@@ -11,7 +12,6 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.parameter import is_constant, is_zero, symbolic
-from spookid.records import dataclass, field
 
 _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 

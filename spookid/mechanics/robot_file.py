@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from spookid.records import dataclass, field
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

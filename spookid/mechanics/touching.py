@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -17,7 +18,6 @@ from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import stacked
-from spookid.records import dataclass, field
 
 T = TypeVar("T")
 

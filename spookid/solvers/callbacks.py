@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass, field
 
 _SCALAR = ca.Sparsity.dense(1, 1)
 _NONE = ca.Sparsity(0, 0)

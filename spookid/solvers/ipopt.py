@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import casadi as ca
@@ -24,7 +25,6 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass, field, replace
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.ipopt_options import TINY, end_of, options

@@ -11,11 +11,12 @@ reach; see ``statistics.slopes`` for what both add.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.records import dataclass
 from spookid.solvers.batched import NullSpaceAndInverse, null_space_and_inverse, rank
 from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_window import LagWindow, Placed

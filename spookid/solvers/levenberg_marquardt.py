@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import ClassVar
 
@@ -23,7 +24,6 @@ from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
 from spookid.kernels.thread_pool import ThreadPool, processors
 from spookid.kernels.turns import turn
-from spookid.records import dataclass, field, fields, replace
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -21,7 +22,6 @@ import numpy as np
 
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array
-from spookid.records import asdict, dataclass, field
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription

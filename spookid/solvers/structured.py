@@ -7,6 +7,7 @@ and no loop runs over them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,6 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.workspace import Workspace
-from spookid.records import dataclass, replace
 from spookid.solvers.products import add_products
 from spookid.solvers.rows import Rows, Stream
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass, field, replace
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem

@@ -17,11 +17,11 @@ unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass, field
 from spookid.solvers.batched import inverses
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.transcription.free_directions import FreeDirections
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
-from spookid.records import dataclass, replace
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.transcription.factor import Group

@@ -20,6 +20,7 @@ of the velocity that an impulse changes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -27,7 +28,6 @@ import casadi as ca
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
-from spookid.records import dataclass
 from spookid.stepping.dry_friction import Form
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Box, Factor, Group, Kind

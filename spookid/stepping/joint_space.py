@@ -15,6 +15,7 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -36,7 +37,6 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.mechanics.touching import Touch
 from spookid.parameter import stacked
-from spookid.records import dataclass, field
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.dry_friction import DryFriction

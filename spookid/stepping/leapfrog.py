@@ -12,6 +12,7 @@ first impulse says nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import casadi as ca
@@ -21,7 +22,6 @@ from spookid.data.state import Motion
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.model import Model
-from spookid.records import dataclass, field
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Window
 from spookid.stepping.one_step import Equations, OneStep, Step

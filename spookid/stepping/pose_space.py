@@ -11,6 +11,7 @@ their coordinates as private unknowns, as in ``joint_space``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
@@ -19,7 +20,6 @@ import casadi as ca
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
-from spookid.records import dataclass, field
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips
 from spookid.stepping.unknowns import PositionScheme

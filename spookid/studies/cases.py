@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.records import dataclass, replace
 from spookid.studies.settings import digest
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spookid.argument_checks import is_whole
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
-from spookid.records import dataclass, replace
 from spookid.results.result import Result
 from spookid.results.values import Basin
 from spookid.solvers.status import Callback, Iteration, Status

@@ -8,12 +8,11 @@ neither mechanics nor data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import casadi as ca
 import numpy as np
-
-from spookid.records import dataclass, replace
 
 ACTIVE = 1e-6
 """An inequality whose row is smaller, in the row's own unit, is met with equality."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options
 from spookid.errors import ProblemError, shown
-from spookid.records import dataclass, field, replace
 
 _KNOWN = ("JointState", "Imu")
 """ROS messages that are read without being asked for."""
