@@ -16,9 +16,6 @@ from spookid.errors import ProblemError, declared_at, is_text, shown
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
     ca.GlobalOptions.setNumpyMode(-1)
-# CasADi tries to read every argument as numbers first, element by element unless it has such a method; that took half
-# of the time of most calls on expressions.
-ca.SX.__SX__ = lambda self: self
 
 _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""

@@ -88,7 +88,7 @@ class Problem(Declaration, Tabular):
         """
         began = time.perf_counter()
         from spookid.estimation.questions import asking
-        from spookid.estimation.solving import solve
+        from spookid.estimation.solving import solve, solve_whole
         from spookid.solution import Solution
 
         problem, others = self._split(options)
@@ -100,7 +100,7 @@ class Problem(Declaration, Tabular):
             result = from_starts(problem, starts, seed, backend, others, callback, warm_start)
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
-        again = partial(solve, backend=backend, options=others)
+        again = partial(solve_whole, backend=backend, options=others)
         return Solution.of(asking(problem, result.changed(times=times), again))
 
     def questions(self) -> tuple[str, ...]:

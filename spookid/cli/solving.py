@@ -46,14 +46,13 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
-            solution, again = _jointly(run, job, changed, executor), None
+            solution = asking(job.problem, _jointly(run, job, changed, executor), None, asked)
         else:
             problem, found = _begun(run, job, changed, executor)
             with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
-            again = partial(estimate, backend=run.arguments.backend, options=run.options)
-        solution = asking(job.problem, solution.changed(source=run.file.source(job.key)), again, asked)
-        arguments = run.arguments
+            solution = asking(job.problem, solution, partial(_again, run, job), asked)
+        solution, arguments = solution.changed(source=run.file.source(job.key)), run.arguments
         export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
         if run.arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
@@ -64,9 +63,18 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}, and the same command goes on")
         return Exit.INTERRUPTED
+    if run.interruption.asked:
+        terminal.complain(f"interrupted; the results of {job.label} are in {job.out}")
+        return Exit.INTERRUPTED
     if solution.status is Status.CONVERGED:
         return Exit.DONE
     return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
+
+
+def _again(run: Run, job: Job, problem: Declaration) -> Result:
+    """A fit to see what a doubtful one lacks; a signal ends it."""
+    with run.fitting(f"{job.label}, sensors tried", problem) as callback:
+        return estimate(problem, run.arguments.backend, run.options, callback)
 
 
 def _jointly(run: Run, job: Job, variant: Variant, executor: Executor | None) -> Result:

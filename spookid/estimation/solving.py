@@ -77,6 +77,18 @@ def solve(
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
 
 
+def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) -> Result:
+    """As ``solve``, from the guesses.
+
+    Raises:
+        KeyboardInterrupt: if it is interrupted.
+    """
+    result = solve(problem, backend, options)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
 def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)

@@ -162,17 +162,17 @@ class BandElimination:
         return ForwardSubstitution(self.border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def forward(self, gradient: Array) -> ForwardSubstitution:
-        values = np.asarray(_dtbtrs(self._factor, gradient[:, None], uplo="L")[0][:, 0])
+        values = self._substituted(gradient[:, None])[:, 0]
         return ForwardSubstitution(values, self.border[:, :-1].T @ values, float(values @ values))
 
     def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
         assert forward.values is not None
         right = -(forward.values + self.border[:, :-1] @ parameters)
-        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+        return self._substituted(right[:, None], "T")[:, 0]
 
     def responses(self) -> Array:
         right, self.border = self.border, self.border[:0].copy()
-        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L", trans="T")[0])
+        return self._substituted(right, "T")
 
     def solve(self, right: Array) -> Array:
         return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
@@ -183,4 +183,10 @@ class BandElimination:
             out, width = np.empty(right.shape), self._factor.shape[0]
             by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
             return out
-        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
+        return self._substituted(right)
+
+    def _substituted(self, right: Array, transposed: str = "N") -> Array:
+        """L⁻¹ right, or L⁻ᵀ right, (N t, columns)."""
+        if not right.shape[1]:
+            return right  # of no columns OpenBLAS solves one all the same, and writes it behind the array
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L", trans=transposed)[0])
