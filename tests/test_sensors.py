@@ -408,6 +408,10 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: JointTorque(elbow, "t", loss="huber"), "leave samples far off out"),
         (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "what the Motor at"),
         (lambda: Gyroscope(Body("other", 1, (1, 1, 1)).frame(), XYZ).channels(MODEL), "which is not in the model"),
+        (
+            lambda: Observation(lambda s: s.angle(elbow) + ca.SX.sym("c"), "a").channels(MODEL),
+            "the symbol 'c', which is no Parameter",
+        ),
     ],
 )
 def test_wrong_sensors_are_refused_where_they_are_declared(declare: Any, words: str) -> None:

@@ -22,9 +22,15 @@ _STATES = 3
 """At which jumps are looked at."""
 
 
-def period_of(predicted: Callable[[State], ca.SX], model: Model) -> float | None:
+def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> float | None:
     """That of a scalar which jumps by the same wherever an angle turns over, such as a sum of angles times numbers;
     None if it does not jump, or by what depends on the state or on Parameters, or if no number is a share of all jumps.
+
+    Args:
+        what: it is, for people.
+
+    Raises:
+        ProblemError: if it holds a symbol that is no Parameter.
     """
     state = State.symbols(model, joints=True)
     assert state.joints is not None
@@ -34,7 +40,7 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model) -> float | None
     if not turning:
         return None
     others = [state.q, state.v, state.a, state.joints[1], *state.inputs.values(), state.step]
-    others += parameters_in([value], "a sensor", ignore=[displacements, *others])
+    others += parameters_in([value], what, ignore=[displacements, *others])
     function = ca.Function("value", [displacements, ca.veccat(*others)], [value])
     random, found = np.random.default_rng(0), []
     for _ in range(_STATES):

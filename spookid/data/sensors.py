@@ -258,7 +258,7 @@ class Observation(OneSignal):
 
     def period_in(self, model: Model) -> float | None:
         """Its own, or that of a sum of angles times numbers."""
-        return period_of(self.predicted, model) if self.period is None else float(self.period)
+        return period_of(self.predicted, model, self._what) if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False)
