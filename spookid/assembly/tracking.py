@@ -30,7 +30,8 @@ _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
 _TIE = 1e-6
 """Weight of the way from the step before, which settles what rows leave free."""
-_MOST_CORRECTIONS = 50
+_MOST_CORRECTIONS, _MOST_IN_WINDOW = 50, 20
+"""Steps that do not settle in a window are begun again nearer by."""
 _SETTLED = 1e-9
 """A correction after which the next one is rounding [rad or m]."""
 _GAINED = 1e-8
@@ -126,7 +127,7 @@ class Tracking:
     def _followed(self, start: Array, targets: Array) -> Array:
         """The first points of a window, all that are believed, at least one."""
         x = np.repeat(start, len(targets), axis=0)
-        for _ in range(_MOST_CORRECTIONS):
+        for _ in range(_MOST_IN_WINDOW):
             found = _corrections(self._equations(x, np.concatenate([start, x[:-1]]), targets))
             steps = _limited(found.chained())
             x = self.moved(x, steps)
@@ -170,7 +171,7 @@ class _Corrections:
 
     def settled(self, steps: Array) -> Mask:
         """Whether another would change nothing that matters, (N,)."""
-        return (np.abs(steps).max(axis=1, initial=0.0) <= _SETTLED) | (self.gained <= _GAINED)
+        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= _SETTLED) | (self.gained <= _GAINED))
 
     def chained(self) -> Array:
         """δ_k = step_k + passed_k δ_{k−1}, by doubling."""
@@ -186,7 +187,8 @@ def _corrections(systems: Array) -> _Corrections:
     """None where anything is not finite, which will be traced where all residuals are."""
     n = systems.shape[2] - 1
     finite = np.all(np.isfinite(systems), axis=(1, 2))
-    triangles = np.linalg.qr(np.where(finite[:, None, None], systems, np.eye(*systems.shape[1:])), mode="r")
+    regular = np.where(finite[:, None, None], systems, np.eye(*systems.shape[1:]))
+    triangles = np.asarray(np.linalg.qr(regular, mode="r"))
     inverse, right = np.linalg.inv(triangles[:, :n, :n]), triangles[:, :, n]
     steps = -np.matmul(inverse, right[:, :n, None])[:, :, 0] * finite[:, None]
     gain, left = np.sum(right[:, :n] ** 2, axis=1), np.sum(right**2, axis=1)
