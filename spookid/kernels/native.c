@@ -176,34 +176,63 @@ EXPORT int pulls_along(size n, size t, size m, size rows, size count, const size
   return 0;
 }
 
-/* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
-   entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
-EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
+/* One column of Cholesky's factor, `high` entries from the diagonal on, and what it takes from those behind it; 0 if its
+   pivot is not positive. */
+static int band_column(double *L, size width, size high) {
+  if (!(L[0] > 0.0)) return 0;
+  double pivot = sqrt(L[0]), inverse = 1.0 / pivot;
+  L[0] = pivot;
+  for (size d = 1; d < high; ++d) L[d] *= inverse;
+  for (size d = 1; d < high; ++d)
+    for (size e = d; e < high; ++e) L[d * width + e - d] -= L[d] * L[e];
+  return 1;
+}
+
+#define AHEAD 16
+
+/* Up to v vectors of columns of L^-1 right; see below. Sums for the rows to come wait in a ring. */
+INLINE size band_columns(const int v, size n, size width, double *L, int whole, size here, const double *right,
+                         double *out, size apart, lanes *ring) {
+  lanes given[AHEAD * 2] = {{0}};
+  size at = 0;
+  for (size i = 0; i < v * width; ++i) ring[i] = ZERO;
+  for (size j = 0; j < n; ++j, L += width, out += apart) {
+    if (j % AHEAD == 0)
+      for (size c = 0; c < here; ++c)
+        for (size r = 0; r < AHEAD && j + r < n; ++r) ((double *)(given + v * r))[c] = right[c * n + j + r];
+    if (!whole && !band_column(L, width, n - j < width ? n - j : width)) return j + 1;
+    lanes y[2];
+    UNROLL for (int i = 0; i < v; ++i) {
+      y[i] = (given[v * (j % AHEAD) + i] - ring[v * at + i]) / L[0];
+      ring[v * at + i] = ZERO;
+    }
+    for (size c = 0; c < here; ++c) out[c] = ((double *)y)[c];
+    for (size d = 1; d < width; ++d) {
+      size place = at + d < width ? at + d : at + d - width;
+      UNROLL for (int i = 0; i < v; ++i) ring[v * place + i] += L[d] * y[i];
+    }
+    at = at + 1 == width ? 0 : at + 1;
+  }
+  return 0;
+}
+
+/* L^-1 times right-hand sides, given in whole columns, (n, columns). L is lower triangular, stored as (n, width) with
+   entry [j][d] for row j + d and column j; if it is not known, H + damping D stands there so far as H does, with 1 in the
+   place of a diagonal that has D = 0. Then `failed` is the number of the first pivot that is not positive, or 0. */
+EXPORT int forward_along(size n, size width, double *L, const double *diagonal, double damping, size columns,
+                         const double *right, double *out, size *failed) {
   FLUSH;
   lanes *ring = room(2 * width);
   if (!ring) return 1;
-  for (size c = 0; c < columns; c += 2 * LANES) {
-    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES, at = 0;
-    for (size i = 0; i < 2 * width; ++i) ring[i] = ZERO;
-    for (size j = 0; j < n; ++j, L += width) {
-      lanes y[2] = {ring[2 * at], ring[2 * at + 1]};
-      double *values = (double *)y;
-      for (size i = 0; i < here; ++i) {
-        values[i] = (right[(c + i) * n + j] - values[i]) / L[0];
-        out[j * columns + c + i] = values[i];
-      }
-      ring[2 * at] = ring[2 * at + 1] = ZERO;
-      for (size d = 1; d < width - at; ++d) {
-        ring[2 * (at + d)] += L[d] * y[0];
-        ring[2 * (at + d) + 1] += L[d] * y[1];
-      }
-      for (size d = width - at; d < width; ++d) {
-        ring[2 * (at + d - width)] += L[d] * y[0];
-        ring[2 * (at + d - width) + 1] += L[d] * y[1];
-      }
-      at = at + 1 == width ? 0 : at + 1;
-    }
-    L -= n * width;
+  *failed = 0;
+  for (size j = 0; diagonal && j < n; ++j)
+    L[j * width] = diagonal[j] == 0.0 ? 1.0 : L[j * width] + damping * diagonal[j];
+  for (size c = 0; c < columns && !*failed; c += 2 * LANES) {
+    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES;
+    const double *from = right + c * n;
+    int whole = !diagonal || c;
+    *failed = here > LANES ? band_columns(2, n, width, L, whole, here, from, out + c, columns, ring)
+                           : band_columns(1, n, width, L, whole, here, from, out + c, columns, ring);
   }
   release(ring);
   return 0;

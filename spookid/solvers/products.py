@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.blocks import LANES, ROWS, aligned
+from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
@@ -68,8 +68,7 @@ def add_products(
             max(block.offsets) if fresh else -1,
         )
         done, places = done + int(reached[0]), plan.seen
-    upper = np.triu(sums.sum(axis=0)[:beyond, :beyond])
-    corner += upper + np.triu(upper, 1).T
+    corner += mirrored(sums.sum(axis=0)[:beyond, :beyond])
     return places
 
 
