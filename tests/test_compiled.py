@@ -220,7 +220,7 @@ def test_the_same_problem_has_the_same_key_in_another_process(cache):
     )
     assert assemble(motion(Variational())).transcription.kernels.points.seconds > 0
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=True, env=os.environ)
-    assert len(entries(cache)) == 2  # and the routine of simulations
+    assert len(entries(cache)) == 4  # of the motion, of what is observed, of steps in the states, and of simulations
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a library", None], ids=["empty", "text", "cut"])

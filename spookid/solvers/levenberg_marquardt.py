@@ -27,7 +27,7 @@ from spookid.kernels.turns import turn
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduced_problem import Evaluation, ReducedProblem, needed_first
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem, needed
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
@@ -109,10 +109,11 @@ class LevenbergMarquardt(metaclass=Checked):
         """
         longest = max(chain.steps for chain in problem.chains)
         with ThreadPool(min(_COMPILERS, processors())) as pool:
-            pool.map(_done, needed_first(problem))
+            routine, *kernels = needed(problem)
+            pool.map(_done, [routine, *beside, *kernels])
             reduced = ReducedProblem(problem, start, recursion=self.recursion())
             reach = max(factor.reach for factor in reduced.kept)
-            late: list[Callable[[], object]] = [*beside, *reduced.needed(linear)]
+            late = reduced.needed(linear)
             late.append(partial(worthwhile, longest, reduced.tangent, reach))
             if reduced.saddle and not self.recursive and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
@@ -181,7 +182,7 @@ class _Run:
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduced = ReducedProblem(self.problem, start, self.pool, self.settings.recursion())
-        for make in self.reduced.needed():  # by one thread
+        for make in (*needed(self.problem), *self.reduced.needed()):  # by one thread
             make()
         self.active_set = ActiveSet(self.reduced)
         start = self.active_set.start(start)

@@ -79,16 +79,10 @@ class _Linearized:
     """By chain and name of the factor."""
 
 
-def needed_first(problem: Transcription) -> list[Callable[[], object]]:
-    """Each makes something ready that a ``ReducedProblem`` of the problem takes when it is made."""
-    if any(f.hard and f not in problem.local for f in problem.factors):
-        return [lambda: problem.kernels.jacobians, *_found_with(problem)]
-    return _found_with(problem) if problem.local or any(f.private for f in problem.factors) else []
-
-
-def _found_with(problem: Transcription) -> list[Callable[[], object]]:
-    """The same of what finds points."""
-    return [lambda: problem.kernels.points, lambda: routines(sum(chain.steps for chain in problem.chains))]
+def needed(problem: Transcription) -> list[Callable[[], object]]:
+    """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
+    steps, kernels = sum(chain.steps for chain in problem.chains), problem.kernels
+    return [lambda: routines(steps), lambda: kernels.jacobians, lambda: kernels.points]
 
 
 class ReducedProblem:
@@ -131,11 +125,9 @@ class ReducedProblem:
         self.penalty *= self._stiffness / PENALTY
 
     def needed(self, linear: bool = False) -> list[Callable[[], object]]:
-        """Each makes something ready that linearizing takes; what a compiler is longest at comes first. Steps that are
-        ``linear`` take no gradients of weighted residuals."""
-        kernels, found = self.problem.kernels, _found_with(self.problem)
+        """The same beside; steps that are ``linear`` take no gradients of weighted residuals."""
         pulled = self.whole and not (linear and not self.coupled)
-        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if pulled else []), *found]
+        return [lambda: self.problem.kernels.adjoints] if pulled else []
 
     @property
     def _chains(self) -> range:

@@ -22,7 +22,10 @@ from spookid.transcription.factor import Factor, Group
 class Recipe:
     """A kernel in the making: its arguments are cheap to have, its result is not."""
 
-    name: str
+    kind: str
+    """What it is of its factor."""
+    factor: int | None
+    """Number of its factor; None if it is made of none."""
     stepwise: tuple[ca.SX, ...]
     shared: tuple[ca.SX, ...]
     result: Callable[[], ca.SX]
@@ -30,14 +33,12 @@ class Recipe:
     """True if it is evaluated at one step alone."""
     pattern: ca.Sparsity | None = None
     """Where the result, then a matrix, can differ from zero: the kernel has these entries alone."""
-    factor: int | None = None
-    """Number of its factor; None if it is made of none."""
 
     @property
     def signature(self) -> Signature:
         """What the kernel takes."""
         sizes = tuple(symbol.numel() for symbol in (*self.stepwise, *self.shared))
-        return Signature(self.name, sizes, len(self.stepwise), self.places)
+        return Signature(self.kind, sizes, len(self.stepwise), self.places)
 
     @property
     def places(self) -> Integers | None:
@@ -50,7 +51,7 @@ class Recipe:
         if self.pattern is not None:
             result = stacked(ca.project(result, self.pattern).nonzeros())
         result = ca.densify(result)
-        return ca.Function(self.name, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
+        return ca.Function(self.kind, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
 
 
 def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
@@ -143,15 +144,11 @@ def _settled(factor: Factor, slopes: Sequence[ca.SX]) -> ca.SX:
     return whole if factor.through is None else factor.through.settled(whole)
 
 
-_RESIDUAL, _JACOBIAN, _ADJOINT = "residual_{}", "jacobian_{}", "adjoint_{}"
-_LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
-"""Names of the kernels by the number of the factor."""
+_RESIDUAL, _JACOBIAN, _ADJOINT = "residual", "jacobian", "adjoint"
+_LOCAL, _PRIVATE, _CONTRACTED = "local", "private", "contracted"
 _RETRACT = "retract"
 _USUAL = 1000
 """Instructions of the factors of a mechanism with few joints."""
-_LONG = 1000
-"""Instructions of a residual from which on its kernels are compiled by themselves: problems that differ in what they
-observe, such as those with half the step, then have those of the motion in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +182,7 @@ class FactorKernels:
             if factor.private is not None:
                 recipes.append(self._sparse(_PRIVATE, i, some, some_pattern, *factor.private))
         x, delta = self._move
-        move = Recipe(_RETRACT, (x, delta), (), partial(self.manifold.retract, x, delta))
+        move = Recipe(_RETRACT, None, (x, delta), (), partial(self.manifold.retract, x, delta))
         return self._prepared([*recipes, move], "points")
 
     @cached_property
@@ -283,7 +280,7 @@ class FactorKernels:
         return self._curvatures[factor.name]
 
     def _named(self, kind: str, factor: Factor) -> str:
-        return kind.format(self.factors.index(factor))
+        return _name(kind, self.factors.index(factor))
 
     def _interpreted(self, factor: Factor, result: ca.SX, *extra: ca.SX) -> Kernel:
         """On CasADi's virtual machine."""
@@ -293,29 +290,29 @@ class FactorKernels:
     def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
         """Factors that stand at one step are not worth a compiler."""
         often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
-        apart = [[r for r in often if r.factor == number] for number in self._long]
-        together = [r for r in often if r.factor not in self._long]
-        made = [self._library(part, purpose) for part in (together, *apart) if part] or [self._library([], purpose)]
+        numbers = dict.fromkeys(r.factor for r in often)
+        made = [self._library([r for r in often if r.factor == number], number, purpose) for number in numbers]
         self._made.extend(made)
-        functions = {name: f for library in made for name, f in library.functions.items()}
-        alone = {r.name: Kernel(r.function(), len(r.stepwise), r.places) for r in once}
+        functions: dict[str, Evaluate] = {
+            _name(r.kind, r.factor): Kernel(r.function(), len(r.stepwise), r.places) for r in once
+        }
+        for number, library in zip(numbers, made, strict=True):
+            functions |= {_name(kind, number): function for kind, function in library.functions.items()}
         notice = next((library.notice for library in made if library.notice), "")
-        return replace(made[0], functions={**functions, **alone}, notice=notice)
+        return replace(made[0], functions=functions, notice=notice)
 
-    def _library(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
-        """Kernels that are compiled together."""
-        numbers = sorted({r.factor for r in recipes if r.factor is not None})
-        private = [self.factors[i].private for i in numbers]
-        rest = repr((purpose, [r.name for r in recipes], private, self.visible, self.drags)).encode()
-        seed = b"\0".join([*(self.expressions[i] for i in numbers), *self._seed, rest])
+    def _library(self, recipes: Sequence[Recipe], number: int | None, purpose: str) -> Kernels:
+        """Kernels of one factor: other problems have it, too, such as the motion with half the step."""
+        factor = [] if number is None else [self.expressions[number], repr(self.factors[number].private).encode()]
+        rest = repr((purpose, [r.kind for r in recipes], self.visible, self.drags)).encode()
+        seed = b"\0".join([*factor, *self._seed, rest])
         return prepare_kernels(
             [r.signature for r in recipes], seed, lambda: [r.function() for r in recipes], self._worth
         )
 
     def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
-        factor, name = self.factors[number], kind.format(number)
-        once = factor.first_only
-        return Recipe(name, (*_stepwise(factor), *seeds), self.shared, result, once, factor=number)
+        factor = self.factors[number]
+        return Recipe(kind, number, (*_stepwise(factor), *seeds), self.shared, result, factor.first_only)
 
     def _sparse(
         self, kind: str, number: int, result: Callable[..., ca.SX], pattern: Callable[..., ca.Sparsity], *of: object
@@ -328,9 +325,7 @@ class FactorKernels:
     @cached_property
     def _written(self) -> list[ca.Function]:
         """The factors as they are written down."""
-        return [
-            ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
-        ]
+        return [ca.Function("factor", [*_stepwise(f), *self.shared], [f.residual]) for f in self.factors]
 
     @cached_property
     def _worth(self) -> int:
@@ -338,11 +333,6 @@ class FactorKernels:
         one as machines do, but its fits take more iterations, too: about as the root of its size."""
         size = sum(written.n_instructions() for written in self._written)
         return round(self.steps * max(1.0, math.sqrt(size / _USUAL)))
-
-    @cached_property
-    def _long(self) -> list[int]:
-        """Numbers of the factors whose kernels are compiled by themselves."""
-        return [i for i, written in enumerate(self._written) if written.n_instructions() > _LONG]
 
     @cached_property
     def expressions(self) -> list[bytes]:
@@ -371,3 +361,7 @@ class FactorKernels:
 def _stepwise(factor: Factor) -> list[ca.SX]:
     codes = [] if factor.box is None else [factor.box.codes]
     return [*factor.variables.values(), factor.data, *codes]
+
+
+def _name(kind: str, number: int | None) -> str:
+    return kind if number is None else f"{kind}_{number}"
