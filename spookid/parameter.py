@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any, Literal
 
@@ -219,7 +219,9 @@ def expression(value: Any, what: str) -> ca.SX:
 
 
 def _convert(value: Any) -> ca.SX:
-    if isinstance(value, (ca.SX, ca.DM, int, float, np.number)):
+    if isinstance(value, ca.SX):
+        return value[:, :]  # a copy, at a fifth of what the constructor takes
+    if isinstance(value, (ca.DM, int, float, np.number)):
         return ca.SX(value)
     if isinstance(value, Real):  # a fraction
         return ca.SX(float(value))
@@ -243,8 +245,8 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
         ProblemError: if a symbol is no Parameter, or if two Parameters have one name.
     """
     found: dict[int, Parameter] = {}
-    known = {symbol.element_hash() for symbol in ca.symvar(ca.SX(ca.veccat(*ignore)))}
-    for symbol in ca.symvar(ca.SX(ca.veccat(*expressions))):
+    known = {symbol.element_hash() for symbol in _symbols(ignore)}
+    for symbol in _symbols(expressions):
         if symbol.element_hash() in known:
             continue
         parameter = _declared.get(symbol.element_hash())
@@ -262,6 +264,11 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
             )
         names[parameter.name] = parameter
     return ordered
+
+
+def _symbols(expressions: Iterable[ca.SX]) -> Sequence[ca.SX]:
+    symbols: Sequence[ca.SX] = ca.symvar(ca.veccat(ca.SX(0, 1), *expressions))
+    return symbols
 
 
 def is_constant(value: ca.SX) -> bool:
@@ -297,6 +304,8 @@ def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
         array of the expression's shape, squeezed to (n,) for a column.
     """
     if formula.is_constant():  # as most are, and functions take a while to make
+        if formula.is_scalar():
+            return np.array([float(formula)])
         fixed = np.asarray(ca.evalf(formula).full(), dtype=float)
         return fixed[:, 0] if fixed.shape[1] == 1 else fixed
     parameters = parameters_in([formula], "the expression")

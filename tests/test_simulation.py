@@ -210,8 +210,9 @@ def test_progress_is_shown(swung):
 
 
 def test_a_simulation_that_is_going_to_take_long_says_so(swung, monkeypatch):
-    clock = itertools.count(step=0.5)
-    monkeypatch.setattr(announcing, "time", SimpleNamespace(process_time=lambda: next(clock)))
+    work, wall = itertools.count(step=0.5), itertools.count(step=0.5)
+    clocks = SimpleNamespace(process_time=lambda: next(work), perf_counter=lambda: next(wall))
+    monkeypatch.setattr(announcing, "time", clocks)
     with pytest.warns(RuntimeWarning, match=r"100 steps of 0.01 s are going to take some \d+ s; if .* a larger step"):
         swung.simulate(duration=1.0)
 

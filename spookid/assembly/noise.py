@@ -24,10 +24,10 @@ from spookid.transcription.factor import Constant
 
 def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
-    symbols = [c.symbol for c in constants]
+    places = {c.symbol.element_hash(): i for i, c in enumerate(constants)}
 
     def place(symbol: ca.SX) -> int:
-        return next(i for i, other in enumerate(symbols) if ca.is_equal(ca.SX(other), symbol))
+        return places[symbol.element_hash()]
 
     found: list[NoiseSize] = []
     model, hard = problem.model, problem.estimator == "hard"

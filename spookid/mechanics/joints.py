@@ -369,7 +369,8 @@ class Hinge(Joint):
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A turn about x."""
-        return ca.SX(3, 1), ca.vertcat(ca.cos(position / 2), ca.sin(position / 2), 0, 0)
+        half = position / 2
+        return ca.SX(3, 1), ca.vertcat(ca.cos(half), ca.sin(half), 0, 0)
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
         """About x."""

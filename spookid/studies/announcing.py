@@ -20,10 +20,11 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)
-        began, told = time.process_time(), False
+        began, clock, told = time.process_time(), time.perf_counter(), False
         for k in steps if progress is None else progress(steps):
             yield k
-            if told or (spent := time.process_time() - began) < _SEEN:
+            # Asking for the time of processors may take longer than a step.
+            if told or time.perf_counter() - clock < _SEEN or (spent := time.process_time() - began) < _SEEN:
                 continue
             told, whole = True, spent * len(steps) / (k + 1)
             if whole > _LONG:
