@@ -290,6 +290,7 @@ typedef struct {
   const int *group; /* a panel's vector, and the eight numbers that are in it, (groups, 9) */
   const int *tile;  /* the first of four columns, the vector of eight, and where its rows begin and end, (tiles, 4) */
   const int *line;  /* rows that have something in both */
+  const int *behind; /* which of the columns behind the states stands where */
 } squares;
 
 /* Numbers of eight steps put into the panel of each. */
@@ -335,7 +336,7 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
       if (n >= q->bands + q->borders)
         add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
       else if (n >= q->bands && c - first < q->beyond)
-        add_products(border + (c - first) * q->unknowns + begin, sum[a], 0, stop);
+        add_products(border + q->behind[c - first] * q->unknowns + begin, sum[a], 0, stop);
       else if (n < q->bands && c < q->places)
         add_products(band + c * q->width + begin - c, sum[a], c - begin, stop);
     }
@@ -352,7 +353,7 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
                           unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
                           size fresh) {
   squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
-               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2]};
+               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2], lists[3]};
   size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
   size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
