@@ -6,11 +6,11 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.initialization import closing_rows
+from spookid.assembly.tracking import Tracking
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.kinematics import Values, evaluated, place, rest_positions, tracked
+from spookid.mechanics.kinematics import Values, evaluated, rest_positions
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in
@@ -19,7 +19,7 @@ from spookid.results.notices import WELDED
 _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
-"""Poses near that at rest from which a loop is closed, by so many runs of corrections each at the most."""
+"""Poses near that at rest from which a loop is closed."""
 _HELD = 1e-8
 """Share of the largest singular value of the joints' rows up to which they leave a direction free."""
 _LOOKED = 5
@@ -45,32 +45,29 @@ def check_closure(problem: Declaration) -> None:
 
 
 def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
-    best = place(model, rest_positions(model, values)[None], values)
     parts = {joint: model.joint(joint, q).violation for joint in model.joints}
     sizes = [_size(g[: len(joint.linear)]) + _size(g[len(joint.linear) :]) for joint, g in parts.items()]
     positions = ca.vertcat(*(q[i : i + 3] for i in range(0, q.numel(), 7)))
-    extent = max(float(np.ptp(evaluated(positions, q, best, values).reshape(-1, 3), axis=0).max()), 1e-9)
-
-    def gaps(at: Array) -> Array:
-        return evaluated(ca.vertcat(*sizes), q, at, values)
-
-    rows, nothing = closing_rows(model, [], values, tied=False), np.zeros((_TRIALS, 0))
-    rng = np.random.default_rng(0)
-    space = model.configuration
-    step = ca.SX.sym("step", space.tangent)
-    moved = ca.Function("moved", [q, step], [space.retract(q, step)])
-    for trial in range(_TRIALS):
-        away = (trial > 0) * rng.normal(size=space.tangent)
-        ended = tracked(rows, moved(best[0], away).full()[:, 0], nothing[: 1 + trial // 10])[-1:]
-        if gaps(ended).max() <= _OPEN * min(extent, 1.0):
+    tracking = Tracking(model, [], values, tied=False)
+    rest = tracking.at(rest_positions(model, values)[None])
+    extent = max(
+        float(np.ptp(evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3), axis=0).max()), 1e-9
+    )
+    rng, least = np.random.default_rng(0), np.full(1, np.inf)
+    for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be
+        away = (count > 1) * rng.normal(size=(count, tracking.space.tangent))
+        ended = tracking.settled(tracking.moved(np.repeat(rest, count, axis=0), away), np.zeros((count, 0)))
+        gaps = evaluated(ca.vertcat(*sizes), q, tracking.poses(ended), values)
+        best = gaps[np.argmin(gaps.max(axis=1))]
+        if best.max() <= _OPEN * min(extent, 1.0):
             return
-        best = ended if gaps(ended).max() < gaps(best).max() else best
+        least = best if best.max() < least.max() else least
     joint = JointCoordinates(model).cut[0]
-    open_, widest = gaps(best)[0], model.joints[int(np.argmax(gaps(best)[0]))]
+    widest = model.joints[int(np.argmax(least))]
     raise ProblemError(
         f"{joint.place}: {joint.kind} {joint.name!r} closes a loop that cannot close: {_TRIALS} poses were tried, and "
-        f"its joints stay {float(np.sum(open_)):.3g} m or rad apart together, most of all {widest.kind} "
-        f"{widest.name!r} with {float(np.max(open_)):.3g}; correct the lengths of its links, or make one a Parameter"
+        f"its joints stay {float(np.sum(least)):.3g} m or rad apart together, most of all {widest.kind} "
+        f"{widest.name!r} with {float(np.max(least)):.3g}; correct the lengths of its links, or make one a Parameter"
     )
 
 

@@ -15,21 +15,17 @@ import numpy as np
 from spookid.assembly.dead_reckoning import reckoned, seen_by
 from spookid.assembly.kinematic_fit import Motion
 from spookid.assembly.preparing import prepared
-from spookid.data.channels import Channel, all_predicted, apart, order, signed
+from spookid.assembly.tracking import Tracking
+from spookid.data.channels import Channel, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
-from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.freedom import Freedom
-from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
-from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in, substitute
-
-_STIFF = 1e4
-"""Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
+from spookid.parameter import substitute
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +44,8 @@ def guess(
 ) -> Guess:
     """States that agree with the filtered observations at zero constraint violation.
 
-    Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed step by step
-    by Gauss–Newton, each step from the one before. Coordinates of a tree that no position tells follow from sensors of
+    Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed along
+    the recording (``tracking``). Coordinates of a tree that no position tells follow from sensors of
     rates and accelerations (``dead_reckoning``), or stay at rest.
 
     Args:
@@ -67,10 +63,11 @@ def guess(
     sensors, targets = geared(model, sensors, targets, values)
     hidden = [i for i in range(len(model.freedoms)) if i not in seen]
     if model.has_loops or len(seen) < len(sensors):
-        start = place(model, moved[:1], values)[0]
+        tracking = Tracking(model, sensors, values)
+        start = tracking.at(moved[:1])
         if model.ties:  # where bodies stand before any sensor is asked, a user's rows may have no value
-            start = tracked(closing_rows(model, sensors, values, tied=False), start, targets[:1])[0]
-        poses = tracked(closing_rows(model, sensors, values), start, targets)
+            start = Tracking(model, sensors, values, tied=False).settled(start, targets[:1])
+        poses = tracking.poses(tracking.along(start[0], targets))
         moved = unwrapped(model, displacements(model, poses, values))
         told = model.has_loops or any(body.free for body in model.bodies)
         untold = [] if told else [i for i in hidden if i not in seen_by(model, sensors)]
@@ -139,23 +136,3 @@ def _named(freedom: Freedom) -> str:
 
 def _what(freedom: Freedom) -> str:
     return "angle" if freedom.coordinate.unit == "rad" else "position"
-
-
-def closing_rows(model: Model, sensors: Sequence[Channel], values: Values, tied: bool = True) -> ca.Function:
-    """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
-    q ⊞ step: what ``kinematics.tracked`` makes vanish. Violations are weighted, so that observations yield to them;
-    those of constraints are there if ``tied``."""
-    q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
-    state = State(model, q, ca.SX(model.configuration.tangent, 1))
-    held = model.holding.told_by_poses(q, tied)
-    shown = all_predicted(sensors, state)
-    near = signed(sensors, measured, shown)
-    rows = ca.vertcat(_STIFF * held, *(apart(s, shown[i], near[i]) for i, s in enumerate(sensors)))
-    outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]
-    parameters = parameters_in(outputs, "the model", ignore=[q, measured])
-    numbers = ca.DM([values[p.name] for p in parameters])
-    step = ca.SX.sym("step", model.configuration.tangent)
-    moved = model.configuration.retract(q, step)
-    full = ca.Function("rows", [q, measured, step, ca.vertcat(*parameters)], [*outputs, moved])
-    inputs = [ca.MX.sym("q", q.numel()), ca.MX.sym("y", len(sensors)), ca.MX.sym("s", step.numel())]
-    return ca.Function("rows", inputs, full(*inputs, numbers))

@@ -22,11 +22,12 @@ from spookid.assembly.closure import check_closure
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
-from spookid.data.sampling import finite_samples, grid
+from spookid.data.sampling import Grid, finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
 from spookid.solvers.quadratic_program import bounded_least_squares
 
@@ -78,7 +79,6 @@ class Balance:
         guess = initialization.guess(model, problem.channels, recording, steps, values, problem.cutoff)
         given = measured(self.regressor, guess, step, np.ones((steps.count - 1, len(model.holding.contacts))))
         widths = width_along(np.gradient(guess.displacements, step, axis=0))
-        mean = acting(recording, model.inputs, steps, values)[0].mean
         every = math.ceil((steps.count - 2) / len(given.motion.x))
         ends = math.ceil(1 / problem.cutoff / step / every)
         kept = np.arange(len(given.motion.x))[ends:-ends]
@@ -90,9 +90,18 @@ class Balance:
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
         bases = directions(self.regressor, given, widths, values)
         clock = steps.times()[1:-1]
-        return Efforts(
-            self, given.motion, widths, values, bases, clock[kept * every], clock, (mean[1:] + mean[:-1]) / 2
-        )
+        samples = self._acting(recording, steps, values)
+        return Efforts(self, given.motion, widths, values, bases, clock[kept * every], clock, samples)
+
+    def with_inputs(self, efforts: Efforts, recording: Recording) -> Efforts:
+        """The same motion with the inputs of another recording, whose samples have the same times."""
+        steps = Grid(efforts.clock[0] - efforts.step, efforts.step, len(efforts.clock) + 2)
+        return replace(efforts, samples=self._acting(recording, steps, efforts.values))
+
+    def _acting(self, recording: Recording, steps: Grid, values: Values) -> Array:
+        """Inputs at the inner steps, (N − 2, n_u)."""
+        mean = acting(recording, self.problem.model.inputs, steps, values)[0].mean
+        return (mean[1:] + mean[:-1]) / 2
 
     def rows(self, efforts: Efforts, free: Array) -> tuple[Array, Array]:
         """What is left, (N, m), and its slopes with the free Parameters, (N, m, n)."""

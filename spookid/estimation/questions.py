@@ -54,8 +54,8 @@ class _Supposition:
     """As in "would leave 5 % if ..."."""
     advice: str
     """What to do if it is so."""
-    problem: Callable[[], Declaration]
-    """The problem with one recording that is so."""
+    efforts: Callable[[], Efforts]
+    """What is asked of the model along the recording if it is so."""
 
 
 def questions(problem: Declaration) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def questions(problem: Declaration) -> tuple[str, ...]:
         return tuple(found)
     balance = None if model.contacts or model.holding.contacts else Balance(problem)
     for recording in problem.sample:
-        asked = _counts(problem, recording) or _clock(problem, recording, balance is not None)
+        asked = _counts(problem, recording) or _clock(problem, recording, balance)
         if not asked and balance is not None:
             asked = _efforts(problem, recording, balance)
         found += asked
@@ -150,19 +150,18 @@ def _counts(problem: Declaration, recording: Recording) -> list[str]:
     return found
 
 
-def _clock(problem: Declaration, recording: Recording, judged: bool) -> list[str]:
+def _clock(problem: Declaration, recording: Recording, balance: Balance | None) -> list[str]:
     """Samples so seldom that the motion, as fast as its cutoff says, could not be seen."""
     interval = longest_interval(problem, recording)
     for factor, unit in _CLOCKS:
         if not interval * problem.cutoff > _SELDOM > interval * problem.cutoff * factor:
             continue
-        given, supposed = (
-            _left(partial(_with, problem, one)) if judged else np.zeros(1)
-            for one in (recording, _faster(recording, factor))
-        )
-        # Where the supposition cannot be tried, in less than a second, the clock alone speaks.
-        if judged and np.all(np.isfinite(supposed)) and not _better(given, supposed):
-            return []
+        if balance is not None:
+            pair = (recording, _faster(recording, factor))
+            given, supposed = (_left(partial(balance.along, one)) for one in pair)
+            # Where the supposition cannot be tried, in less than a second, the clock alone speaks.
+            if np.all(np.isfinite(supposed)) and not _better(given, supposed):
+                return []
         duration = recording.t[-1] - recording.t[0]
         steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
         return [
@@ -195,9 +194,9 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
         return late
     said = f"Along recording {recording.name!r} the model, its parameters within a decade of their guesses, leaves "
     best, least = None, _mean_square(efforts.unexplained)
-    for kind in _suppositions(problem, recording):
+    for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
-            share = _left(one.problem)
+            share = _left(one.efforts)
             if _better(efforts.unexplained, share) and _mean_square(share) < _CLEARLY * least:
                 best, least = one, _mean_square(share)
         if best is not None and least < _LITTLE**2:
@@ -219,10 +218,10 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
     ]
 
 
-def _left(problem: Callable[[], Declaration]) -> Array:
-    """Shares that are left along the first recording of a problem; infinite if it cannot be."""
+def _left(efforts: Callable[[], Efforts]) -> Array:
+    """Shares that are left; infinite if there are none."""
     try:
-        return Balance(other := problem()).along(other.recordings[0]).unexplained
+        return efforts().unexplained
     except (ProblemError, np.linalg.LinAlgError):
         return np.array([math.inf])
 
@@ -239,7 +238,9 @@ def _percent(mean_square: float) -> str:
     return f"{100 * min(math.sqrt(mean_square), 1.0):.{1 if mean_square < 0.01 else 0}f} %"
 
 
-def _suppositions(problem: Declaration, recording: Recording) -> Iterator[list[_Supposition]]:
+def _suppositions(
+    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
+) -> Iterator[list[_Supposition]]:
     """By kind, the likeliest first; of each signal by itself, then of all."""
     channels = [c for c in problem.channels if c.sensor.unit in ("rad", "m")]
     angles, lengths = ([c.signal for c in channels if c.sensor.unit == unit] for unit in ("rad", "m"))
@@ -248,9 +249,13 @@ def _suppositions(problem: Declaration, recording: Recording) -> Iterator[list[_
     def each(signals: Sequence[str], words: str, advice: str, change: Callable[[Array], Array]) -> list[_Supposition]:
         signals = list(dict.fromkeys(signals))
         groups = [[name] for name in signals] + ([signals] if len(signals) > 1 else [])
-        return [
-            _Supposition(f"{', '.join(g)} {words}", advice, _changed(problem, recording, g, change)) for g in groups
-        ]
+        # Inputs move nothing: the motion stays what it is.
+        along = balance.along if set(signals) & {*angles, *lengths} else partial(balance.with_inputs, efforts)
+
+        def so(group: list[str]) -> Callable[[], Efforts]:
+            return lambda: along(recording.with_signals(**{name: change(recording.signal(name)) for name in group}))
+
+        return [_Supposition(f"{', '.join(group)} {words}", advice, so(group)) for group in groups]
 
     radians, turned = "Give radians, or its sensor", "Turn the axis of its joint round, or give its"
     yield each(angles, "was in degrees", f"{radians} scale=180 / math.pi.", lambda v: v * math.pi / 180)
@@ -261,12 +266,13 @@ def _suppositions(problem: Declaration, recording: Recording) -> Iterator[list[_
     advice = "Is zero opposite to where the joint's frames say? Turn y of one of them round."
     yield each(angles, "was half a turn on", advice, lambda v: v + math.pi)
     yield each(inputs, "was in thousandths of its unit", "Convert it, or the gain: 1 A is 1000 mA.", lambda v: 1e-3 * v)
-    yield [_Supposition("t was in milliseconds", "Give seconds.", lambda: _with(problem, _faster(recording, 1e-3)))]
-    yield list(_gravities(problem, recording))
+    faster = partial(balance.along, _faster(recording, 1e-3))
+    yield [_Supposition("t was in milliseconds", "Give seconds.", faster)]
+    yield list(_gravities(problem, efforts))
 
 
-def _gravities(problem: Declaration, recording: Recording) -> Iterator[_Supposition]:
-    """Gravity along the other axes."""
+def _gravities(problem: Declaration, efforts: Efforts) -> Iterator[_Supposition]:
+    """Gravity along the other axes, of the same motion."""
     if not is_constant(problem.model.gravity):
         return
     given = np.array([float(one) for one in ca.vertsplit(ca.densify(ca.SX(problem.model.gravity)))])
@@ -275,28 +281,16 @@ def _gravities(problem: Declaration, recording: Recording) -> Iterator[_Supposit
         other = size * np.array(direction)
         if size > 0 and not np.allclose(other, given):
 
-            def turned(other: Array = other) -> Declaration:
-                return _with(problem.with_(model=replace(problem.model, gravity=other)), recording)
+            def turned(other: Array = other) -> Efforts:
+                return replace(efforts, balance=Balance(problem.with_(model=replace(problem.model, gravity=other))))
 
             yield _Supposition(f"gravity acted along {name} of the world", "Give Model(..., gravity=) so.", turned)
-
-
-def _changed(
-    problem: Declaration, recording: Recording, names: Sequence[str], change: Callable[[Array], Array]
-) -> Callable[[], Declaration]:
-    """Makes the problem with other samples of some signals."""
-    return lambda: _with(problem, recording.with_signals(**{name: change(recording.signal(name)) for name in names}))
 
 
 def _acts(recording: Recording, signal: str) -> bool:
     """True of an input that is not constant."""
     values = finite_samples(recording, signal)[1]
     return bool(np.max(values) > np.min(values))
-
-
-def _with(problem: Declaration, recording: Recording) -> Declaration:
-    """The problem with that recording alone, under the name of its own parameters."""
-    return problem.with_(recordings=[recording], step=problem.step)
 
 
 # --- clocks of inputs ---

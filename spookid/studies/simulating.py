@@ -15,10 +15,11 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.initialization import closing_rows, geared
+from spookid.assembly.initialization import geared
 from spookid.assembly.ranks import check_turns
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
+from spookid.assembly.tracking import Tracking
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.arrays import floats
 from spookid.data.inputs import acting, acting_within, at_values, commanded
@@ -28,7 +29,7 @@ from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
-from spookid.mechanics.kinematics import place, rest_positions, tracked
+from spookid.mechanics.kinematics import place, rest_positions
 from spookid.mechanics.motor import Input
 from spookid.parameter import stacked, substitute
 from spookid.results.result import Result
@@ -49,7 +50,7 @@ estimated state. None: the first state of the parameters if these are a Result, 
 recording, else all joints at rest."""
 
 _CLOSED = 1e-6
-"""Largest violation, in metres and radians times the weight of ``closing_rows``, of a loop that closes."""
+"""Largest violation, as ``Tracking.rows`` weighs it, of a loop that closes."""
 
 
 @checked
@@ -337,12 +338,13 @@ def _from_joints(problem: Declaration, initial: dict[str, Any], values: Mapping[
         chosen = [model.freedoms[j] for j in moving]
         sensors = [c for f in chosen for c in JointPosition(f.joint, f.label, coordinate=f.index).channels(model)]
         sensors, targets = geared(model, sensors, moved[None, moving], values)
-        rows = closing_rows(model, sensors, values)
-        q = tracked(rows, q, targets)[0]
-        if np.max(np.abs(rows(q, targets[0], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
+        tracking = Tracking(model, sensors, values)
+        x = tracking.settled(tracking.at(moved[None]), targets)
+        if np.max(np.abs(tracking.rows(x, targets))) > _CLOSED:
             raise ProblemError(
                 f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
             )
+        q = tracking.poses(x)[0]
     rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
     return np.concatenate([q, _velocities(problem, q, moving, rates, values)])
 

@@ -1,0 +1,201 @@
+"""Poses along which loops close and sensors show what they have shown, of all steps at once.
+
+In joint coordinates (``JointCoordinates``) the rows of the joints that close loops, of constraints and of sensors are
+made least by Gauss–Newton. Each step stays on the branch of the step before, and what rows leave free moves as little
+as it can between neighbours: where no row tells, coordinates stay where they are.
+
+Steps are solved in windows, each from the pose before the window. A window is believed up to the first step that is
+not where a linear prediction from its neighbour has it, such as one on the other branch of a loop; the next one begins
+there, so that the first of each window is that which a march step by step would find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.channels import Channel, all_predicted, apart, signed
+from spookid.data.state import State
+from spookid.kernels.kernel import Array, Kernel, Mask, contiguous
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Values
+from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.mechanics.model import Model
+from spookid.parameter import Parameter, parameters_in
+
+_STIFF = 1e4
+"""Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
+_TIE = 1e-6
+"""Weight of the way from the step before, which settles what rows leave free."""
+_MOST_CORRECTIONS, _MOST_IN_WINDOW = 50, 20
+"""Steps that do not settle in a window are begun again nearer by."""
+_SETTLED = 1e-9
+"""A correction after which the next one is rounding [rad or m]."""
+_GAINED = 1e-8
+"""Share of the squares of what rows leave that a last correction takes where they contradict each other."""
+_FARTHEST = 0.5
+"""Of a correction [rad or m]: far starts stay on the branch they are on."""
+_ASTRAY = 0.5
+"""Share of the way between neighbours by which a linear prediction may miss it."""
+_JUMP = 4.0
+"""Of the median way between neighbours: shorter ones lead to no other branch."""
+_ROUNDING = 1e-6
+"""Of ways between neighbours [rad or m]."""
+_FIRST_WINDOW = 32
+"""Steps; each window is twice as long as one that was believed whole."""
+_LONGEST_WINDOW = 4096
+
+
+class Tracking:
+    """The rows of a model's loops and of channels of positions, in joint coordinates x (n_x,), with n rates.
+
+    Args:
+        values: of every parameter.
+        tied: whether constraints are held, too.
+    """
+
+    def __init__(self, model: Model, channels: Sequence[Channel], values: Values, tied: bool = True) -> None:
+        joints = JointCoordinates(model)
+        self.space: Manifold = joints.manifold
+        x, before, step = (ca.SX.sym(name, self.space.ambient) for name in ("x", "before", "step"))
+        step, measured = step[: self.space.tangent], ca.SX.sym("measured", len(channels))
+        q = joints.configuration(x)
+        held = model.holding.told_by_poses(q, tied)
+        of_tree = {row for joint in joints.tree for row in range(held.numel())[model.rows_of(joint)]}
+        held = held[[row for row in range(held.numel()) if row not in of_tree]]
+        shown = all_predicted(channels, State(model, q, ca.SX(model.configuration.tangent, 1)))
+        near = signed(channels, measured, shown)
+        rows = ca.vertcat(_STIFF * held, *(apart(c, shown[i], near[i]) for i, c in enumerate(channels)))
+        slope = jacobian(rows, x, self.space)
+        way = self.space.difference(x, before)
+        system = ca.blockcat([[slope, rows], [_TIE * ca.SX.eye(way.numel()), _TIE * way]])
+        symbols = [x, measured, before, step]
+        parameters = parameters_in([rows, slope, q], "the model", ignore=symbols)
+        self._system = _kernel("system", [x, before, measured], system, parameters)
+        self._moved = _kernel("moved", [x, step], self.space.retract(x, step), [])
+        self._way = _kernel("way", [x, before], way, [])
+        self._posed = _kernel("posed", [x], q, parameters)
+        self._coordinates = _kernel(
+            "coordinates",
+            [d := ca.SX.sym("d", len(model.freedoms))],
+            joints.coordinates(d, ca.repmat(ca.SX([0, 0, 0, 1, 0, 0, 0]), len(joints.roots), 1)),
+            [],
+        )
+        self._rows, self._sizes = rows.numel(), (system.shape, q.numel())
+        self._numbers = contiguous([values[p.name] for p in parameters])
+
+    def at(self, displacements: Array) -> Array:
+        """x of displacements of all joints, free bodies at the origin, (N, n_s) to (N, n_x)."""
+        return self._coordinates([contiguous(displacements)], [], self._points(len(displacements)))
+
+    def poses(self, x: Array) -> Array:
+        """q, (N, n_x) to (N, 7 n_b)."""
+        return self._posed([contiguous(x)], [self._numbers], np.empty((len(x), self._sizes[1])))
+
+    def moved(self, x: Array, steps: Array) -> Array:
+        """x ⊞ step, (N, n_x), (N, n) to (N, n_x)."""
+        return self._moved([contiguous(x), contiguous(steps)], [], self._points(len(x)))
+
+    def rows(self, x: Array, targets: Array) -> Array:
+        """What is left of the rows, those of constraints 1e4-fold, (N, rows)."""
+        return self._equations(x, x, targets)[:, : self._rows, -1]
+
+    def settled(self, x: Array, targets: Array) -> Array:
+        """Points at which rows are least, each from its start by the shortest way, (N, n_x), (N, n_o) to (N, n_x)."""
+        for _ in range(_MOST_CORRECTIONS):
+            found = _corrections(self._equations(x, x, targets))
+            steps = _limited(found.steps)
+            x = self.moved(x, steps)
+            if np.all(found.settled(steps)):
+                break
+        return x
+
+    def along(self, start: Array, targets: Array) -> Array:
+        """Points at which rows are least, each on the branch of the one before, (n_x,), (N, n_o) to (N, n_x)."""
+        found, size = [self.settled(start[None], targets[:1])], _FIRST_WINDOW
+        at = 1
+        while at < len(targets):
+            window = self._followed(found[-1][-1:], targets[at : at + size])
+            found.append(window)
+            at, whole = at + len(window), len(window) == size
+            size = min(2 * size, _LONGEST_WINDOW) if whole else len(window)
+        return np.concatenate(found)
+
+    def _followed(self, start: Array, targets: Array) -> Array:
+        """The first points of a window, all that are believed, at least one."""
+        x = np.repeat(start, len(targets), axis=0)
+        for _ in range(_MOST_IN_WINDOW):
+            found = _corrections(self._equations(x, np.concatenate([start, x[:-1]]), targets))
+            steps = _limited(found.chained())
+            x = self.moved(x, steps)
+            if np.all(settled := found.settled(steps)):
+                break
+        else:  # where the first has no point of rest, its neighbours have none, and rows contradict each other
+            different = settled != settled[0]
+            x = x[: int(np.argmax(different))] if np.any(different) else x
+        before = np.concatenate([start, x[:-1]])
+        ways = self._way([x, before], [], np.empty((len(x), self.space.tangent)))
+        missed = np.abs(ways - _corrections(self._equations(before, before, targets[: len(x)])).steps).max(axis=1)
+        far = np.abs(ways).max(axis=1)
+        astray = (missed > _ASTRAY * far + _ROUNDING) & (far > _JUMP * np.median(far))
+        return x[: 1 + int(np.argmax(astray[1:]))] if np.any(astray[1:]) else x
+
+    def _equations(self, x: Array, before: Array, targets: Array) -> Array:
+        """Slopes and values, of the rows and of the way from ``before``, (N, rows + n, n + 1)."""
+        out = np.empty((len(x), *self._sizes[0][::-1]))
+        stepwise = [contiguous(part) for part in (x, before, targets)]
+        return self._system(stepwise, [self._numbers], out).transpose(0, 2, 1)
+
+    def _points(self, count: int) -> Array:
+        return np.empty((count, self.space.ambient))
+
+
+def _kernel(name: str, repeated: Sequence[ca.SX], expression: ca.SX, parameters: Sequence[Parameter]) -> Kernel:
+    symbols = [*repeated, *([ca.vertcat(*parameters)] if parameters else [])]
+    return Kernel(ca.Function(name, symbols, [ca.densify(expression)]), len(repeated))
+
+
+@dataclass(frozen=True, eq=False)
+class _Corrections:
+    """Of Gauss and Newton."""
+
+    steps: Array
+    """(N, n)."""
+    passed: Array
+    """What of a correction of the step before each takes on, (N, n, n)."""
+    gained: Array
+    """Share of what is left of the rows that each takes away, in squares, (N,)."""
+
+    def settled(self, steps: Array) -> Mask:
+        """Whether another would change nothing that matters, (N,)."""
+        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= _SETTLED) | (self.gained <= _GAINED))
+
+    def chained(self) -> Array:
+        """δ_k = step_k + passed_k δ_{k−1}, by doubling."""
+        steps, passed, shift = self.steps.copy(), self.passed, 1
+        while shift < len(steps) and np.max(np.abs(passed)) > _SETTLED:
+            steps[shift:] += np.matmul(passed[shift:], steps[:-shift, :, None])[:, :, 0]
+            passed = np.concatenate([passed[:shift], np.matmul(passed[shift:], passed[:-shift])])
+            shift *= 2
+        return steps
+
+
+def _corrections(systems: Array) -> _Corrections:
+    """None where anything is not finite, which will be traced where all residuals are."""
+    n = systems.shape[2] - 1
+    finite = np.all(np.isfinite(systems), axis=(1, 2))
+    regular = np.where(finite[:, None, None], systems, np.eye(*systems.shape[1:]))
+    triangles = np.asarray(np.linalg.qr(regular, mode="r"))
+    inverse, right = np.linalg.inv(triangles[:, :n, :n]), triangles[:, :, n]
+    steps = -np.matmul(inverse, right[:, :n, None])[:, :, 0] * finite[:, None]
+    gain, left = np.sum(right[:, :n] ** 2, axis=1), np.sum(right**2, axis=1)
+    gained = np.divide(gain, left, out=np.zeros(len(left)), where=left > 0) * finite
+    return _Corrections(steps, _TIE**2 * np.matmul(inverse, inverse.transpose(0, 2, 1)), gained)
+
+
+def _limited(steps: Array) -> Array:
+    longest = np.abs(steps).max(axis=1, initial=0.0, keepdims=True)
+    return np.asarray(steps * np.minimum(1.0, _FARTHEST / np.maximum(longest, 1e-300)))
