@@ -63,6 +63,32 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
     close(found.responses(), expected.responses())
 
 
+@pytest.mark.parametrize(("tangent", "reach", "parameters"), [(1, 2, 0), (2, 2, 4), (3, 1, 10), (3, 2, 20), (11, 2, 3)])
+def test_bands_are_those_of_dense_algebra(tangent, reach, parameters):
+    whole = equations(9, tangent, parameters, reach)
+    diagonal, n = whole.diagonal, len(whole.band)
+    H = np.zeros((n, n))
+    for d in range(whole.band.shape[1]):
+        H[np.arange(d, n), np.arange(n - d)] = whole.band[: n - d, d]
+    np.fill_diagonal(H, np.where(diagonal == 0, 1.0, (1 + ALPHA) * diagonal))
+    L = np.linalg.cholesky(H + np.tril(H, -1).T)
+    border = np.linalg.solve(L, whole.border)
+    found = BandElimination(whole, diagonal, ALPHA)
+    close(found.border, border)
+    close(found.corner, border.T @ border)
+    for d, entries in enumerate(found.columns(slice(0, n))):
+        close(entries[: n - d], np.diagonal(L, -d))
+
+
+@pytest.mark.parametrize("value", [-1e3, 0.0, np.nan])
+def test_narrow_bands_that_are_not_positive_definite_are_refused(value):
+    whole = equations(9, 3, 2)
+    diagonal = whole.diagonal
+    whole.band[3 * 3 + 2, 0] = value
+    with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 3 + 3}$"):
+        BandElimination(whole, diagonal, 0.0)
+
+
 @pytest.mark.parametrize("tangent", [3, 4])
 def test_without_right_hand_sides_there_is_nothing_to_find(tangent):
     """By a band and by blocks; nor where the border has no column, of which a band alone is made."""

@@ -8,15 +8,16 @@ with the border in the same sweep, at a third of the time. Positive definite mat
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.kernel import Array, Integers, Mask, location
 from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Workspace
 
@@ -200,13 +201,16 @@ class SaddleFactor:
 def blocks(steps: int) -> Blocks | None:
     """The functions; None as ``own_library``."""
     loaded = own_library("blocks", steps)
-    return None if loaded is None else Blocks(loaded)
+    return None if loaded is None else _blocks(loaded)
 
 
 def saddle_blocks(steps: int) -> SaddleBlocks | None:
     """Likewise; compiled apart, for few problems have hard rows."""
     loaded = own_library("saddle", steps)
-    return None if loaded is None else SaddleBlocks(loaded)
+    return None if loaded is None else _saddle_blocks(loaded)
+
+
+_blocks, _saddle_blocks = lru_cache(maxsize=4)(Blocks), lru_cache(maxsize=4)(SaddleBlocks)
 
 
 def sizes(*counts: int) -> tuple[ctypes.c_longlong, ...]:
@@ -221,13 +225,22 @@ def addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
 
 def symmetric(taken: Array) -> Array:
     """Products of which the upper triangle was subtracted."""
-    upper = -np.triu(taken)
-    return np.asarray(upper + np.triu(upper, 1).T)
+    return mirrored(-taken)
+
+
+def mirrored(upper: Array) -> Array:
+    """A square matrix made symmetric by its upper triangle."""
+    return np.where(_below(len(upper)), upper.T, upper)
+
+
+@lru_cache(maxsize=64)
+def _below(count: int) -> Mask:
+    return np.tri(count, k=-1, dtype=np.bool_)
 
 
 def aligned(shape: tuple[int, ...]) -> Array:
     """Room that begins where a vector may."""
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     buffer = np.empty(count + LANES)
-    start = -buffer.ctypes.data % (LANES * buffer.itemsize) // buffer.itemsize
+    start = -location(buffer) % (LANES * buffer.itemsize) // buffer.itemsize
     return buffer[start : start + count].reshape(shape)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -18,16 +19,21 @@ from spookid.errors import ProblemError
 from spookid.kernels import compiler
 from spookid.kernels.compiler import CompilationError, Compiler
 from spookid.kernels.generated import source
-from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel
+from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel, location
 from spookid.kernels.libraries import library, refusal
 from spookid.kernels.turns import let_others
 
 FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
+_FLOAT = np.dtype(np.float64)
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
 _LAYOUT = "5"
 """Of the generated code; part of the key."""
+
+_POINTER, _SIZE = ctypes.c_void_p, ctypes.c_longlong
+_ALONG: list[Any] = [_POINTER, _SIZE, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE]
+"""What ``evaluate_along`` takes."""
 
 Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
 """How many a compiled function has, where each is at the first step, and how much further on at the next."""
@@ -68,6 +74,7 @@ class CompiledKernel:
         self._signature = signature
         self.places = signature.places
         self._evaluate, self._own = loaded.evaluate_along, getattr(loaded, signature.name)
+        self._evaluate.argtypes = _ALONG
         sizes, repeated = signature.sizes, signature.repeated
         strides = [size if i < repeated else 0 for i, size in enumerate(sizes)]
         self._strides = (ctypes.c_longlong * len(sizes))(*strides)
@@ -93,40 +100,38 @@ class CompiledKernel:
 
     def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
         """The function's first arguments, for other compiled code."""
-        self._check(stepwise, shared)
-        pointers = self._pointers(*(a.ctypes.data for a in (*stepwise, *shared)))
+        pointers = self._addresses([*stepwise, *shared], len(stepwise[-1]))
         return len(pointers), pointers, self._strides
 
     def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
         """Evaluate into ``out`` and return it; see ``Kernel``. Several threads may do so at once."""
-        n = out.shape[0]
-        self._check([*stepwise, out], shared)
+        n = len(out)
+        if not (out.flags.c_contiguous and out.dtype == _FLOAT):
+            raise ValueError(f"{self._signature.name} gives C-contiguous float64")
         for start in range(0, n, _CHUNK):
-            stop = min(start + _CHUNK, n)
-            arguments = [*(a[start:stop] for a in stepwise), *shared]
-            pointers = self._pointers(*(a.ctypes.data for a in arguments))
-            part = out[start:stop]
-            if self._run(stop - start, pointers, part):
+            part = slice(start, min(start + _CHUNK, n))
+            pointers = self._addresses([*(a[part] for a in stepwise), *shared], part.stop - start)
+            if self._run(part.stop - start, pointers, out[part]):
                 raise FloatingPointError(f"evaluating {self._signature.name} failed")
         return out
 
     def _run(self, n: int, pointers: ctypes.Array[ctypes.c_void_p], out: Array) -> int:
         """0 if some steps have been evaluated."""
         apart = out[0].size
-        count, places = (apart, None) if self.places is None else (self.count, self.places.ctypes.data)
-        sizes = [ctypes.c_longlong(size) for size in (n, len(pointers), count, apart)]
-        given = *sizes[:2], pointers, self._strides, sizes[2], ctypes.c_void_p(places), ctypes.c_void_p(out.ctypes.data)
-        return int(self._evaluate(self._own, *given, sizes[3]))
+        count, places = (apart, None) if self.places is None else (self.count, location(self.places))
+        given = n, len(pointers), pointers, self._strides, count, places, location(out), apart
+        return int(self._evaluate(self._own, *given))
 
-    def _check(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> None:
-        """Compiled code believes everything it is told. A result may stand behind the stepwise arguments."""
+    def _addresses(self, arguments: Sequence[Array], steps: int) -> ctypes.Array[ctypes.c_void_p]:
+        """Of the arguments along so many steps; compiled code believes everything it is told."""
         sizes, repeated = self._signature.sizes, self._signature.repeated
-        given = [a.shape for a in (*stepwise[:repeated], *shared)]
-        shapes = [(len(stepwise[-1]), size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
-        if given != shapes:
+        shapes = [(steps, size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
+        if [a.shape for a in arguments] != shapes:
             raise ValueError(f"{self._signature.name} takes arrays of shapes {shapes}")
-        if not all(a.flags.c_contiguous and a.dtype == np.float64 for a in (*stepwise, *shared)):
-            raise ValueError(f"{self._signature.name} takes C-contiguous arrays of float64")
+        for array in arguments:
+            if not (array.flags.c_contiguous and array.dtype == _FLOAT):
+                raise ValueError(f"{self._signature.name} takes C-contiguous arrays of float64")
+        return self._pointers(*[location(a) if a.size else None for a in arguments])
 
 
 def prepare_kernels(

@@ -176,34 +176,63 @@ EXPORT int pulls_along(size n, size t, size m, size rows, size count, const size
   return 0;
 }
 
-/* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
-   entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
-EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
+/* One column of Cholesky's factor, `high` entries from the diagonal on, and what it takes from those behind it; 0 if its
+   pivot is not positive. */
+static int band_column(double *L, size width, size high) {
+  if (!(L[0] > 0.0)) return 0;
+  double pivot = sqrt(L[0]), inverse = 1.0 / pivot;
+  L[0] = pivot;
+  for (size d = 1; d < high; ++d) L[d] *= inverse;
+  for (size d = 1; d < high; ++d)
+    for (size e = d; e < high; ++e) L[d * width + e - d] -= L[d] * L[e];
+  return 1;
+}
+
+#define AHEAD 16
+
+/* Up to v vectors of columns of L^-1 right; see below. Sums for the rows to come wait in a ring. */
+INLINE size band_columns(const int v, size n, size width, double *L, int whole, size here, const double *right,
+                         double *out, size apart, lanes *ring) {
+  lanes given[AHEAD * 2] = {{0}};
+  size at = 0;
+  for (size i = 0; i < v * width; ++i) ring[i] = ZERO;
+  for (size j = 0; j < n; ++j, L += width, out += apart) {
+    if (j % AHEAD == 0)
+      for (size c = 0; c < here; ++c)
+        for (size r = 0; r < AHEAD && j + r < n; ++r) ((double *)(given + v * r))[c] = right[c * n + j + r];
+    if (!whole && !band_column(L, width, n - j < width ? n - j : width)) return j + 1;
+    lanes y[2];
+    UNROLL for (int i = 0; i < v; ++i) {
+      y[i] = (given[v * (j % AHEAD) + i] - ring[v * at + i]) / L[0];
+      ring[v * at + i] = ZERO;
+    }
+    for (size c = 0; c < here; ++c) out[c] = ((double *)y)[c];
+    for (size d = 1; d < width; ++d) {
+      size place = at + d < width ? at + d : at + d - width;
+      UNROLL for (int i = 0; i < v; ++i) ring[v * place + i] += L[d] * y[i];
+    }
+    at = at + 1 == width ? 0 : at + 1;
+  }
+  return 0;
+}
+
+/* L^-1 times right-hand sides, given in whole columns, (n, columns). L is lower triangular, stored as (n, width) with
+   entry [j][d] for row j + d and column j; if it is not known, H + damping D stands there so far as H does, with 1 in the
+   place of a diagonal that has D = 0. Then `failed` is the number of the first pivot that is not positive, or 0. */
+EXPORT int forward_along(size n, size width, double *L, const double *diagonal, double damping, size columns,
+                         const double *right, double *out, size *failed) {
   FLUSH;
   lanes *ring = room(2 * width);
   if (!ring) return 1;
-  for (size c = 0; c < columns; c += 2 * LANES) {
-    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES, at = 0;
-    for (size i = 0; i < 2 * width; ++i) ring[i] = ZERO;
-    for (size j = 0; j < n; ++j, L += width) {
-      lanes y[2] = {ring[2 * at], ring[2 * at + 1]};
-      double *values = (double *)y;
-      for (size i = 0; i < here; ++i) {
-        values[i] = (right[(c + i) * n + j] - values[i]) / L[0];
-        out[j * columns + c + i] = values[i];
-      }
-      ring[2 * at] = ring[2 * at + 1] = ZERO;
-      for (size d = 1; d < width - at; ++d) {
-        ring[2 * (at + d)] += L[d] * y[0];
-        ring[2 * (at + d) + 1] += L[d] * y[1];
-      }
-      for (size d = width - at; d < width; ++d) {
-        ring[2 * (at + d - width)] += L[d] * y[0];
-        ring[2 * (at + d - width) + 1] += L[d] * y[1];
-      }
-      at = at + 1 == width ? 0 : at + 1;
-    }
-    L -= n * width;
+  *failed = 0;
+  for (size j = 0; diagonal && j < n; ++j)
+    L[j * width] = diagonal[j] == 0.0 ? 1.0 : L[j * width] + damping * diagonal[j];
+  for (size c = 0; c < columns && !*failed; c += 2 * LANES) {
+    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES;
+    const double *from = right + c * n;
+    int whole = !diagonal || c;
+    *failed = here > LANES ? band_columns(2, n, width, L, whole, here, from, out + c, columns, ring)
+                           : band_columns(1, n, width, L, whole, here, from, out + c, columns, ring);
   }
   release(ring);
   return 0;
@@ -261,6 +290,7 @@ typedef struct {
   const int *group; /* a panel's vector, and the eight numbers that are in it, (groups, 9) */
   const int *tile;  /* the first of four columns, the vector of eight, and where its rows begin and end, (tiles, 4) */
   const int *line;  /* rows that have something in both */
+  const int *behind; /* which of the columns behind the states stands where */
 } squares;
 
 /* Numbers of eight steps put into the panel of each. */
@@ -306,7 +336,7 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
       if (n >= q->bands + q->borders)
         add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
       else if (n >= q->bands && c - first < q->beyond)
-        add_products(border + (c - first) * q->unknowns + begin, sum[a], 0, stop);
+        add_products(border + q->behind[c - first] * q->unknowns + begin, sum[a], 0, stop);
       else if (n < q->bands && c < q->places)
         add_products(band + c * q->width + begin - c, sum[a], c - begin, stop);
     }
@@ -323,7 +353,7 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
                           unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
                           size fresh) {
   squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
-               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2]};
+               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2], lists[3]};
   size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
   size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;

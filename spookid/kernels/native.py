@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.compiled import code_library, compiles
 from spookid.kernels.compiler import CompilationError
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, location
 from spookid.kernels.prebuilt import prebuilt_library, source
 
 Routine = Callable[..., None]
@@ -53,7 +53,10 @@ class Routines:
 def routines(steps: int) -> Routines | None:
     """The routines; None as ``own_library``."""
     loaded = own_library("native", steps)
-    return None if loaded is None else Routines(loaded)
+    return None if loaded is None else _found(loaded)
+
+
+_found = lru_cache(maxsize=16)(Routines)
 
 
 def own_library(name: str, steps: int) -> ctypes.CDLL | None:
@@ -65,7 +68,7 @@ def own_library(name: str, steps: int) -> ctypes.CDLL | None:
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
     """Of an array's first number; null for None."""
-    return ctypes.c_void_p(None if array is None else array.ctypes.data)
+    return ctypes.c_void_p(None if array is None else location(array))
 
 
 @lru_cache(maxsize=16)
@@ -92,7 +95,7 @@ class Lists:
 
     def __init__(self, *lists: object) -> None:
         self.held = [np.ascontiguousarray(values, dtype=np.int32) for values in lists]
-        self._pointers = (ctypes.c_void_p * len(lists))(*(held.ctypes.data for held in self.held))
+        self._pointers = (ctypes.c_void_p * len(lists))(*map(location, self.held))
 
     @property
     def address(self) -> ctypes.Array[ctypes.c_void_p]:

@@ -37,7 +37,7 @@ INLINE void put_tile(Tile sum, const int w, lanes *to, size apart) {
 
 /* sum -= left' right over `count` rows that are U and V vectors apart; four columns of left, w vectors of right. */
 INLINE void subtract(Tile sum, const int w, const double *left, size U, const lanes *right, size V, size count) {
-  for (size r = 0; r < count; ++r, left += U * LANES, right += V) {
+  UNROLL for (size r = 0; r < count; ++r, left += U * LANES, right += V) {
     UNROLL for (int i = 0; i < ROWS; ++i) {
       UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i] * ((const part *)right)[j];
     }

@@ -6,9 +6,11 @@ what is computed in it. Iterations that need the same arrays over and over keep 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, location
 
 _BOUNDARY = 64
 """Bytes of the vectors that compiled code works with."""
@@ -28,7 +30,7 @@ class Workspace:
 
     def aligned(self, name: str, shape: tuple[int, ...]) -> Array:
         """One that begins where a vector may, of no particular contents."""
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         whole = self.zeros(name, (count + _BOUNDARY // 8,))
-        start = -whole.ctypes.data % _BOUNDARY // whole.itemsize
+        start = -location(whole) % _BOUNDARY // whole.itemsize
         return whole[start : start + count].reshape(shape)

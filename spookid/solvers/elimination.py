@@ -7,6 +7,7 @@ banded Cholesky does everything else, and is faster where a step has very few un
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,8 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dpbtrf, _dpbtrs, _dtbtrs = lapack.dpbtrf, lapack.dpbtrs, lapack.dtbtrs
 
+_NARROW = 32
+"""Diagonals of a band up to which LAPACK takes its columns one by one, which it is slow at."""
 _FEWEST_UNKNOWNS = 4
 """Of a step, for blocks to be faster than a band."""
 
@@ -141,17 +144,26 @@ class BlockElimination:
 
 
 class BandElimination:
-    """By LAPACK's banded Cholesky, in the place of the band; see ``eliminate``."""
+    """By a banded Cholesky, in the place of the band; see ``eliminate``."""
 
     def __init__(self, whole: NormalEquations, diagonal: Array, damping: float) -> None:
         band = whole.band
-        # An unknown that moves nothing stays where it is.
-        band[:, 0] = np.where(diagonal == 0, 1.0, band[:, 0] + damping * diagonal)
+        by = routines(whole.steps) if band.flags.c_contiguous and whole.border.T.flags.c_contiguous else None
+        narrow = by is not None and band.shape[1] <= _NARROW
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
-        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
-        if info != 0:
-            raise NotPositiveDefiniteError(f"leading minor {info}")
-        self.border = self._forward(whole.border, whole.steps)
+        self._factor, failed = band.T, 0
+        if not narrow:  # an unknown that moves nothing stays where it is
+            band[:, 0] = np.where(diagonal == 0, 1.0, band[:, 0] + damping * diagonal)
+            self._factor, failed = _dpbtrf(band.T, lower=1, overwrite_ab=1)
+        if by is not None and not failed:
+            self.border, minor = np.empty(whole.border.shape), np.zeros(1, dtype=np.int64)
+            given = address(diagonal if narrow else None), ctypes.c_double(damping), whole.border.shape[1]
+            by.forward(*band.shape, address(self._factor), *given, *map(address, (whole.border, self.border, minor)))
+            failed = int(minor[0])
+        if failed:
+            raise NotPositiveDefiniteError(f"leading minor {failed}")
+        if by is None:
+            self.border = self._substituted(whole.border)
         self.corner = np.asarray(self.border.T @ self.border)
 
     def columns(self, some: slice) -> Array:
@@ -176,14 +188,6 @@ class BandElimination:
 
     def solve(self, right: Array) -> Array:
         return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
-
-    def _forward(self, right: Array, steps: int) -> Array:
-        """L⁻¹ right, (N t, columns)."""
-        if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(steps)) is not None:
-            out, width = np.empty(right.shape), self._factor.shape[0]
-            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
-            return out
-        return self._substituted(right)
 
     def _substituted(self, right: Array, transposed: str = "N") -> Array:
         """L⁻¹ right, or L⁻ᵀ right, (N t, columns)."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -227,7 +227,7 @@ class _Run:
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
-    @property
+    @cached_property
     def _nothing(self) -> float:
         """A cost that is round-off."""
         return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
@@ -242,7 +242,7 @@ class _Run:
         scale = here.corner[-1, -1]
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
         failed = ""
-        noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
+        noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale * self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("bend"):
@@ -250,8 +250,9 @@ class _Run:
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
                     step, promised = solve.first()
-                merit = self.reduced.merit(self.best.residuals)
-                self.best = replace(self.best, merit=merit)
+                if self.reduced.coupled:  # their multipliers have changed
+                    self.best = replace(self.best, merit=self.reduced.merit(self.best.residuals))
+                merit = self.best.merit
             except NotPositiveDefiniteError as error:
                 failed = f": {error}"
                 damping *= 4
@@ -266,10 +267,10 @@ class _Run:
             if promised <= noise and damping <= self.settings.newton_damping and self._feasible(here):
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
+            length = solve.length
             del solve  # another factor may take its place
             decrease = merit - trial.merit
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
-                length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length)
                 self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
                 end = self._short(here, promised, decrease, length, damping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +51,7 @@ class Tangent:
     def scaled_norm(self, scales: Tangent) -> float:
         """√Σ scales δ²."""
         squares = Tangent(tuple(a * a for a in self.states), self.parameters * self.parameters)
-        return float(np.sqrt(scales.dot(squares)))
+        return math.sqrt(scales.dot(squares))
 
 
 class Linearization:
@@ -80,7 +81,7 @@ class Linearization:
         self._bases = [basis for _, basis in linearized]
         equations = reduced.pool.map(self._assembled, range(len(self.rows)))
         self._equations: list[NormalEquations | None] = [*equations]
-        self.corner = np.sum([chain.corner for chain in equations], axis=0)
+        self.corner = np.asarray(sum(chain.corner for chain in equations))
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
         self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
         """Jᵀr, half the gradient of the cost."""
@@ -144,7 +145,7 @@ class Linearization:
         present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
-        parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
+        parameters = np.maximum(self.corner.diagonal()[:-1], self.corner[-1, -1] / magnitudes**2)
         return Tangent(tuple(positive(values) for values in self.diagonals), positive(parameters))
 
     @property
@@ -218,8 +219,8 @@ class Linearization:
         """Largest cosine between the residual and a column of J; what pushes parameters against a bound or a constraint
         does not count."""
         whole = self._lagrangian
-        lengths = positive(np.diag(self.corner)[:-1])
+        lengths = positive(self.corner.diagonal()[:-1])
         parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
-        scales = [*self.scales.states, lengths]
-        largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
-        return largest / float(np.sqrt(self.corner[-1, -1])) if largest > 0 else 0.0
+        squares = (g * g / s for g, s in zip(parts, [*self.scales.states, lengths], strict=True))
+        largest = max(float(square.max(initial=0.0)) for square in squares)
+        return math.sqrt(largest / float(self.corner[-1, -1])) if largest > 0 else 0.0

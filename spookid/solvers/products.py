@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.blocks import LANES, ROWS, aligned
+from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
@@ -35,6 +35,8 @@ class _Plan:
     behind the states, vectors that hold something, and tiles of the band, the border, and the corner."""
     lists: Lists
     """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
+    behind: Integers
+    """Which of the columns behind the states stands where: those of most rows first, so that few tiles have many."""
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
@@ -68,8 +70,8 @@ def add_products(
             max(block.offsets) if fresh else -1,
         )
         done, places = done + int(reached[0]), plan.seen
-    upper = np.triu(sums.sum(axis=0)[:beyond, :beyond])
-    corner += upper + np.triu(upper, 1).T
+    if done:
+        corner[plan.behind[:, None], plan.behind] += mirrored(sums.sum(axis=0)[:beyond, :beyond])
     return places
 
 
@@ -107,7 +109,8 @@ def _plan(
     first = -(-states // LANES) * LANES
     beyond = shape[0] - len(offsets) * tangent
     place = np.array([offset * tangent + local for offset in offsets for local in range(tangent)], dtype=np.int64)
-    place = np.concatenate([place, first + np.arange(beyond)])
+    behind = np.argsort(-np.bincount(entries // shape[1], minlength=shape[0])[shape[0] - beyond :], kind="stable")
+    place = np.concatenate([place, first + np.argsort(behind)])
     number = np.full((shape[1], first + -(-beyond // LANES) * LANES), len(given))  # that of the zero behind all others
     column, row = np.divmod(entries[given], shape[1])
     number[row, place[column]] = np.flatnonzero(given)
@@ -117,8 +120,8 @@ def _plan(
     groups = np.column_stack([wide, vectors.reshape(-1, LANES)[wide]])
     tiles, lines = _tiles(alive, first // LANES)
     sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles))
-    lists = Lists(groups, np.concatenate(tiles), lines)
-    return _Plan(integers(sizes), lists, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
+    lists = Lists(groups, np.concatenate(tiles), lines, behind)
+    return _Plan(integers(sizes), lists, behind, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
 
 
 def _tiles(alive: Mask, behind: int) -> tuple[list[Integers], Integers]:

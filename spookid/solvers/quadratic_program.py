@@ -35,16 +35,17 @@ def bounded_step(
         return np.zeros(0)
     if linear is not None:
         return _constrained_step(matrix, gradient, lower, upper, linear)
-    if not np.all(np.diag(matrix) > 0):
+    diagonal = matrix.diagonal()
+    if not (diagonal > 0).all():
         raise NotPositiveDefiniteError("a parameter has no curvature left")
-    scale = np.sqrt(np.diag(matrix))
-    scaled = matrix / np.outer(scale, scale)
+    scale = np.sqrt(diagonal)
+    scaled = matrix / (scale[:, None] * scale)
     factor, failed = _dpotrf(scaled, lower=0, clean=1)
     if failed:
         raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
     target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
     free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
-    if np.all((free >= lower) & (free <= upper)):
+    if ((free >= lower) & (free <= upper)).all():
         return free
     low, high = lower * scale, upper * scale
     if (step := _active_set(scaled, gradient / scale, low, high, free * scale)) is not None:
@@ -65,7 +66,7 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         before = low, high
         low = (step < lower) | (low & (slope > 0))
         high = (step > upper) | (high & (slope < 0))
-        if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
+        if (low == before[0]).all() and (high == before[1]).all():
             return step
         free = np.flatnonzero(~(low | high))
         step = np.where(low, lower, np.where(high, upper, 0.0))

@@ -333,9 +333,18 @@ class ReducedProblem:
     def expand(self, step: Array, basis: Array | None) -> Array:
         """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""
         moved = step if basis is None else np.matmul(basis, step[:, :, None])[:, :, 0]
+        if len(self.columns) == self.problem.manifold.tangent:
+            return moved
         full = np.zeros((len(step), self.problem.manifold.tangent))
-        full[:, _contiguous(self.columns)] = moved
+        full[:, self._places] = moved
         return full
+
+    @cached_property
+    def _places(self) -> slice | NDArray[np.int64]:
+        """The columns as a slice if they follow one another: it copies nothing."""
+        if len(self.columns) and np.all(np.diff(self.columns) == 1):
+            return slice(int(self.columns[0]), int(self.columns[-1]) + 1)
+        return self.columns
 
     def _rows(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
@@ -352,10 +361,3 @@ class ReducedProblem:
             matrix[:, -1] += held if isinstance(held, float) else rows.reduce(held)
             matrix *= np.sqrt(self.penalty)
         return rows
-
-
-def _contiguous(columns: NDArray[np.int64]) -> slice | NDArray[np.int64]:
-    """The same columns as a slice if they follow one another: it copies nothing."""
-    if len(columns) and np.all(np.diff(columns) == 1):
-        return slice(int(columns[0]), int(columns[-1]) + 1)
-    return columns

@@ -7,6 +7,7 @@ Jᵀr + α D δ, with S δ for the exact Hessian's share. Nothing is multiplied 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,18 +29,20 @@ class _ParameterStep:
 
     def __init__(self, here: Linearization, damping: float, corner: Array, taken: Sequence[Array]) -> None:
         self.here, self._damping = here, damping
-        self.schur = np.asarray(corner[:-1, :-1] - np.sum(taken, axis=0))
+        self.schur = np.asarray(corner[:-1, :-1] - sum(taken))
         """Schur complement of the damped states, (n_p, n_p), the parameters undamped."""
         self._matrix = self.schur + damping * np.diag(here.scales.parameters)
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
         self._linear = here.constraints
+        self.length = math.inf
+        """Of the first step, each unknown scaled by the norm of its Jacobian column."""
 
     def _parameters(
         self, gradient: Array, forwards: Sequence[ForwardSubstitution], moved: Array | float = 0.0
     ) -> Array:
         """What the parameters move by, given their gradient and where they have moved to already."""
-        reduced_gradient = gradient - np.sum([forward.taken for forward in forwards], axis=0)
+        reduced_gradient = gradient - sum(forward.taken for forward in forwards)
         linear = self._linear and self._linear.after(moved)
         return bounded_step(self._matrix, reduced_gradient, self._lower - moved, self._upper - moved, linear)
 
@@ -47,11 +50,12 @@ class _ParameterStep:
         """Decrease of the linearized merit along a first step, −2gᵀδ − δᵀHδ: what eliminating the states takes from the
         damped model, what the parameters do, and the damping's own share; right for any bounds."""
         move = step.parameters
-        reduced_gradient = gradient - np.sum([forward.taken for forward in forwards], axis=0)
+        reduced_gradient = gradient - sum(forward.taken for forward in forwards)
         damped = sum(forward.square for forward in forwards) - float(
             move @ (2 * reduced_gradient + self._matrix @ move)
         )
-        return damped + self._damping * step.scaled_norm(self.here.scales) ** 2
+        self.length = step.scaled_norm(self.here.scales)
+        return damped + self._damping * self.length**2
 
     def _remaining(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """Gradient of the damped model at the end of a step, where the residuals are as given."""

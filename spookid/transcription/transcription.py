@@ -366,7 +366,7 @@ class Transcription:
         """Tangent dimension of all states and parameters together."""
         return sum(chain.steps for chain in self.chains) * self.manifold.tangent + len(self.names)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of residual rows that have data."""
         return sum(
