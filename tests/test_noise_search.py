@@ -27,6 +27,7 @@ from spookid.problem import Problem
 from spookid.results.result import Noise
 from spookid.solution import Solution
 from spookid.solvers.status import Status
+from spookid.statistics.search import Search
 
 TRUTH = {"J": 0.005, "b": 0.01}
 GUESS = {"J": 0.006, "b": 0.008}
@@ -218,6 +219,20 @@ def test_interrupted_searches_keep_the_best_finished_answer():
     np.testing.assert_array_equal([solution[name].estimate for name in TRUTH], seen[-1])
     assert math.isfinite(solution.log_likelihood)
     assert all(math.isfinite(noise.std) for noise in solution.noise)
+
+
+def test_a_search_that_cannot_be_carried_on_keeps_its_answer(monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError
+
+    whole = found(2e-2, 1e-3)
+    monkeypatch.setattr(Search, "carried_on", fails)
+    solution = swung(rod(), 2e-2, 1e-3).solve()
+    assert solution.status is Status.CONVERGED
+    for parameter in solution.parameters.values():
+        other = whole.parameters[parameter.name]
+        assert abs(parameter.estimate - other.estimate) < 0.1 * other.std_err
+        assert parameter.std_err == pytest.approx(other.std_err, rel=0.1)
 
 
 def test_the_most_iterations_are_an_end_of_their_own():

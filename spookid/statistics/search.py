@@ -133,6 +133,16 @@ class Search:
         other.best = Trial(sizes, own, self.best.states, self.best.marginal)
         return other
 
+    def given_up(self) -> Callable[[], None]:
+        """Forget the best trial, whose factors are large, until what is returned makes it anew."""
+        kept = {**self.states_arrays(), "logs": self.best.logs}
+        informed = self.best.__dict__.get("informed", self.best.earlier)
+        del self.best
+        return partial(self._remake, kept, informed)
+
+    def _remake(self, kept: Mapping[str, Array], informed: tuple[Array, Array] | None) -> None:
+        self.best = Trial(self.sizes, kept["logs"], *self.states_of(kept), informed)
+
     def _begun(self, settled: float) -> End:
         self._accept(self.best, 0.0, 0.0)
         return self._iterate(settled)
@@ -167,11 +177,10 @@ class Search:
 
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
-        logs, self.floors, self.history = kept["logs"], kept["floors"], history_of(kept)
+        self.floors, self.history = kept["floors"], history_of(kept)
         self._bend = Bend(*kept["bend"].tolist())
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
-        states, found = self.states_of(kept)
-        self.best = Trial(self.sizes, logs, states, found, informed)
+        self._remake(kept, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
         return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
