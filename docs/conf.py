@@ -15,8 +15,10 @@ from typing import Any
 
 from docutils.nodes import Element, SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.inspect import signature, stringify_signature
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,6 +138,18 @@ def _short(item: type, own: inspect.Signature) -> inspect.Signature:
     return own.replace(parameters=[*kept, inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
 
+class NamesOfOthers(SphinxPostTransform):
+    """A name that ends no entry is not looked for among the ends of all entries, three times for each type."""
+
+    default_priority = 5  # before references are resolved
+
+    def run(self, **_: Any) -> None:
+        known = {name.rpartition(".")[2] for name in self.env.domains.python_domain.objects}
+        for node in self.document.findall(pending_xref):
+            if node.get("refdomain") == "py" and node["reftarget"].rpartition(".")[2] not in known:
+                node.attributes.pop("refspecific", None)
+
+
 def inline_math(translator: Any, node: Element) -> None:
     """A formula in a line."""
     translator.body.append(tex2mathml(node.astext()))
@@ -149,6 +163,7 @@ def displayed_math(translator: Any, node: Element) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_post_transform(NamesOfOthers)
     app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("autodoc-process-docstring", prepare_docstring)
     app.connect("autodoc-process-signature", prepare_signature)

@@ -54,7 +54,7 @@ def per_stepper(test: Callable) -> Callable:
 @pytest.mark.parametrize("law", [{"coulomb": 0.1}, {"dry": 0.02}], ids=["coulomb", "dry"])
 def test_a_pendulum_inside_its_dead_band_stays_there(stepper, law):
     # Gravity pulls with m g l sin 0.05 = 0.049 N m; both laws hold 0.1 N m.
-    run = problem(pendulum(**law), stepper=stepper).simulate(duration=40, initial={"hinge": 0.05})
+    run = problem(pendulum(**law), stepper=stepper).simulate(duration=4, initial={"hinge": 0.05})
     assert np.abs(run.signals["hinge"] - 0.05).max() < 1e-12
 
 
@@ -160,14 +160,14 @@ def errors(stepper: Spook | Variational, c: float, start: float, steps: tuple[fl
 @per_stepper
 @pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), (0.2, 1.3)])
 def test_it_stops_when_and_where_the_events_say(stepper, c, start):
-    steps = (8e-3, 5e-3, 3e-3)
+    steps = (8e-3, 5e-3)
     late, off = errors(stepper, c, start, steps).T
     assert np.abs(late).max() <= 1
     assert np.all(np.abs(off) <= 0.5 * np.array(steps))
 
 
 def test_spook_stops_where_the_events_say_to_first_order():
-    late, off = errors(Spook(), 0.05, 1.0, (4e-3, 2e-3, 1e-3)).T
+    late, off = errors(Spook(), 0.05, 1.0, (8e-3, 4e-3, 2e-3)).T
     assert np.abs(late).max() <= 1
     np.testing.assert_allclose(np.diff(np.log(np.abs(off))) / np.log(0.5), 1, atol=0.1)
 

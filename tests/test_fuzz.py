@@ -20,8 +20,6 @@ from typing import Any
 import broken_files
 import nonsense
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import spookid
 from spookid import graphs, planar
@@ -30,8 +28,6 @@ LONGEST = 10
 """Seconds of processors that one case may take."""
 CALLBACKS = {"callback", "progress", "seen"}
 """Functions of the user's that are told something; what they raise is the user's."""
-SEEDS = st.integers(0, 2**64)
-"""Cases are made of one number, which costs less than they do."""
 NOT_MADE = {
     *("Bound", "Constraint", "Equations", "Joint", "Load", "OneStep", "PointLoad", "Relation", "Sensor", "Solution"),
     *("State", "Status", "Stepper", "Sweep", "ProblemError", "GROUND", "System", "GraphFactor", "GraphSolution"),
@@ -108,17 +104,13 @@ def test_the_arguments_are_right_before(name):
         use(make(**right))
 
 
-@settings(max_examples=1200, derandomize=True)
-@given(SEEDS)
-def test_declarations(seed):
-    declared(Random(seed))
+def test_declarations(tmp_path):
+    assert study(1200, "declarations", 0, tmp_path) == 0
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@settings(max_examples=800, derandomize=True)
-@given(SEEDS)
-def test_files(tmp_path_factory, seed):
-    read(Random(seed), tmp_path_factory.getbasetemp())
+def test_files(tmp_path):
+    assert study(800, "files", 0, tmp_path) == 0
 
 
 def test_what_a_long_study_found(tmp_path):

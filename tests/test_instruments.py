@@ -24,7 +24,7 @@ from spookid.results.notices import DOUBTS, LATE_OR_OFF
 DRIVE, LOAD, STIFFNESS, DAMPING, DRAG = 1.0, 2.0, 400.0, 0.5, 3.0
 
 
-T = np.arange(600) * 0.005
+T = np.arange(400) * 0.005
 FORCE = 20 * np.sin(2 * np.pi * 0.7 * T) + 15 * np.sin(2 * np.pi * 2.3 * T + 1)
 
 

@@ -139,8 +139,7 @@ def release(h: float) -> Problem:
 
 
 @pytest.mark.parametrize(("coordinates", "one_step"), [("maximal", residual), ("joint", lagrangian)])
-@pytest.mark.parametrize("state_weight", [1e2, 1e4, 1e8])
-@pytest.mark.parametrize("h", [0.02, 0.01])
+@pytest.mark.parametrize(("h", "state_weight"), [(0.02, 1e2), (0.02, 1e4), (0.02, 1e8), (0.01, 1e4)])
 def test_one_estimate_in_all_coordinates_and_in_two(
     h: float, state_weight: float, coordinates: Literal["joint", "maximal"], one_step: Callable[[float], ca.Function]
 ) -> None:

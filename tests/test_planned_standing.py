@@ -75,7 +75,7 @@ def leg(floating: bool = True, motors: int = 2) -> Problem:
 
 @pytest.fixture(scope="module")
 def found() -> Excitation:
-    return leg().excite(2.0, LIMITS, starts=1, max_iterations=40, **HOW)
+    return leg().excite(2.0, LIMITS, starts=1, max_iterations=20, **HOW)
 
 
 def test_a_leg_on_a_foot_that_stands_is_the_leg_on_the_ground(found: Excitation) -> None:

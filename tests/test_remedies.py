@@ -31,6 +31,8 @@ ADVICE = re.compile(
     r"|\{(one|text|remedy|'; '\.join\(parts\))\}"
 )
 """In notices: likewise; or what makes the rest says it, which others test."""
+SAYS = re.compile(r"f[\"']\{[A-Z_]+\}")
+"""How a notice begins."""
 PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
 """Refusals that end with what another one, or its words, says."""
 
@@ -38,8 +40,9 @@ PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.deta
 @cache
 def nodes() -> list[tuple[Path, ast.AST]]:
     """All that the package says, with the files that say it."""
-    files = sorted(SOURCE.rglob("*.py"))
-    return [(path, node) for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    files = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    telling = {path: said for path, said in files.items() if "raise ProblemError" in said or SAYS.search(said)}
+    return [(path, node) for path, said in telling.items() for node in ast.walk(ast.parse(said))]
 
 
 def text(node: ast.expr) -> str:
@@ -55,7 +58,7 @@ def refusals() -> Iterator[tuple[str, str]]:
     """Place and text of each ``raise ProblemError``."""
     for path, node in nodes():
         raised = node.exc if isinstance(node, ast.Raise) else None
-        if isinstance(raised, ast.Call) and ast.unparse(raised.func) == "ProblemError":
+        if isinstance(raised, ast.Call) and getattr(raised.func, "id", "") == "ProblemError":
             yield f"{path.relative_to(SOURCE)}:{raised.lineno}", text(raised.args[0])
 
 

@@ -154,7 +154,7 @@ def test_it_identifies(settings):
 
 def test_its_twin_comes_back_to_the_last_digits():
     problem = swing(state_weight=math.inf, sigma=1e-3)
-    run = problem.simulate(TRUTH, 0.5, {"hip": 0.5}, inputs=drive(0.5))
+    run = problem.simulate(TRUTH, 0.25, {"hip": 0.5}, inputs=drive(0.25))
     solution = problem.solve(recordings=[run])
     for name, value in TRUTH.items():
         assert solution[name].estimate == pytest.approx(value, rel=1e-8)
