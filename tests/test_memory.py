@@ -11,6 +11,8 @@ import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
+from spookid.assembly.assembly import assemble
+from spookid.assembly.demand import Demand
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.influence_functions import influence
@@ -61,6 +63,14 @@ def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
 def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
     short, long = (peak(partial(a_priori, set_up(pendulum(STEPPERS[stepper], steps)))) for steps in (2000, 6000))
     assert (long - short) / 4000 < 1e3 * most
+
+
+@pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
+def test_what_a_fit_by_weight_is_said_to_take_is_near_what_it_takes(stepper):
+    problems = [pendulum(STEPPERS[stepper], steps) for steps in (2000, 6000)]
+    short, long = (peak(problem.solve) for problem in problems)
+    said = [Demand.of(problem, assemble(problem).transcription).memory for problem in problems]
+    assert 0.5 * (long - short) < said[1] - said[0] < 10 * (long - short)
 
 
 def test_another_damping_gets_equations_that_no_factor_has_overwritten():

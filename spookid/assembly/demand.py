@@ -13,9 +13,9 @@ from spookid.transcription.transcription import Transcription
 
 _STATES = 100
 """Numbers that the initial guess of a body takes at each step, at least."""
-_ENTRIES = 40
-"""Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian; one with half the step
-beside it takes as many again."""
+_ENTRIES, _BY_WEIGHT = 40, 12
+"""Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
+of given weights; one with half the step beside it takes as many again."""
 _TIME = 1.5e-5
 """Seconds on one core that it takes for each."""
 _DOUBLE = 8
@@ -34,7 +34,8 @@ class Demand:
     def of(cls, problem: Declaration, transcription: Transcription) -> Demand:
         """By the nonzeros of the Jacobian."""
         count = (2 if problem.corrects else 1) * transcription.nonzeros
-        return cls(_DOUBLE * _ENTRIES * count, _TIME * count)
+        entries = _ENTRIES if problem.dynamics == "estimated" else _BY_WEIGHT
+        return cls(_DOUBLE * entries * count, _TIME * count)
 
     def __str__(self) -> str:
         return f"some {_size(self.memory)} of memory and {minutes(self.time)} on one core"

@@ -312,6 +312,7 @@ class Search:
                 kept = gain / promised
                 following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
+            del trial  # its factors take as much memory as those of the next one
             damping = max(4 * damping, _FIRST)
         return None, promised, damping
 

@@ -187,9 +187,9 @@ class NewtonStepper(BoundStep):
 
 def small(change: Array, unknowns: Array, n: int) -> bool:
     """True if a change is at the rounding of positions in the n velocities, and at a harmless size in impulses."""
-    speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
-    steady = np.max(np.abs(change[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
-    return bool(steady and np.max(np.abs(change[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
+    speed, impulse = (np.abs(part).max(initial=0.0) for part in (unknowns[:n], unknowns[n:]))
+    steady = np.abs(change[:n]).max(initial=0.0) <= _TOLERANCE * (0.1 + speed)
+    return bool(steady and np.abs(change[n:]).max(initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
 
 
 def bound(
