@@ -20,8 +20,11 @@ from spookid import (
     Hinge,
     Holonomic,
     JointPosition,
+    JointRate,
     Model,
+    Motor,
     Nonholonomic,
+    Observation,
     Parameter,
     PointPosition,
     Prismatic,
@@ -206,6 +209,44 @@ def test_a_speed_that_is_a_signal_is_fitted():
     for name, value in truth.items():
         assert solution[name].estimate == pytest.approx(value, rel=0.01)
     assert any("drive" in notice for notice in assemble(problem.with_(state_weight=None)).notices)
+
+
+def test_a_rolling_wheel_is_seen_between_the_steps_by_sensors_with_clocks_of_their_own():
+    m, b, r, I = 1.5, 0.02, 0.05, 2e-3
+
+    def driven(t: float, y: Array) -> list[float]:
+        force = math.cos(4 * t) / r
+        return [y[1], (force - b * y[1] / r**2) / (m + 0.3 + I / r**2)]
+
+    clocks = {
+        "x": np.arange(0.0113, 0.6, 0.0171),
+        "w": np.arange(0.0027, 0.6, 0.0063),
+        "theta": np.arange(0.0044, 0.6, 0.0231),
+        "a": np.arange(0.008, 0.6, 0.012),
+    }
+    rng, values = np.random.default_rng(4), {}
+    for signal, clock in clocks.items():
+        run = solve_ivp(driven, (0, 0.6), [0.1, 0.0], t_eval=clock, rtol=1e-10, atol=1e-12).y
+        acceleration = np.array([driven(*one)[1] for one in zip(clock, run.T, strict=True)])
+        true = {"x": run[0], "w": run[1] / r, "theta": run[0] / r, "a": acceleration}[signal]
+        values[signal] = true + {"x": 2e-4, "w": 0.01, "theta": 4e-3, "a": 0.02}[signal] * rng.normal(size=len(clock))
+    t = np.arange(0, 0.6, 0.01)
+    cart = Body("cart", mass=Parameter("m", 1.4, lower=0.1), inertia=(1, 1, 1))
+    wheel = Body("wheel", mass=0.3, inertia=(1e-3, I, 1e-3))
+    slide = Prismatic("slide", GROUND.frame(**ALONG), cart.frame(**ALONG), disturbance=0.02)
+    axle = Hinge(
+        "axle", cart.frame(**ACROSS), wheel.frame(**ACROSS), viscous=Parameter("b", 0.018, lower=0), disturbance=1e-3
+    )
+    tread = Nonholonomic("tread", lambda s: s.rate(slide) - r * s.rate(axle))
+    motor = Motor(axle, "u", gain=1.0, hold="linear")
+    model = Model([cart, wheel], [slide, axle], [motor], gravity=gravity(9.81), constraints=[tread])
+    recording = Recording(t, {"u": np.cos(4 * t), **values}, times=clocks)
+    along = Observation(lambda s: s.acceleration(cart.frame())[0], "a")
+    sensors = [JointPosition(slide, "x"), JointPosition(axle, "theta"), JointRate(axle, "w"), along]
+    solution = Problem("wheel", model, [recording], sensors, step=0.01).solve()
+    assert solution.status is Status.CONVERGED
+    for name, value in (("m", m), ("b", b)):
+        assert abs(solution[name].estimate - value) < 3 * solution[name].std_err + 1e-3 * value < 0.03 * value
 
 
 # --- what is refused ---

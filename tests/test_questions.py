@@ -73,6 +73,13 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
     assert swing(lambda r: r).questions() == ()
 
 
+def test_nothing_is_asked_of_accelerations_that_are_noise() -> None:
+    noise = 0.03 * np.random.default_rng(1).normal(size=len(T))
+    noisy = slide(change=lambda r: r.with_signals(x=r.signal("x") + noise))
+    assert Balance(noisy).along(noisy.recordings[0]).unexplained[0] > 0.5
+    assert noisy.questions() == ()
+
+
 @pytest.mark.parametrize(
     ("problem", "words"),
     [

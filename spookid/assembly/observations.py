@@ -5,7 +5,8 @@ are unknowns of a step (``windows.of_states``), what is shown at a share τ of t
 
     y + τ (y₊ − y) + ½ τ (τ − 1) h (ẏ₊ − ẏ),
 
-and where they are differences it is the parabola through three states; both are wrong by a multiple of h³ of the third
+and where they are differences it is the parabola through three states, of which a velocity that is an unknown tells the
+first; both are wrong by a multiple of h³ of the third
 derivative. Where that is more than a sensor's noise bears, it is the polynomial through up to six states
 (``assembly.interpolation``). What shows velocities or accelerations lies on a line between those of two states.
 """
@@ -135,16 +136,24 @@ def _between(problem: Declaration, settings: Settings, model: Model, one: Observ
     """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
     n, states = len(one.rows), reach.states
     slopes = one.order == 0 and states == 2
-    of_polynomial = (
-        problem.scheme.through(model, settings, one.order, states) if one.order and reach.polynomial else None
-    )
-    variables, motions = of_polynomial or windows(problem, settings, model, states, max(one.order, int(slopes)))
+    variables, motions = _moving(problem, settings, model, max(one.order, int(slopes)), reach)
     data, shown = ca.SX.sym("y", 3 * n), []
     lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
     for row, i in enumerate(one.rows):
         late = problem.channels[i].delay / settings.step
         shown.append(lines[i].at(data[2 * n + row] - late))
     return _factor(problem, settings, one, shown, variables, data)
+
+
+def _moving(
+    problem: Declaration, settings: Settings, model: Model, order: int, reach: Reach
+) -> tuple[dict[int, ca.SX], Sequence[Motion]]:
+    """The unknowns, by offset, that the states of a prediction are made of, and how each moves."""
+    scheme = problem.scheme
+    if scheme.lags:
+        return scheme.around(model, settings, order)
+    of_polynomial = scheme.through(model, settings, order, reach.states) if order and reach.polynomial else None
+    return of_polynomial or windows(problem, settings, model, reach.states, order)
 
 
 def _factor(
@@ -173,6 +182,8 @@ def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, S
         channels: those of this order, each with its samples in every recording.
     """
     scheme, settings = problem.scheme, Settings.of(problem.model)
+    if scheme.lags:
+        return Reach(1, 0, 1, 1)
     wide = max(scheme.window(problem.model, settings, max(order, 1)).variables)
     if order == 0 and not wide:  # velocities are unknowns
         return Reach(1, 0, 0, 1)

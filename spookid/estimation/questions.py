@@ -34,6 +34,8 @@ _LITTLE = 0.25
 """Share of what a motion takes, rms, that a model at its guesses may leave without being asked about."""
 _MOST = 0.6
 """From here on it is asked about even if no supposition explains more."""
+_CALMER = 4.0
+"""Factor of the cutoff: it takes from the noise of accelerations a factor of 32."""
 _BETTER = 0.25
 """Factor by which a supposition has to lessen the mean square of what is left."""
 _CLEARLY = 0.8
@@ -188,6 +190,8 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
         np.linalg.LinAlgError,
     ):  # of which nothing can be told; if something is wrong, the fit says so
         return []
+    if np.max(efforts.unexplained, initial=0.0) > _LITTLE:
+        problem, balance, efforts = _calmer(problem, recording, balance, efforts)
     worst = float(np.max(efforts.unexplained, initial=0.0))
     late = _lag(problem, recording, efforts)
     if late or worst <= _LITTLE:
@@ -216,6 +220,20 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
         f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, a guess "
         "off by more than a decade, or a force missing? Simulate from the guesses, `spookid simulate`, and compare."
     ]
+
+
+def _calmer(
+    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
+) -> tuple[Declaration, Balance, Efforts]:
+    """The same with accelerations from a motion that is filtered more, if far less is left then: that was noise, which
+    falls with the power 5/2 of the cutoff, as what comes from a wrong unit or sign does not."""
+    calm = problem.with_(recordings=[recording], step=problem.step, cutoff=problem.cutoff / _CALMER)
+    other = Balance(calm)
+    try:
+        calmer = other.along(recording)
+    except (ProblemError, np.linalg.LinAlgError):
+        return problem, balance, efforts
+    return (calm, other, calmer) if _better(efforts.unexplained, calmer.unexplained) else (problem, balance, efforts)
 
 
 def _left(efforts: Callable[[], Efforts]) -> Array:

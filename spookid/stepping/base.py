@@ -109,6 +109,13 @@ class Scheme(ABC):
         positions turn in space."""
         return None
 
+    def around(
+        self, model: Model, settings: Settings, order: int
+    ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
+        """The unknowns of a step and the next, by offset, and the motion before, at and behind the first of them; of
+        schemes whose ``lags`` is true."""
+        raise NotImplementedError
+
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), coordinates of all joints, continuous in time,
         (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""

@@ -54,6 +54,18 @@ class Leapfrog(OneStep):
         v, v_next = x[n:m], after[n:m]
         return Window({0: x, 1: after}, Motion(x[:n], (v + v_next) / 2, (v_next - v) / settings.step))
 
+    def around(
+        self, model: Model, settings: Settings, order: int
+    ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
+        """The velocity of the interval before t_k leads back to t_{k−1}; the acceleration is that at t_k."""
+        here = self.window(model, settings, max(order, 1))
+        q, v, a = here.motion.parts
+        x, after = here.variables.values()
+        h, n, m = settings.step, model.configuration.ambient, model.state.ambient
+        poses = model.configuration.retract(q, -h * x[n:m]), q, after[:n]
+        before, at, behind = (Motion(pose, v + i * h * a, a) for i, pose in zip((-1, 0, 1), poses, strict=True))
+        return dict(here.variables), (before, at, behind)
+
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""
         return np.hstack([poses, central(poses, step)])
