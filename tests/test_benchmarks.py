@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.rows import Bench, scaling, shooting
+from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import markdown, text
 
 from spookid import Spook, Status
@@ -28,6 +30,13 @@ def test_measurements_stand_in_a_table_and_on_a_page(monkeypatch):
     assert sum("SciPy single shooting" in line for line in lines) == 2
     assert len(lines) == len(rows) + 1 == 6
     assert all(f"| {row.what} | " in markdown(rows, "") for row in rows)
+
+
+def test_the_reference_finds_the_parameters_from_guesses_near_them():
+    truth = {"J_Azz": 3e-3, "J_Byy": 4e-3, "b_1": 1e-3, "b_2": 1e-4}
+    found = estimates(single_shooting(300)(1.03 * np.array(list(truth.values()))))
+    assert found == pytest.approx(truth, rel=0.3)
+    assert found["J_Byy"] == pytest.approx(truth["J_Byy"], rel=0.01)
 
 
 @pytest.mark.study

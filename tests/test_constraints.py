@@ -211,7 +211,8 @@ def test_a_speed_that_is_a_signal_is_fitted():
     assert any("drive" in notice for notice in assemble(problem.with_(state_weight=None)).notices)
 
 
-def test_a_rolling_wheel_is_seen_between_the_steps_by_sensors_with_clocks_of_their_own():
+@pytest.mark.parametrize("turned", [True, False], ids=["angle seen", "no sensor of the angle"])
+def test_a_rolling_wheel_is_seen_between_the_steps_by_sensors_with_clocks_of_their_own(turned):
     m, b, r, I = 1.5, 0.02, 0.05, 2e-3
 
     def driven(t: float, y: Array) -> list[float]:
@@ -242,7 +243,8 @@ def test_a_rolling_wheel_is_seen_between_the_steps_by_sensors_with_clocks_of_the
     model = Model([cart, wheel], [slide, axle], [motor], gravity=gravity(9.81), constraints=[tread])
     recording = Recording(t, {"u": np.cos(4 * t), **values}, times=clocks)
     along = Observation(lambda s: s.acceleration(cart.frame())[0], "a")
-    sensors = [JointPosition(slide, "x"), JointPosition(axle, "theta"), JointRate(axle, "w"), along]
+    sensors = [JointPosition(slide, "x"), JointRate(axle, "w"), along]
+    sensors += [JointPosition(axle, "theta")] * turned
     solution = Problem("wheel", model, [recording], sensors, step=0.01).solve()
     assert solution.status is Status.CONVERGED
     for name, value in (("m", m), ("b", b)):

@@ -26,10 +26,11 @@ _TRIALS = 2
 def cyclic(problem: Declaration) -> list[int]:
     """Numbers of the coordinates of a tree of joints that no sensor tells and no force depends on.
 
-    Not looked for where loops close, bodies are free, or what acts is not that of joints alone.
+    Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
+    velocities.
     """
     model = problem.model
-    others = model.has_loops or model.ties or model.contacts or model.holding.contacts or model.loads
+    others = model.has_loops or model.contacts or model.holding.contacts or model.loads
     if others or problem.residuals or any(body.free for body in model.bodies):
         return []
     seen = seen_by(model, [c for c in problem.channels if order(c, model) == 0])
@@ -52,9 +53,12 @@ def cyclic(problem: Declaration) -> list[int]:
 
 
 def _felt(problem: Declaration, values: Values) -> ca.Function:
-    """Of coordinates and their derivatives, (n_s,) each: what they take of the forces, and what sensors show."""
+    """Of coordinates and their derivatives, (n_s,) each: what they take of the forces, what sensors show, and what
+    constraints hold."""
     symbols = [ca.SX.sym(name, len(problem.model.freedoms)) for name in ("d", "rate", "acceleration")]
-    shown = all_predicted(problem.channels, state_at(problem.model, *symbols))
-    parameters = parameters_in([shown], "the sensors", ignore=symbols)
+    state = state_at(problem.model, *symbols)
+    held = [tie.rates(problem.model, state.q, state.v) for tie in problem.model.ties]
+    shown = ca.vertcat(all_predicted(problem.channels, state), *held)
+    parameters = parameters_in([shown], "sensors and constraints", ignore=symbols)
     (shown,) = ca.substitute([shown], list(parameters), [ca.SX(values[p.name]) for p in parameters])
     return ca.Function("felt", symbols, [ca.vertcat(lacking(problem.model, values)(*symbols), shown)])

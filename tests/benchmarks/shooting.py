@@ -19,9 +19,9 @@ from scipy.optimize import OptimizeResult, least_squares
 
 from spookid import Variational
 from spookid.kernels import compiler
-from spookid.kernels.compiled import CompiledKernel, Signature, source
 
 Array = NDArray[np.float64]
+March = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong], None]
 
 SCALE = np.array([1e-3, 1e-3, 1e-3, 1e-4])
 SUBSTEPS = 2
@@ -59,16 +59,36 @@ def step() -> ca.Function:
         y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + f(y + h * k3, p))
     slopes = ca.jacobian(y, x) @ whole[:, 1:] + ca.horzcat(ca.DM(4, 4), ca.jacobian(y, q))
     following = ca.substitute([ca.horzcat(y, slopes)], [x], [whole[:, 0]])[0]
-    return ca.Function("step", [ca.vec(whole), q], [ca.cse(ca.densify(following))])
+    return ca.Function("sample", [ca.vec(whole), q], [ca.cse(ca.densify(following))])
 
 
-def simulate(kernel: CompiledKernel, unknowns: Array, count: int) -> Array:
+MARCH = """
+__attribute__((visibility("default"))) void march(const double *q, double *path, long long count) {
+  for (long long k = 1; k < count; ++k) {
+    const double *arg[] = {path + 36 * (k - 1), q};
+    double *res[] = {path + 36 * k};
+    sample(arg, res, 0, 0, 0);
+  }
+}
+"""
+
+
+def compiled() -> March:
+    """Marches along samples, each from the one before, in C."""
+    generator = ca.CodeGenerator("march")
+    generator.add(step())
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = ctypes.CDLL(str(compiler.find().build(generator.dump() + MARCH, Path(folder))))
+    march: March = loaded.march
+    return march
+
+
+def simulate(march: March, unknowns: Array, count: int) -> Array:
     """(count, 9, 4): per sample the state and its derivatives."""
     path = np.zeros((count, 9, 4))
     path[0, 0], path[0, 1:5] = unknowns[:4], np.eye(4)
-    flat, q = path.reshape(count, 36), np.ascontiguousarray(unknowns[4:])
-    # Each row is written before it is read: the loop over steps runs in C, in order.
-    kernel([flat[:-1]], [q], path[1:])
+    q = np.ascontiguousarray(unknowns[4:])
+    march(ctypes.c_void_p(q.ctypes.data), ctypes.c_void_p(path.ctypes.data), ctypes.c_longlong(count))
     return path
 
 
@@ -79,15 +99,13 @@ def single_shooting(steps: int) -> Solve:
     """Solver of the 4-parameter problem from guesses of its parameters."""
     recording = furuta(Variational(), steps, 4).recordings[0]
     measured = np.column_stack([recording.signals[name][::10] for name in ("theta1", "theta2")])
-    with tempfile.TemporaryDirectory() as folder:
-        loaded = ctypes.CDLL(str(compiler.find().build(source([step()]), Path(folder))))
-    kernel = CompiledKernel(loaded, Signature("step", (36, 4), 1))
+    march = compiled()
 
     def residual(unknowns: Array) -> Array:
-        return np.asarray((simulate(kernel, unknowns, len(measured))[:, 0, :2] - measured).ravel() / 1e-3)
+        return np.asarray((simulate(march, unknowns, len(measured))[:, 0, :2] - measured).ravel() / 1e-3)
 
     def slope(unknowns: Array) -> Array:
-        path = simulate(kernel, unknowns, len(measured))
+        path = simulate(march, unknowns, len(measured))
         return np.asarray(path[:, 1:, :2].transpose(0, 2, 1).reshape(-1, 8) / 1e-3)
 
     speeds = (measured[5] - measured[0]) / (5 * STEP)
