@@ -97,6 +97,7 @@ def test_without_right_hand_sides_there_is_nothing_to_find(tangent):
     assert eliminate(whole, ALPHA).solve(none).shape == none.shape
     bare = BandElimination(replace(whole.copy(), border=none), whole.diagonal, ALPHA)
     assert (bare.border.shape, bare.corner.shape, bare.responses().shape) == (none.shape, (0, 0), none.shape)
+    close(bare.columns(slice(None)), BandElimination(whole.copy(), whole.diagonal, ALPHA).columns(slice(None)))
 
 
 @pytest.mark.parametrize("columns", [1, 8, 14, 30])

@@ -227,7 +227,7 @@ EXPORT int forward_along(size n, size width, double *L, const double *diagonal, 
   *failed = 0;
   for (size j = 0; diagonal && j < n; ++j)
     L[j * width] = diagonal[j] == 0.0 ? 1.0 : L[j * width] + damping * diagonal[j];
-  for (size c = 0; c < columns && !*failed; c += 2 * LANES) {
+  for (size c = 0; !c || (c < columns && !*failed); c += 2 * LANES) { /* without columns L is wanted all the same */
     size here = columns - c < 2 * LANES ? columns - c : 2 * LANES;
     const double *from = right + c * n;
     int whole = !diagonal || c;
