@@ -36,7 +36,8 @@ _ADVICE = {
         "makes the problem stiff."
     ),
     Status.DIVERGED: (
-        "The residuals are not finite at the initial guess: check the guesses, the units of the signals and the step."
+        "The fit cannot begin at the initial guess, where residuals or derivatives are not finite or the states are not "
+        "determined: check the guesses, the units of the signals, the step, and that sensors tell where every body is."
     ),
     Status.INTERRUPTED: "Interrupted; this is the best iterate so far.",
 }
