@@ -36,7 +36,7 @@ _ADVICE = {
         "makes the problem stiff."
     ),
     Status.DIVERGED: (
-        "The fit cannot begin at the initial guess: residuals or derivatives are not finite there, or the states are not "
+        "The fit cannot begin at the initial guess: residuals or derivatives are not finite there, or states not "
         "determined: check the guesses, the units of the signals, the step, and that sensors tell where every body is."
     ),
     Status.INTERRUPTED: "Interrupted; this is the best iterate so far.",
