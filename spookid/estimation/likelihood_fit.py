@@ -170,14 +170,14 @@ def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], ro
     if sizes == search.sizes and _undisturbed(search):  # no floor of a disturbance is to be found anew
         last, again = search, search.carried_on()
     else:
-        last, again_from_here = search.apart(sizes), search.given_up()
+        last, remake = search.apart(sizes), search.given_up()
         try:
             again = last.carried_on(_ROUGH if roughly else SETTLED, ground=True)
         except KeyboardInterrupt:
-            again_from_here()
+            remake()
             return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            again_from_here()
+            remake()
             return outcome, search
     return replace(again, timing=replace(again.timing, solve=outcome.timing.solve + again.timing.solve)), last
 
