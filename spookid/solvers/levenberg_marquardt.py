@@ -113,7 +113,7 @@ class LevenbergMarquardt(metaclass=Checked):
             pool.map(_done, [routine, *beside, *kernels])
             reduced = ReducedProblem(problem, start, recursion=self.recursion())
             reach = max(factor.reach for factor in reduced.kept)
-            late = reduced.needed(linear)
+            late = reduced.adjoints(linear)
             late.append(partial(worthwhile, longest, reduced.tangent, reach))
             if reduced.saddle and not self.recursive and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
@@ -182,7 +182,7 @@ class _Run:
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduced = ReducedProblem(self.problem, start, self.pool, self.settings.recursion())
-        for make in (*needed(self.problem), *self.reduced.needed()):  # by one thread
+        for make in (*needed(self.problem), *self.reduced.adjoints()):  # by one thread
             make()
         self.active_set = ActiveSet(self.reduced)
         start = self.active_set.start(start)

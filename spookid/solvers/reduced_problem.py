@@ -124,8 +124,8 @@ class ReducedProblem:
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
 
-    def needed(self, linear: bool = False) -> list[Callable[[], object]]:
-        """The same beside; steps that are ``linear`` take no gradients of weighted residuals."""
+    def adjoints(self, linear: bool = False) -> list[Callable[[], object]]:
+        """The same of gradients of weighted residuals, if it takes any; steps that are ``linear`` do without."""
         pulled = self.whole and not (linear and not self.coupled)
         return [lambda: self.problem.kernels.adjoints] if pulled else []
 
