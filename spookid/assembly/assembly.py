@@ -19,9 +19,9 @@ from spookid.assembly.contact_start import (
     check_contacts,
     check_samples,
     contact_start,
-    rates_among,
     touch_speed,
     with_codes,
+    with_first_rates,
 )
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
@@ -332,10 +332,7 @@ def unknowns(
     law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
     friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
-    if touching is not None:
-        own = rates_among(problem)
-        found[0, own] = touching[0, -len(own) :]
-    return contiguous(found)
+    return contiguous(found if touching is None else with_first_rates(problem, found, touching))
 
 
 def slip_widths(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> Array:

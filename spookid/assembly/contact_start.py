@@ -120,10 +120,17 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))
         start += contact_law.size(contact, law.form)
-    return unknowns[:, [*columns, *rates_among(problem)]]
+    return unknowns[:, [*columns, *_rates_among(problem)]]
 
 
-def rates_among(problem: Declaration) -> range:
+def with_first_rates(problem: Declaration, unknowns: Array, touched: Array) -> Array:
+    """Unknowns (N, ambient) with the first rates of what ``touching`` tells."""
+    own = _rates_among(problem)
+    unknowns[0, own] = touched[0, -len(own) :]
+    return unknowns
+
+
+def _rates_among(problem: Declaration) -> range:
     """Which of the unknowns of a step are rates, behind as many directions of the coordinates; in problems with
     contacts."""
     motion = problem.scheme.motion(problem.model)

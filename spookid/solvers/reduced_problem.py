@@ -116,7 +116,7 @@ class ReducedProblem:
         """Unknowns left of each step."""
         self.penalty = PENALTY * self._balance(start, *Group) if self.coupled else 0.0
         """ρ."""
-        rows = sum(len(f.rows) - self._null_space.ranks.get(f.name, 0) for f in self.coupled)
+        rows = sum(len(f.rows) - self.hidden(f) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         linked = rows > 0 and not switching and self._linked(start)
@@ -150,17 +150,21 @@ class ReducedProblem:
 
     def _unreached(self, block: Block) -> Array:
         """Its matrix in the rows that private unknowns do not reach."""
-        if (name := block.factor.name) not in self.private:
+        if block.factor.name not in self.private:
             return block.matrix
-        offset, columns = self.private[name]
+        offset, columns = self.private[block.factor.name]
         place = list(block.factor.variables).index(offset) * self.problem.manifold.tangent + columns
-        rows = np.linalg.svd(block.matrix[:, place])[2][:, self._null_space.ranks[name] :]
+        rows = np.linalg.svd(block.matrix[:, place])[2][:, self.hidden(block.factor) :]
         return np.asarray(np.matmul(block.matrix, rows.transpose(0, 2, 1)))
 
     @property
     def redundant(self) -> int:
         """Local hard rows of a step that say what others say already."""
         return sum(len(f.rows) for f in self.local) - self._null_space.rank
+
+    def hidden(self, factor: Factor) -> int:
+        """How many rows of a factor its private unknowns reach."""
+        return self._null_space.ranks.get(factor.name, 0)
 
     def project(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""
