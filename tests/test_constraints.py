@@ -157,6 +157,7 @@ def check(twin: Twin, solution: Solution, share: float) -> None:
         ("gear pair", {}, 0.002),
         ("gear pair", {"stepper": Spook(), "state_weight": 1e6}, 0.05),
         ("rolling disc", {"state_weight": 1e6}, 0.002),
+        ("rolling disc", {}, 0.002),
         ("slider-crank", {}, 0.02),
     ],
 )

@@ -27,6 +27,7 @@ from spookid import (
     PointTorque,
     Problem,
     Recording,
+    Solution,
     Status,
     gravity,
 )
@@ -43,9 +44,9 @@ def pushed(t: Array) -> Array:
 
 
 @cache
-def slid(duration: float) -> tuple[Array, Array, Array]:
-    """Times, and what they show: place of the blade, heading, speed along it and turning rate, (5, n), with the
-    accelerations of both rates (Chaplygin's sleigh, driven and damped)."""
+def slid() -> tuple[Array, Array]:
+    """Times, and what they show: place of the blade, heading, speed along it and turning rate, (5, n) (Chaplygin's
+    sleigh, driven and damped)."""
     m, I, a, bv, bw = SLEIGH.values()
 
     def flow(t: float, y: Array) -> list[float]:
@@ -53,9 +54,8 @@ def slid(duration: float) -> tuple[Array, Array, Array]:
         turned = (torque - bw * w - m * a * v * w) / (I + m * a**2)
         return [v * math.cos(y[2]), v * math.sin(y[2]), w, (force - bv * v) / m + a * w**2, turned]
 
-    t = np.arange(0, duration, 0.0025)
-    y = solve_ivp(flow, (0, duration), [0, 0, 0.2, 0.5, 0.0], t_eval=t, rtol=1e-11, atol=1e-12).y
-    return t, y, np.array([flow(*pair)[3:] for pair in zip(t.tolist(), y.T, strict=True)]).T
+    t = np.arange(0, 3, 0.0025)
+    return t, solve_ivp(flow, (0, 3), [0, 0, 0.2, 0.5, 0.0], t_eval=t, rtol=1e-11, atol=1e-12).y
 
 
 class Turning(PointLoad):
@@ -69,10 +69,15 @@ class Turning(PointLoad):
         return [-self._damping * at[0].body_axes @ at[0].omega]
 
 
-def sleigh(duration: float = 3.0, seed: int = 0, step: float = 0.02, noise: float = 1e-4, **given: Any) -> Problem:
-    """On a blade that does not slip across itself; a camera sees two of its points, of which one is seen rarely and at
-    other times, and a gyroscope turns with it."""
-    t, y, _ = slid(duration)
+def sleigh(
+    duration: float = 3.0, seed: int = 0, step: float = 0.02, noise: float = 1e-4, other: int = 13, **given: Any
+) -> Problem:
+    """On a blade that does not slip across itself; a camera sees two of its points, and a gyroscope turns with it.
+
+    Args:
+        other: of how many instants of the input one has a sample of the second point, at other times if that is odd.
+    """
+    t, y = slid()
     p = {
         "m": Parameter("m", 1.7, lower=0.1),
         "I": Parameter("I", 0.07, lower=1e-4),
@@ -83,35 +88,51 @@ def sleigh(duration: float = 3.0, seed: int = 0, step: float = 0.02, noise: floa
     body = Body("sleigh", mass=p["m"], inertia=(1, 1, p["I"]))
     blade, tip = body.frame(at=(-p["a"], 0, 0), **UP), body.frame(at=(0.3 - p["a"], 0, 0))
     floor = Planar("floor", GROUND.frame(**UP), blade)
-    own = body.frame(at=(-p["a"], 0, 0))
-    knife = Nonholonomic("knife", lambda s: ca.dot(s.axes(own)[:, 1], s.velocity(own)))
+    edge = body.frame(at=(-p["a"], 0, 0))
+    knife = Nonholonomic("knife", lambda s: ca.dot(s.axes(edge)[:, 1], s.velocity(edge)))
     loads = [
-        PointForce(own, (1, 0, 0), signals="F", axes="frame"),
-        PointTorque(own, (0, 0, 1), signals="T"),
-        PointDrag(own, linear=p["bv"]),
-        Turning(own, p["bw"]),
+        PointForce(edge, (1, 0, 0), signals="F", axes="frame"),
+        PointTorque(edge, (0, 0, 1), signals="T"),
+        PointDrag(edge, linear=p["bv"]),
+        Turning(edge, p["bw"]),
     ]
     model = Model([body], [floor], loads=loads, constraints=[knife], gravity=gravity(9.81))
-    rng = np.random.default_rng(seed)
-    every = {"x": 8, "y": 8, "u": 13, "v": 13, "w": 4}
+    rng = np.random.default_rng(0)
+    every = {"x": 8, "y": 8, "w": 4} | dict.fromkeys("uv", other)
     true = {"x": y[0], "y": y[1], "u": y[0] + 0.3 * np.cos(y[2]), "v": y[1] + 0.3 * np.sin(y[2]), "w": y[4]}
     size = {"x": noise, "y": noise, "u": noise, "v": noise, "w": 10 * noise}
-    first = {"u": 3, "v": 3}
-    times = {s: t[first.get(s, 0) :: n] for s, n in every.items()}
-    seen = {s: true[s][first.get(s, 0) :: n] + size[s] * rng.normal(size=times[s].size) for s, n in every.items()}
+    own = {s: slice(n % 2 * 3, None, n) for s, n in every.items()}
+    times = {s: t[part] for s, part in own.items()}
+    seen = {s: true[s][part] + size[s] * rng.normal(size=times[s].size) for s, part in own.items()}
     force, torque = pushed(t)
     recording = Recording(t, {"F": force, "T": torque, **seen}, times=times)
     sensors = [
-        PointPosition(own, "xy", ("x", "y")),
+        PointPosition(edge, "xy", ("x", "y")),
         PointPosition(tip, "xy", ("u", "v")),
         Observation(lambda s: s.angular_velocity(body)[2], "w"),
     ]
     return Problem("sleigh", model, [recording], sensors, step=step, **given)
 
 
-def test_a_sleigh_is_identified_and_its_step_taken_off() -> None:
-    fine, coarse = sleigh().solve(), sleigh(step_correction=False).solve()
-    for solution in (fine, coarse):
-        assert solution.status is Status.CONVERGED
-    print(fine.summary())
-    print(coarse.summary())
+def apart(solution: Solution) -> Array:
+    """Estimates less the truth."""
+    assert solution.status is Status.CONVERGED
+    return np.array([solution[name].estimate - value for name, value in SLEIGH.items()])
+
+
+def test_a_sleigh_is_identified_in_steps_of_no_length() -> None:
+    """What one of 40 ms adds is taken off."""
+    coarse, found = sleigh(step=0.04, step_correction=False).solve(), sleigh(step=0.04).solve()
+    errors = np.array([found[name].std_err for name in SLEIGH])
+    assert np.all(np.abs(apart(found)) < 3 * errors)
+    assert np.all(errors < 0.1 * np.array(list(SLEIGH.values())))
+    assert np.linalg.norm(apart(found) / errors) < np.linalg.norm(apart(coarse) / errors)
+
+
+def test_the_step_of_a_fit_by_weight_is_told() -> None:
+    settings: dict[str, Any] = {"noise": 1e-7, "state_weight": math.inf, "other": 8}
+    coarse, fine = sleigh(every=1, step=0.04, **settings).solve(), sleigh(every=2, **settings).solve()
+    truth = np.array(list(SLEIGH.values()))
+    adds, told = (apart(coarse) - apart(fine)) * 4 / 3, np.array([coarse[name].step_error for name in SLEIGH])
+    np.testing.assert_allclose(told / truth, adds / truth, rtol=0.1, atol=1e-3)
+    assert np.max(np.abs(told / truth)) > 1e-2
