@@ -36,29 +36,54 @@ EXPORT void place_rows(const size *given, size count, const double *hard, size *
 /* The place in a step's block of column c of the step before. */
 static size place_of(Sizes z, const size *linked, size c) { return c < z.links ? linked[c] : z.t + c - z.links; }
 
-INLINE void reduce(Tile sum, const int w, const double *left, size U, const lanes *right, size count, size V) {
-  for (size r = 0; r < count; ++r, right += V) {
-    UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i * U * LANES + r] * ((const part *)right)[j];
-    }
-  }
-}
+/* A tile of four rows less `count` entries of each row on the left, U vectors apart, times as many rows on the right, V
+   vectors apart; then, by what stands beside those entries, it is solved with four rows of L (behind them), of U (before
+   them, in the place of pivots their inverses), or neither. */
+typedef enum { NEITHER, LOWER, UPPER } Triangle;
 
-INLINE void strip(lanes *at, const int w, const double *left, size U, const lanes *right, size count, size V) {
+INLINE void strip(lanes *at, const int w, const double *left, size U, const lanes *right, size count, size V,
+                  Triangle with) {
+  const double *beside = left + (with == LOWER ? count : -ROWS);
   Tile sum;
   take_tile(sum, w, at, V);
-  reduce(sum, w, left, U, right, count, V);
+  for (size r = 0; r < count; ++r, right += V) {
+    part x[GROUP * PARTS];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
+      x[j] = ((const part *)right)[j];
+      KEEP(x[j]);
+    }
+    UNROLL for (int i = 0; i < ROWS; ++i) {
+      double factor = left[i * U * LANES + r];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= factor * x[j];
+    }
+  }
+  if (with == LOWER) {
+    UNROLL for (int i = 1; i < ROWS; ++i) {
+      UNROLL for (int r = 0; r < i; ++r) {
+        UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= beside[i * U * LANES + r] * sum[r][j];
+      }
+    }
+  } else if (with == UPPER) {
+    UNROLL for (int i = ROWS - 1; i >= 0; --i) {
+      UNROLL for (int j = 0; j < w * PARTS; ++j) {
+        UNROLL for (int r = i + 1; r < ROWS; ++r) sum[i][j] -= beside[i * U * LANES + r] * sum[r][j];
+        sum[i][j] *= beside[i * U * LANES + i];
+      }
+    }
+  }
   put_tile(sum, w, at, V);
 }
 
-/* Four rows of `wide` vectors less `count` entries of each row on the left, U vectors apart, times as many rows on the
-   right, V vectors apart as those four. */
-static void strips(lanes *at, size wide, const double *left, size U, const lanes *right, size count, size V) {
+/* Tiles of `wide` vectors. */
+static void strips(lanes *at, size wide, const double *left, size U, const lanes *right, size count, size V,
+                   Triangle with) {
   size c = 0;
-  for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, U, right + c, count, V);
-  for (; c + PAIR <= wide; c += PAIR) strip(at + c, PAIR, left, U, right + c, count, V);
-  for (; c < wide; ++c) strip(at + c, 1, left, U, right + c, count, V);
+  for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, U, right + c, count, V, with);
+  for (; c + PAIR <= wide; c += PAIR) strip(at + c, PAIR, left, U, right + c, count, V, with);
+  for (; c < wide; ++c) strip(at + c, 1, left, U, right + c, count, V, with);
 }
+
+static double larger(double a, double b) { return a > b ? a : b; }
 
 static void exchange(lanes *a, lanes *b, size count) {
   for (size c = 0; c < count; ++c) {
@@ -91,7 +116,7 @@ static size emptiest(const lanes *panel, size R, size V, size p) {
   double least = INFINITY;
   for (size i = p; i < R; ++i) {
     double largest = 0.0;
-    for (size c = p; c < R; ++c) largest = fmax(largest, fabs(((double *)(panel + i * V))[c]));
+    for (size c = p; c < R; ++c) largest = larger(largest, fabs(((double *)(panel + i * V))[c]));
     if (largest < least) least = largest, found = i;
   }
   return found;
@@ -128,7 +153,7 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
     if (at == marked)
       for (size q = p; q < width; ++q) {
         largest_in(columns + q * high, high, p, scale + q);
-        for (size i = t; i < begin; ++i) scale[q] = fmax(scale[q], fabs(((double *)(panel + i * V + c))[q]));
+        for (size i = t; i < begin; ++i) scale[q] = larger(scale[q], fabs(((double *)(panel + i * V + c))[q]));
       }
     int implied = at >= t && !(largest > IMPLIED * scale[p]);
     if (!(largest > 0.0) && at < t) return 0;
@@ -150,20 +175,11 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
   return 1;
 }
 
-INLINE void row_less(lanes *row, double factor, const lanes *other, size count) {
-  for (size v = 0; v < count * PARTS; ++v) ((part *)row)[v] -= factor * ((const part *)other)[v];
-}
-
 /* U^-1 x in place, for `wide` vectors of columns in rows that are `apart` vectors apart, by a panel's factors. */
 static void substitute_back(const lanes *panel, size R, size V, lanes *x, size wide, size apart) {
-  for (size i = R - ROWS; i >= 0; i -= ROWS) {
-    size end = i + ROWS;
-    strips(x + i * apart, wide, (double *)(panel + i * V) + end, V, x + end * apart, R - end, apart);
-    for (size r = end - 1; r >= i; --r) {
-      const double *left = (double *)(panel + r * V);
-      for (size q = r + 1; q < end; ++q) row_less(x + r * apart, left[q], x + q * apart, wide);
-      for (size v = 0; v < wide; ++v) x[r * apart + v] *= left[r];
-    }
+  for (size end = R; end > 0; end -= ROWS) {
+    const double *left = (double *)(panel + (end - ROWS) * V) + end;
+    strips(x + (end - ROWS) * apart, wide, left, V, x + end * apart, R - end, apart, UPPER);
   }
 }
 
@@ -171,11 +187,8 @@ static void substitute_back(const lanes *panel, size R, size V, lanes *x, size w
 static void solve_rows(const lanes *panel, size R, size V, const int *order, lanes *x, size wide) {
   for (size i = 0; i < R; ++i)
     if (order[i] != i) exchange(x + i * wide, x + order[i] * wide, wide);
-  for (size i = 0; i < R; i += ROWS) {
-    strips(x + i * wide, wide, (double *)(panel + i * V), V, x, i, wide);
-    for (size r = i + 1; r < i + ROWS; ++r)
-      for (size q = i; q < r; ++q) row_less(x + r * wide, ((double *)(panel + r * V))[q], x + q * wide, wide);
-  }
+  for (size i = 0; i < R; i += ROWS)
+    strips(x + i * wide, wide, (double *)(panel + i * V), V, x, i, wide, LOWER);
   substitute_back(panel, R, V, x, wide, wide);
 }
 
@@ -203,11 +216,9 @@ static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order,
     if (!columns_of(panel, R, V, t, c, width, order)) return 0;
     for (size i = begin; i < R; i += ROWS) {
       call_for(next);
-      size done = i - begin < width ? i - begin : width;
-      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, V, panel + begin * V + right, done, V);
-      for (size r = i + 1; r < i + ROWS && r < begin + width; ++r)
-        for (size q = i; q < r; ++q)
-          row_less(panel + r * V + right, ((double *)(panel + r * V))[q], panel + q * V + right, V - right);
+      int within = i < begin + width;
+      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, V, panel + begin * V + right,
+             within ? i - begin : width, V, within ? LOWER : NEITHER);
     }
   }
   substitute_back(panel, R, V, panel + S, V - S, V);
@@ -465,7 +476,7 @@ EXPORT void backward_rows(const size *given, const size *rows, const size *linke
     for (; count < z.W && place_of(z, linked, count) < rows[k + 1]; ++count)
       memcpy(known + count * wide, next + place_of(z, linked, count) * wide, wide * sizeof(lanes));
     for (size i = 0; i < rows[k]; i += ROWS)
-      strips(to + i * wide, wide, (double *)(factor + (k * z.most + i) * z.V + z.S), z.V, known, count, wide);
+      strips(to + i * wide, wide, (double *)(factor + (k * z.most + i) * z.V + z.S), z.V, known, count, wide, NEITHER);
   }
 }
 
@@ -499,7 +510,7 @@ EXPORT int inverse_of_saddle(const size *given, const size *rows, const size *li
         if (i + r < z.t) memcpy(across + (k * z.t + i + r) * z.most, row, z.most * sizeof(double));
       }
       size c = i / LANES;
-      strips(here + i * z.S + c, z.S - c, left, U, turned + c, count, z.S);
+      strips(here + i * z.S + c, z.S - c, left, U, turned + c, count, z.S, NEITHER);
     }
     for (size i = 0; i < R; ++i)
       for (size j = 0; j < i; ++j) ((double *)(here + i * z.S))[j] = ((double *)(here + j * z.S))[i];
