@@ -112,7 +112,9 @@ class Places:
     of rows that link a step with the one before."""
 
     @classmethod
-    def of(cls, later: Integers, slot: Integers, rows: Integers, linked: Integers, tangent: int, columns: int) -> Places:
+    def of(
+        cls, later: Integers, slot: Integers, rows: Integers, linked: Integers, tangent: int, columns: int
+    ) -> Places:
         """With hard rows of so many columns."""
         most, behind = -(-rows.max() // ROWS) * ROWS, np.sum(later[1:] > 0, axis=1).max(initial=0)
         given = len(rows), tangent, later.shape[1], columns, columns - 2 * tangent, most, len(linked), behind
@@ -207,6 +209,12 @@ class SaddleBlocks:
 
     def solve(self, factor: SaddleFactor, right: Array) -> Array:
         """K⁻¹ right, (N, most, m)."""
+        if right.shape[2] == 1:
+            half, still = (
+                self.forward(factor, np.ascontiguousarray(right[:, :, 0]))[0],
+                np.zeros(factor.places.sizes[4]),
+            )
+            return -self.backward(factor, half, still)[:, :, None]
         return self._substituted(factor, right, forward=True)
 
     def responses(self, factor: SaddleFactor) -> Array:

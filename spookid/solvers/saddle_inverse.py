@@ -51,7 +51,9 @@ def saddle_inverse(equations: NormalEquations, hard: Array, compliance: Array, h
             determinant tells.
     """
     by = saddle_blocks(len(hard))
-    found = ByElimination(equations, hard, compliance, held, by) if by else ByInverses(equations, hard, compliance, held)
+    found = (
+        ByElimination(equations, hard, compliance, held, by) if by else ByInverses(equations, hard, compliance, held)
+    )
     return found
 
 

@@ -154,7 +154,7 @@ class HardSystem:
             held, at, columns = self._held[number]
             place = slice(t + columns.start, t + columns.stop)
             parts = [P[at, :, place]] if len(rows.offsets) == 1 else [ahead[:, :, place], P[at, :, place]]
-            return np.concatenate(parts, axis=1) @ held.back
+            return held.back(np.concatenate(parts, axis=1))
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
         if len(rows.offsets) == 1:
             return np.asarray(np.matmul(P[rows.offsets[0] :][:count, :, :t], J))
@@ -190,8 +190,10 @@ class _Held:
 
     rows: Rows
     """Those of C."""
-    onto: Array
-    """From the factor's rows to those of C, (rows, m)."""
+    basis: Array | None
+    """Orthonormal combinations of the factor's rows, (rows, m), that those of C are; None: the rows themselves."""
+    scale: Array
+    """By which they are multiplied, (m,)."""
     variance: Array
     """δ, (m,)."""
 
@@ -199,33 +201,28 @@ class _Held:
     def of(cls, rows: Rows, hard: bool, tangent: int, norm: float) -> _Held:
         """Of hard or random rows, to be scaled to a norm."""
         first = len(rows.matrix) == 1 and len(rows.offsets) == 1
-        basis = independent_combinations(rows, tangent) if first else np.eye(rows.matrix.shape[2])
-        states = rows.matrix[:, : len(rows.offsets) * tangent] @ basis
+        basis = independent_combinations(rows, tangent) if first else None
+        matrix = rows.matrix if basis is None else rows.matrix @ basis
+        states = matrix[:, : len(rows.offsets) * tangent]
         sizes = np.sqrt(np.einsum("kcr,kcr->r", states, states) / len(states))
         scale = norm / np.where(sizes > 0, sizes, norm)
         variance = np.zeros_like(scale) if hard else scale**2
-        return cls(_combined(rows, basis * scale), basis * scale, variance)
+        return cls(replace(rows, matrix=matrix * scale, places=None), basis, scale, variance)
 
     def weighted(self) -> Rows:
         """As they stand in H + CᵀγC."""
         return replace(self.rows, matrix=self.rows.matrix * np.sqrt(1 / (1 + self.variance)))
 
-    @property
-    def back(self) -> Array:
-        """From what the states make of multipliers in K to P Jᵀ, (m, rows)."""
-        random = self.variance > 0
-        return (self.onto * np.where(random, 1 + self.variance, 1.0)).T
+    def back(self, found: Array) -> Array:
+        """P Jᵀ, (count, columns, rows), of what the states make of multipliers in K, (count, columns, m)."""
+        scaled = found * (self.scale * np.where(self.variance > 0, 1 + self.variance, 1.0))
+        return scaled if self.basis is None else np.asarray(scaled @ self.basis.T)
 
     @property
     def logarithm(self) -> float:
         """What a step's rows add to log |det K|, above that of H with the rows as they are."""
-        sizes = np.sum(self.onto**2, axis=0)
         random = self.variance * (1 + self.variance)
-        return float(np.sum(np.log(np.where(self.variance > 0, random, sizes))))
-
-
-def _combined(rows: Rows, onto: Array) -> Rows:
-    return replace(rows, matrix=rows.matrix @ onto, places=None)
+        return float(np.sum(np.log(np.where(self.variance > 0, random, self.scale**2))))
 
 
 def independent_combinations(rows: Rows, states: int) -> Array:
