@@ -15,8 +15,8 @@ typedef long long size;
 #define PAIR 1
 #endif
 
-/* A number is held in a register: gcc would take it from memory each time that it is used. */
-#ifdef __SSE2__
+/* What is taken from memory stays in a register of AVX: gcc would take it again each time that it is used. */
+#if PARTS == 2
 #define KEEP(x) __asm__("" : "+x"(x))
 #else
 #define KEEP(x)
