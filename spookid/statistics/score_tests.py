@@ -133,9 +133,7 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    return [
-        Finding(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]
-    ]
+    return [Finding(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]]
 
 
 def _said(words: str, size: float, unit: str) -> str:
