@@ -49,10 +49,22 @@ def by_linear_steps(
         gap: what a step may take from |r|² where the states are good enough; None: a millionth.
 
     Raises:
-        NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
+        NotPositiveDefiniteError: without hard rows between steps, if the states are not determined, or begin with
+            squares of more than ``most``.
     """
     if any(factor.box is not None for factor in reduced.coupled):
         return None, bend
+    try:
+        return _by_steps(reduced, start, bend, gap, most)
+    except NotPositiveDefiniteError:
+        if not reduced.coupled:
+            raise
+        return None, bend  # damped steps from there may lead on
+
+
+def _by_steps(
+    reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
+) -> tuple[States | None, Bend]:
     states = States.projected(reduced, start)
     if states.cost > most and not reduced.coupled:
         raise NotPositiveDefiniteError("the step is too long")

@@ -9,7 +9,8 @@ and C a correction that makes up for what B lacks, learnt from one step to the n
 once the end is near. Where no row is a density of the states, θ is where the squares are least at the sizes η, and η
 where −log L is at that θ (``marginal``): the score is no slope of one function, and what has to fall is −log L less
 what the logarithms do along θ. The states follow by linear steps from where their linearization puts them, and by
-Levenberg–Marquardt where these do not suffice or hard rows link steps. Steps are damped until the likelihood rises.
+Levenberg–Marquardt where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood
+rises.
 """
 
 from __future__ import annotations
