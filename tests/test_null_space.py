@@ -16,6 +16,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
+from spookid.solvers.batched import null_space_basis, orthonormal
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.stepping.variational import Variational
@@ -221,3 +222,14 @@ def test_coordinates_of_tangent_columns():
     for column in (3, 5, 8, -1):
         with pytest.raises(ValueError, match=f"tangent column {column} moves no single coordinate"):
             manifold.coordinate(column)
+
+
+def test_rows_that_are_longer_by_orders_of_magnitude_cost_others_no_digits() -> None:
+    """What a multiplier does along three coordinates, to one of them by rounding alone."""
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(50, 5, 2)) * np.array([1e3, 1.0, 3e-13, 1e9, 1e-6])[:, None]
+    lengths = np.linalg.norm(P, axis=2, keepdims=True)
+    C = orthonormal(null_space_basis((P / lengths).transpose(0, 2, 1), 2) / lengths)
+    np.testing.assert_allclose(np.matmul(C.transpose(0, 2, 1), C), np.broadcast_to(np.eye(3), (50, 3, 3)), atol=1e-14)
+    largest = np.max(np.abs(P[:, :, :, None] * C[:, :, None, :]), axis=1)
+    assert np.max(np.abs(np.einsum("krp,krc->kpc", P, C)) / largest) < 1e-12
