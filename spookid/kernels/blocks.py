@@ -25,8 +25,31 @@ LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
 
 
+@dataclass(frozen=True)
+class Run:
+    """Steps of a chain that are eliminated one after another; the band of each reaches to the one that is next."""
+
+    first: int
+    """The one that is eliminated first."""
+    count: int
+    along: int = 1
+    """1 forwards in time, −1 backwards."""
+    bound: bool = False
+    """True if the last one's band reaches to a step that does not belong to these."""
+
+    @property
+    def last(self) -> int:
+        """The one that is eliminated last."""
+        return self.first + (self.count - 1) * self.along
+
+    def numbers(self, steps: int, tangent: int, borders: int = 0) -> Integers:
+        """As the C code takes them."""
+        given = (steps, tangent, borders, self.first, self.count, self.along, self.bound)
+        return np.array(given, dtype=np.int64)
+
+
 class Blocks:
-    """The functions of the C code."""
+    """The functions of the C code; each works on a run of steps of a chain with N in all, and on no others."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
@@ -34,10 +57,11 @@ class Blocks:
         self._forward_columns, self._backward_columns = both
         self._eliminate.restype = ctypes.c_longlong
 
-    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
+    def eliminate(self, run: Run, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
         """Factorize in place: the factor L stands where the band was, L⁻¹ border where the border was.
 
         Args:
+            run: steps.
             band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
             diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
             damping: α.
@@ -53,44 +77,40 @@ class Blocks:
         buffer = aligned((2, -(-t // ROWS) * ROWS, (2 * high + wide) * LANES))
         corner = aligned((wide * LANES, wide * LANES))
         corner[:] = 0.0
-        failed = self._eliminate(
-            *sizes(n, t, m),
-            *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
-            *(address(buffer), address(corner)),
-        )
+        numbers = run.numbers(n, t, m)
+        given = *addresses(numbers, band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corner)
+        failed = self._eliminate(*given)
         return symmetric(corner[:m, :m]), int(failed)
 
-    def forward(self, factor: Array, border: Array, right: Array) -> tuple[Array, Array]:
-        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N t,), C-contiguous; with what ``eliminate``
-        left of band and border."""
+    def forward(self, run: Run, factor: Array, border: Array, values: Array) -> Array:
+        """y = L⁻¹ values in the place of values (N t,), C-contiguous, with what ``eliminate`` left of band and border;
+        (L⁻¹ border)ᵀ y, (m,)."""
         n, t, _ = factor.shape
-        out, pulled = np.empty(n * t), np.empty(len(border))
-        self._forward(*sizes(n, t, len(border)), *addresses(factor, border, right, out, pulled))
-        return out, pulled
+        numbers, pulled = run.numbers(n, t, len(border)), np.empty(len(border))
+        self._forward(*addresses(numbers, factor, border, values, pulled))
+        return pulled
 
-    def backward(self, factor: Array, border: Array, solved: Array | None, move: Array) -> Array:
-        """L⁻ᵀ of −(solved + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``solved`` if
-        none is given."""
+    def backward(self, run: Run, factor: Array, border: Array, solved: Array | None, move: Array, out: Array) -> None:
+        """L⁻ᵀ of −(solved + Y move), (N t,), into ``out``, with Y all columns of L⁻¹ border but the last, which is
+        ``solved`` if none is given."""
         n, t, _ = factor.shape
-        out = np.empty(n * t)
-        self._backward(*sizes(n, t, len(border)), *addresses(factor, border, solved, move, out))
-        return out
+        numbers = run.numbers(n, t, len(border))
+        self._backward(*addresses(numbers, factor, border, solved, move, out))
 
-    def solve(self, factor: Array, right: Array) -> None:
-        """L⁻ᵀ L⁻¹ right in the place of right (N t, m), C-contiguous."""
-        self._substitute(self._forward_columns, factor, right)
-        self._substitute(self._backward_columns, factor, right)
+    def forward_columns(self, run: Run, factor: Array, right: Array) -> None:
+        """L⁻¹ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._forward_columns, run, factor, right)
 
-    def solve_transposed(self, factor: Array, right: Array) -> None:
+    def backward_columns(self, run: Run, factor: Array, right: Array) -> None:
         """L⁻ᵀ right in the place of right (N t, m), C-contiguous."""
-        self._substitute(self._backward_columns, factor, right)
+        self._substitute(self._backward_columns, run, factor, right)
 
     @staticmethod
-    def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
+    def _substitute(function: Callable[..., object], run: Run, factor: Array, right: Array) -> None:
         n, t, _ = factor.shape
         m = right.shape[1]
-        buffer = aligned((2, t, -(-m // LANES) * LANES))
-        function(*sizes(n, t, m), *addresses(factor, right, buffer))
+        numbers, buffer = run.numbers(n, t), aligned((2, t, -(-m // LANES) * LANES))
+        function(address(numbers), *sizes(m), *addresses(factor, right, buffer))
 
 
 @dataclass(frozen=True, eq=False)

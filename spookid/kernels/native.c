@@ -284,9 +284,10 @@ INLINE void transpose(part *x) {
 }
 
 /* What `_Plan` says. A panel holds a step's Jacobian row by row, `wide` vectors each: the columns of states by their
-   places, and from a new vector on those behind them. */
+   places, and from a new vector on those behind them. Where the band reaches backwards, `along` is -1 and the columns of
+   the later step stand first. */
 typedef struct {
-  size wide, lines, places, tangent, width, unknowns, beyond, groups, bands, borders, corners;
+  size wide, lines, places, tangent, width, unknowns, beyond, groups, bands, borders, corners, along;
   const int *group; /* a panel's vector, and the eight numbers that are in it, (groups, 9) */
   const int *tile;  /* the first of four columns, the vector of eight, and where its rows begin and end, (tiles, 4) */
   const int *line;  /* rows that have something in both */
@@ -321,6 +322,7 @@ INLINE void add_products(double *to, const part *row, size from, size stop) {
 static void add_squares(const squares *q, const lanes *panel, double *band, double *border, double *corner) {
   const int *tile = q->tile;
   size high = (q->places + LANES - 1) / LANES, first = high * LANES, row = q->wide * LANES - first;
+  size one = q->along < 0 ? q->tangent : q->places, back = -2 * q->tangent; /* the step before in the place of the next */
   for (size n = 0; n < q->bands + q->borders + q->corners; ++n, tile += 4) {
     part sum[HIGH][PARTS] = {{{0}}};
     for (int e = tile[2]; e < tile[3]; ++e) {
@@ -335,10 +337,12 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
     for (size a = 0; a < HIGH; ++a, ++c) {
       if (n >= q->bands + q->borders)
         add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
-      else if (n >= q->bands && c - first < q->beyond)
-        add_products(border + q->behind[c - first] * q->unknowns + begin, sum[a], 0, stop);
-      else if (n < q->bands && c < q->places)
-        add_products(band + c * q->width + begin - c, sum[a], c - begin, stop);
+      else if (n >= q->bands && c - first < q->beyond) {
+        double *to = border + q->behind[c - first] * q->unknowns + begin;
+        if (begin < one) add_products(to, sum[a], 0, one - begin);
+        if (one < q->places && begin + LANES > one) add_products(to + back, sum[a], one - begin, stop);
+      } else if (n < q->bands && c < q->places)
+        add_products(band + (c < one ? c : c + back) * q->width + begin - c, sum[a], c - begin, stop);
     }
   }
 }
@@ -352,8 +356,8 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
                           const double *matrix, size step, const size *place, size count,
                           unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
                           size fresh) {
-  squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
-               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2], lists[3]};
+  squares q = {sizes[0], sizes[1], sizes[2],  sizes[3],  sizes[4], sizes[5], sizes[6], sizes[7],
+               sizes[8], sizes[9], sizes[10], sizes[11], lists[0], lists[1], lists[2], lists[3]};
   size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
   size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;

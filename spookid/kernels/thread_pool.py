@@ -1,4 +1,4 @@
-"""Threads that share out work on several recordings. Compiled kernels and factorizations run side by side."""
+"""Threads that share out work on several recordings, or on both ends of one; compiled code runs side by side."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ class ThreadPool:
     def map(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """The results of work on each item, in their order; raises what the first of them in order raised.
 
-        Work that shares out work itself does it alone: it would wait for threads that wait for it.
+        Work that shares out work itself does it alone, unless it is on the only item: it would wait for threads that
+        wait for it.
         """
-        alone = self._pool is None or getattr(self._inside, "here", False)
-        return list(map(work, items) if self._pool is None or alone else self._pool.map(work, items))
+        given = list(items)
+        alone = len(given) < 2 or getattr(self._inside, "here", False)
+        return list(map(work, given) if self._pool is None or alone else self._pool.map(work, given))
 
     def __enter__(self) -> ThreadPool:
         return self

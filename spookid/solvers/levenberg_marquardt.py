@@ -138,7 +138,7 @@ class LevenbergMarquardt(metaclass=Checked):
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
-        with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
+        with ThreadPool(min(self.threads, 2 * len(transcription.chains))) as pool:
             return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
 
 

@@ -32,7 +32,7 @@ class _Plan:
 
     sizes: Integers
     """Vectors of a row, rows, places of states, unknowns of a step, width of its band, unknowns of the chain, columns
-    behind the states, vectors that hold something, and tiles of the band, the border, and the corner."""
+    behind the states, vectors that hold something, tiles of the band, the border, and the corner, and where the band reaches."""
     lists: Lists
     """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
     behind: Integers
@@ -42,35 +42,46 @@ class _Plan:
 
 
 def add_products(
-    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
+    by: Routines,
+    block: Rows | Stream,
+    some: slice,
+    along: int,
+    band: Array,
+    border: Array,
+    corner: Array,
+    seen: Seen,
+    fresh: bool = False,
 ) -> tuple[int, ...]:
-    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
-    Entries that are not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band
-    is zero before the step at the largest offset, and from there on holds what may be forgotten.
+    """Add a factor's JᵀJ at some steps to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns,
+    and corner. The band reaches to the step before if ``along`` is −1, and the factor then no further. Entries that are
+    not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band is zero before the
+    step at the largest offset from the first, and from there on holds what may be forgotten.
 
     The places of its columns, from the first unknown of their step on.
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
     places: tuple[int, ...] = ()
+    done, count, reach = some.start, min(some.stop, count), max(block.offsets)
+    base, ahead = (0, reach) if along > 0 else (reach, 0)  # where the first place stands, and what is newly reached
     held = _places(block)
     seen = seen[: columns * rows if held is None else len(held)]
-    reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
+    reached, key = np.zeros(1, dtype=np.int64), None if held is None else held.tobytes()
     # Summed on from plan to plan, the digits do not depend on which entries were seen before.
     beyond = len(corner)
     sums = aligned((LANES, -(-beyond // LANES) * LANES, -(-beyond // LANES) * LANES))
     sums[:] = 0.0
     while rows and done < count:
-        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns))
-        part, kernel, matrix = _given(block, done)
+        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns), along)
+        part, kernel, matrix = _given(block, slice(done, count))
         by.products(
             *(part.stop - done, *kernel, address(matrix), columns * rows, address(held)),
             *(seen.size, address(seen)),
             *(address(plan.sizes), plan.lists.address),
-            *(address(band[part]), address(border[part]), address(sums), address(reached)),
-            max(block.offsets) if fresh else -1,
+            *(address(band[done + base :]), address(border[done + base :]), address(sums), address(reached)),
+            ahead if fresh else -1,
         )
         done, places = done + int(reached[0]), plan.seen
-    if done:
+    if done > some.start:
         corner[plan.behind[:, None], plan.behind] += mirrored(sums.sum(axis=0)[:beyond, :beyond])
     return places
 
@@ -83,23 +94,28 @@ def _places(block: Rows | Stream) -> Integers | None:
     return kernel.places if isinstance(kernel, CompiledKernel) else None
 
 
-def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
-    """Some steps from one on, the compiled kernel that gives their transposed Jacobians, with its arguments, or else
+def _given(block: Rows | Stream, some: slice) -> tuple[slice, tuple[object, ...], Array | None]:
+    """The first of some steps, the compiled kernel that gives their transposed Jacobians, with its arguments, or else
     these themselves."""
     nothing = address(None), 0, address(None), address(None)
-    far = slice(first, min(first + _LONGEST, block.shape[0]))
+    far = slice(some.start, min(some.start + _LONGEST, some.stop))
     if isinstance(block, Rows):
         return far, nothing, np.ascontiguousarray(block.matrix[far])
     kernel = block.jacobian.kernel
     if isinstance(kernel, CompiledKernel):
         return far, (kernel.function, *kernel.arguments(*block.jacobian.at(far))), None
-    near = slice(first, min(first + CHUNK, far.stop))
+    near = slice(far.start, min(far.start + CHUNK, far.stop))
     return near, nothing, block.jacobian(near)
 
 
 @lru_cache(maxsize=64)
 def _plan(
-    seen: bytes, held: bytes | None, shape: tuple[int, int], offsets: tuple[int, ...], target: tuple[int, int, int]
+    seen: bytes,
+    held: bytes | None,
+    shape: tuple[int, int],
+    offsets: tuple[int, ...],
+    target: tuple[int, int, int],
+    along: int,
 ) -> _Plan:
     """The plan for a pattern of nonzeros (columns + 1, rows), of those that are ``held`` if not all are, for a target
     with so many unknowns of a step, width of a band, and unknowns of the chain."""
@@ -108,7 +124,8 @@ def _plan(
     states = (max(offsets) + 1) * tangent
     first = -(-states // LANES) * LANES
     beyond = shape[0] - len(offsets) * tangent
-    place = np.array([offset * tangent + local for offset in offsets for local in range(tangent)], dtype=np.int64)
+    order = [offset if along > 0 else max(offsets) - offset for offset in offsets]
+    place = np.array([offset * tangent + local for offset in order for local in range(tangent)], dtype=np.int64)
     behind = np.argsort(-np.bincount(entries // shape[1], minlength=shape[0])[shape[0] - beyond :], kind="stable")
     place = np.concatenate([place, first + np.argsort(behind)])
     number = np.full((shape[1], first + -(-beyond // LANES) * LANES), len(given))  # that of the zero behind all others
@@ -119,7 +136,7 @@ def _plan(
     wide = np.flatnonzero(alive.reshape(-1, LANES).any(axis=1))
     groups = np.column_stack([wide, vectors.reshape(-1, LANES)[wide]])
     tiles, lines = _tiles(alive, first // LANES)
-    sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles))
+    sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles), along)
     lists = Lists(groups, np.concatenate(tiles), lines, behind)
     return _Plan(integers(sizes), lists, behind, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
 
