@@ -6,12 +6,41 @@
 
 /* Steps that are eliminated one after another: `count` of a chain's `steps` from `first` on, forwards in time or, with
    -1 for `along`, backwards. The rows of each reach to the one that is next in this order; those of the last, if it is
-   `bound`, to one that does not belong to these. */
+   `bound`, to one that does not belong to these. If it is `met`, a single step is reached by both its neighbours. */
 typedef struct {
-  size steps, t, borders, first, count, along, bound;
+  size steps, t, borders, first, count, along, bound, met;
 } Run;
 
 INLINE size place(const Run *run, size j) { return run->first + j * run->along; }
+
+/* A row of a step's factor, as far as it reaches to the next step. */
+INLINE const double *coupling(const Run *run, const double *factor, size k, size row) {
+  return factor + (k * run->t + row) * 2 * run->t + run->t - row;
+}
+
+/* to -= factor from */
+INLINE void take(double *to, double factor, const double *from, size count) {
+  size i = 0;
+  for (; i + LANES <= count; i += LANES)
+    UNROLL for (int j = 0; j < PARTS; ++j) ((loose_part *)(to + i))[j] -= factor * ((const loose_part *)(from + i))[j];
+  for (; i < count; ++i) to[i] -= factor * from[i];
+}
+
+/* What the neighbours take from the step that they meet at, where these are known. */
+static void meet(const Run *run, double *band, double *border) {
+  size n = run->steps, t = run->t, k = run->first;
+  for (size e = k - 1; e <= k + 1; e += 2)
+    for (size r = 0; r < t; ++r) {
+      const double *row = coupling(run, band, e, r);
+      for (size i = 0; i < t; ++i) take(band + (k * t + i) * 2 * t, row[i], row + i, t - i);
+      for (size c = 0; c < run->borders; ++c) take(border + (c * n + k) * t, border[(c * n + e) * t + r], row, t);
+    }
+}
+
+/* Some numbers that will be needed soon, brought to the cache: a processor does not foresee that it goes backwards. */
+INLINE void fetch(const double *from, size count) {
+  for (size i = 0; i < count; i += 8) __builtin_prefetch(from + i);
+}
 
 /* The rows of one step of H + damping D as given. */
 static void fill(lanes *panel, const Run *run, size k, const double *band, const double *diagonal, double damping,
@@ -50,13 +79,19 @@ EXPORT size eliminate_along(const Run *run, double *band, const double *diagonal
   size t = run->t, borders = run->borders, T = vectors(t), B = vectors(borders), V = 2 * T + B;
   size rows = padded(t), whole = rows * V;
   Product none = {0, 0, 0};
+  if (run->met) meet(run, band, border);
   for (size k = 0; k < run->count; ++k) {
     lanes *panel = room + k % 2 * whole, *last = room + (k + 1) % 2 * whole;
     fill(panel, run, place(run, k), band, diagonal, damping, border);
+    size next = place(run, k + 1 < run->count ? k + 1 : k) * t;
     for (size i = 0; i < rows; i += ROWS) {
       lanes *at = panel + i * V;
       size first = i / LANES;
       Corner u;
+      if (run->along < 0) {
+        fetch(band + (next + i) * 2 * t, ROWS * 2 * t);
+        for (size c = i * borders / rows; c < (i + ROWS) * borders / rows; ++c) fetch(border + c * run->steps * t + next, t);
+      }
       Product past = {(double *)(last + T) + i, last + T + first, k ? rows : 0};
       Product own = {(double *)panel + i, panel + first, i};
       tiles(at + first, T - first, V, past, own, 0);
@@ -83,11 +118,6 @@ EXPORT size eliminate_along(const Run *run, double *band, const double *diagonal
   return 0;
 }
 
-/* Some numbers that will be needed soon, brought to the cache: a processor does not foresee that it goes backwards. */
-INLINE void fetch(const double *from, size count) {
-  for (size i = 0; i < count; i += 8) __builtin_prefetch(from + i);
-}
-
 INLINE double dot(const double *a, const double *b, size count) {
   lanes whole = ZERO;
   part sum[PARTS] = {{0}};
@@ -100,14 +130,6 @@ INLINE double dot(const double *a, const double *b, size count) {
   return rest;
 }
 
-/* to -= factor from */
-INLINE void take(double *to, double factor, const double *from, size count) {
-  size i = 0;
-  for (; i + LANES <= count; i += LANES)
-    UNROLL for (int j = 0; j < PARTS; ++j) ((loose_part *)(to + i))[j] -= factor * ((const loose_part *)(from + i))[j];
-  for (; i < count; ++i) to[i] -= factor * from[i];
-}
-
 /* y = L^-1 y, (steps, t), and Y'y, (borders), with Y = L^-1 border. */
 EXPORT void forward_blocks(const Run *run, const double *factor, const double *border, double *values, double *pulled) {
   FLUSH;
@@ -115,6 +137,9 @@ EXPORT void forward_blocks(const Run *run, const double *factor, const double *b
   double rest[2 * t];
   memset(rest, 0, sizeof rest);
   memset(pulled, 0, borders * sizeof(double));
+  for (size e = run->first - 1; run->met && e <= run->first + 1; e += 2)
+    for (size r = 0; r < t; ++r)
+      take(values + run->first * t, values[e * t + r], coupling(run, factor, e, r), t);
   for (size j = 0; j < run->count; ++j) {
     size k = place(run, j);
     const double *row = factor + k * 2 * t * t;
@@ -122,10 +147,14 @@ EXPORT void forward_blocks(const Run *run, const double *factor, const double *b
     memcpy(rest, rest + t, t * sizeof(double));
     memset(rest + t, 0, t * sizeof(double));
     for (size i = 0; i < t; ++i, row += 2 * t) {
+      if (run->along < 0 && k) fetch(row - 2 * t * t, 2 * t);
       y[i] = (rest[i] + y[i]) * row[0];
       take(rest + i + 1, y[i], row + 1, 2 * t - i - 1);
     }
-    for (size c = 0; c < borders; ++c) pulled[c] += dot(y, border + (c * n + k) * t, t);
+    for (size c = 0; c < borders; ++c) {
+      if (run->along < 0 && k) fetch(border + (c * n + k - 1) * t, t);
+      pulled[c] += dot(y, border + (c * n + k) * t, t);
+    }
   }
 }
 
@@ -232,6 +261,10 @@ static void give_back(double *to, const lanes *from, size V, size rows, size m) 
 EXPORT void forward_columns(const Run *run, size m, const double *factor, double *x, lanes *room) {
   FLUSH;
   size t = run->t, V = vectors(m), apart = 2 * t - 1;
+  for (size e = run->first - 1; run->met && e <= run->first + 1; e += 2)
+    for (size r = 0; r < t; ++r)
+      for (size i = 0; i < t; ++i)
+        take(x + (run->first * t + i) * m, coupling(run, factor, e, r)[i], x + (e * t + r) * m, m);
   for (size j = 0; j < run->count; ++j) {
     const double *at = factor + place(run, j) * 2 * t * t, *before = at - run->along * 2 * t * t;
     lanes *here = room + j % 2 * t * V, *last = room + (j + 1) % 2 * t * V;

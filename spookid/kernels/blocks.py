@@ -25,6 +25,9 @@ LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
 
 
+_EIGHT = 8 * ctypes.c_longlong
+
+
 @dataclass(frozen=True)
 class Run:
     """Steps of a chain that are eliminated one after another; the band of each reaches to the one that is next."""
@@ -36,16 +39,22 @@ class Run:
     """1 forwards in time, −1 backwards."""
     bound: bool = False
     """True if the last one's band reaches to a step that does not belong to these."""
+    met: bool = False
+    """True for a single step that the bands of both its neighbours reach to."""
 
-    @property
-    def last(self) -> int:
-        """The one that is eliminated last."""
-        return self.first + (self.count - 1) * self.along
+    @classmethod
+    def of(cls, steps: int, meeting: int | None) -> list[Run]:
+        """Of all steps from the first on, or from both ends to where they meet; the one that comes last behind those
+        that may go side by side."""
+        if meeting is None:
+            return [cls(0, steps)]
+        backwards = cls(steps - 1, steps - 1 - meeting, -1, bound=True)
+        return [cls(0, meeting, bound=True), backwards, cls(meeting, 1, met=True)]
 
-    def numbers(self, steps: int, tangent: int, borders: int = 0) -> Integers:
+    def numbers(self, steps: int, tangent: int, borders: int = 0) -> ctypes.Array[ctypes.c_longlong]:
         """As the C code takes them."""
-        given = (steps, tangent, borders, self.first, self.count, self.along, self.bound)
-        return np.array(given, dtype=np.int64)
+        own = self.first, self.count, self.along, self.bound, self.met
+        return _EIGHT(steps, tangent, borders, *own)
 
 
 class Blocks:
@@ -78,8 +87,8 @@ class Blocks:
         corner = aligned((wide * LANES, wide * LANES))
         corner[:] = 0.0
         numbers = run.numbers(n, t, m)
-        given = *addresses(numbers, band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corner)
-        failed = self._eliminate(*given)
+        given = *addresses(band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corner)
+        failed = self._eliminate(numbers, *given)
         return symmetric(corner[:m, :m]), int(failed)
 
     def forward(self, run: Run, factor: Array, border: Array, values: Array) -> Array:
@@ -87,7 +96,7 @@ class Blocks:
         (L⁻¹ border)ᵀ y, (m,)."""
         n, t, _ = factor.shape
         numbers, pulled = run.numbers(n, t, len(border)), np.empty(len(border))
-        self._forward(*addresses(numbers, factor, border, values, pulled))
+        self._forward(numbers, *addresses(factor, border, values, pulled))
         return pulled
 
     def backward(self, run: Run, factor: Array, border: Array, solved: Array | None, move: Array, out: Array) -> None:
@@ -95,7 +104,7 @@ class Blocks:
         ``solved`` if none is given."""
         n, t, _ = factor.shape
         numbers = run.numbers(n, t, len(border))
-        self._backward(*addresses(numbers, factor, border, solved, move, out))
+        self._backward(numbers, *addresses(factor, border, solved, move, out))
 
     def forward_columns(self, run: Run, factor: Array, right: Array) -> None:
         """L⁻¹ right in the place of right (N t, m), C-contiguous."""
@@ -110,7 +119,7 @@ class Blocks:
         n, t, _ = factor.shape
         m = right.shape[1]
         numbers, buffer = run.numbers(n, t), aligned((2, t, -(-m // LANES) * LANES))
-        function(address(numbers), *sizes(m), *addresses(factor, right, buffer))
+        function(numbers, *sizes(m), *addresses(factor, right, buffer))
 
 
 @dataclass(frozen=True, eq=False)

@@ -347,39 +347,53 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
   }
 }
 
-/* Products J'J of transposed Jacobians (n, count), added to bands and borders step by step, and to corners over all,
-   those of every eighth step to the same of eight. The kernel `rows` gives the Jacobians eight at a time if there is
-   one; else they are in `matrix`, `step` numbers from one step to the next, all others than those at some places being
-   zero if these are given. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
-   of steps before. The bands of the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
-EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size step, const size *place, size count,
-                          unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
-                          size fresh) {
+/* The sums of eight added to the corner, whose lower half is that of the upper one. */
+static void add_corner(const squares *q, const double *sums, size row, double *corner) {
+  for (size a = 0; a < q->beyond; ++a)
+    for (size b = a; b < q->beyond; ++b) {
+      double sum = 0.0;
+      for (size l = 0; l < LANES; ++l) sum += sums[(l * row + a) * row + b];
+      corner[q->behind[a] * q->beyond + q->behind[b]] += sum;
+      if (a < b) corner[q->behind[b] * q->beyond + q->behind[a]] += sum;
+    }
+}
+
+/* Products J'J of transposed Jacobians (count) of steps from `start` to `stop`, added to bands and borders of the chain
+   step by step, and to `sums` over all, those of every eighth step to the same of eight, which at the end are added to
+   the corner. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`, `step`
+   numbers from one step to the next, all others than those at some places being zero if these are given. Where an entry
+   differs from zero that is not `seen` it all ends, `done` being the step. The bands of the last steps that the rows see
+   are cleared before they are reached if they are `fresh`. */
+EXPORT int products_along(size start, size stop, eight rows, size arguments, const double **first, const size *stride,
+                          const double *matrix, size step, const size *place, size count, unsigned long long *seen,
+                          const size *sizes, const int *const *lists, double *band, double *border, double *sums,
+                          double *corner, size *done, size fresh) {
   squares q = {sizes[0], sizes[1], sizes[2],  sizes[3],  sizes[4], sizes[5], sizes[6], sizes[7],
                sizes[8], sizes[9], sizes[10], sizes[11], lists[0], lists[1], lists[2], lists[3]};
-  size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
-  size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
+  size entries = q.lines * q.wide, apart = q.tangent * q.width, reach = q.places / q.tangent - 1, s = start;
+  size row = (q.wide - ((q.places + LANES - 1) / LANES)) * LANES, base = q.along < 0 ? reach : 0;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
   int failed = !J || !here_first;
   if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
-  for (; s < n && !failed; s += LANES) {
-    size here = n - s < LANES ? n - s : LANES;
-    if (!rows) take(J, matrix + s * step, step, here, count, place);
+  for (; s < stop && !failed; s += LANES) {
+    size here = stop - s < LANES ? stop - s : LANES;
+    if (!rows) take(J, matrix + (s - start) * step, step, here, count, place);
     if (rows && (failed = evaluate(&f, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
     if (grown(J, count, seen)) break;
     fill_panels(&q, J, panels);
     for (size l = 0; l < here; ++l) {
-      double *at = band + (s + l) * apart;
-      for (size i = 0; fresh >= 0 && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
-        memset(at + fresh * apart + i * q.width, 0, q.width * sizeof(double));
-      add_squares(&q, panels + l * entries, at, border + (s + l) * q.tangent, corner + l * row * row);
+      double *last = band + (s + l + reach) * apart;
+      for (size i = 0; fresh && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
+        memset(last + i * q.width, 0, q.width * sizeof(double));
+      size at = s + l + base;
+      add_squares(&q, panels + l * entries, band + at * apart, border + at * q.tangent, sums + l * row * row);
     }
   }
-  *done = s < n ? s : n;
+  *done = s < stop ? s : stop;
+  if (s >= stop) add_corner(&q, sums, row, corner);
   free(here_first);
   release(J);
   return failed;

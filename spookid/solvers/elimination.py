@@ -18,7 +18,7 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
 from spookid.kernels.scipy_parts import lapack
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, coupling, triangle
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dpbtrf, _dpbtrs, _dtbtrs = lapack.dpbtrf, lapack.dpbtrs, lapack.dtbtrs
 
@@ -130,16 +130,9 @@ class BlockElimination:
         self._by, self._pool, steps, meeting = by, pool, whole.steps, whole.meeting
         self._factor = np.ascontiguousarray(whole.band).reshape(steps, len(whole.band) // steps, -1)
         self._border = np.ascontiguousarray(whole.border.T)
-        self._ends, self._last = tuple[Run, ...](), Run(0, steps)
-        if meeting is not None:
-            backwards = Run(steps - 1, steps - 1 - meeting, -1, bound=True)
-            self._ends, self._last = (Run(0, meeting, bound=True), backwards), Run(meeting, 1)
+        *self._ends, self._last = Run.of(steps, meeting)
         self._diagonal, self._damping = diagonal, damping
         corners = pool.map(self._eliminated, self._ends)
-        for end in self._ends:
-            own, across = triangle(self._factor)[meeting], coupling(self._factor)[end.last]
-            own -= np.triu(across.T @ across)
-        self._meet(self._border.reshape(len(self._border), steps, -1))
         self.corner = sum(corners, self._eliminated(self._last))
 
     def _eliminated(self, run: Run) -> Array:
@@ -149,11 +142,6 @@ class BlockElimination:
         if failed:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
         return corner
-
-    def _meet(self, values: Array) -> None:
-        """Values (..., N, t) of the step where both ends meet become what eliminating these leaves there."""
-        for end in self._ends:
-            values[..., self._last.first, :] -= values[..., end.last, :] @ coupling(self._factor)[end.last]
 
     def columns(self, some: slice) -> Array:
         columns = self._factor.reshape(-1, self._factor.shape[2])[some].copy()
@@ -175,7 +163,6 @@ class BlockElimination:
             return self._by.forward(run, self._factor, self._border, values)
 
         taken = self._pool.map(substituted, self._ends)
-        self._meet(values.reshape(len(self._factor), -1))
         return ForwardSubstitution(values, sum(taken, substituted(self._last))[:-1], float(values @ values))
 
     def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
@@ -195,9 +182,8 @@ class BlockElimination:
         return columns
 
     def solve(self, right: Array) -> Array:
-        columns, n = np.ascontiguousarray(right), len(self._factor)
+        columns = np.ascontiguousarray(right)
         self._pool.map(lambda run: self._by.forward_columns(run, self._factor, columns), self._ends)
-        self._meet(columns.reshape(n, -1, columns.shape[1]).transpose(2, 0, 1))
         self._by.forward_columns(self._last, self._factor, columns)
         self._substitute_backwards(columns)
         return columns

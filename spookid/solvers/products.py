@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
+from spookid.kernels.blocks import LANES, ROWS, addresses, aligned
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
@@ -60,29 +60,25 @@ def add_products(
     The places of its columns, from the first unknown of their step on.
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
-    places: tuple[int, ...] = ()
-    done, count, reach = some.start, min(some.stop, count), max(block.offsets)
-    base, ahead = (0, reach) if along > 0 else (reach, 0)  # where the first place stands, and what is newly reached
+    done, stop, places = some.start, min(some.stop, count), tuple[int, ...]()
+    if done >= stop or not rows:
+        return places
     held = _places(block)
     seen = seen[: columns * rows if held is None else len(held)]
     reached, key = np.zeros(1, dtype=np.int64), None if held is None else held.tobytes()
     # Summed on from plan to plan, the digits do not depend on which entries were seen before.
-    beyond = len(corner)
-    sums = aligned((LANES, -(-beyond // LANES) * LANES, -(-beyond // LANES) * LANES))
+    beyond = -(-len(corner) // LANES) * LANES
+    sums = aligned((LANES, beyond, beyond))
     sums[:] = 0.0
-    while rows and done < count:
+    whole = address(seen), address(held), address(band), address(border.transpose(2, 0, 1))
+    while done < stop:
         plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns), along)
-        part, kernel, matrix = _given(block, slice(done, count))
+        end, kernel, matrix = _given(block, done, stop)
         by.products(
-            *(part.stop - done, *kernel, address(matrix), columns * rows, address(held)),
-            *(seen.size, address(seen)),
-            *(address(plan.sizes), plan.lists.address),
-            *(address(band[done + base :]), address(border[done + base :]), address(sums), address(reached)),
-            ahead if fresh else -1,
+            *(done, end, *kernel, address(matrix), columns * rows, whole[1], seen.size, whole[0]),
+            *(address(plan.sizes), plan.lists.address, *whole[2:], *addresses(sums, corner, reached), int(fresh)),
         )
-        done, places = done + int(reached[0]), plan.seen
-    if done > some.start:
-        corner[plan.behind[:, None], plan.behind] += mirrored(sums.sum(axis=0)[:beyond, :beyond])
+        done, places = int(reached[0]), plan.seen
     return places
 
 
@@ -94,18 +90,17 @@ def _places(block: Rows | Stream) -> Integers | None:
     return kernel.places if isinstance(kernel, CompiledKernel) else None
 
 
-def _given(block: Rows | Stream, some: slice) -> tuple[slice, tuple[object, ...], Array | None]:
-    """The first of some steps, the compiled kernel that gives their transposed Jacobians, with its arguments, or else
-    these themselves."""
-    nothing = address(None), 0, address(None), address(None)
-    far = slice(some.start, min(some.start + _LONGEST, some.stop))
+def _given(block: Rows | Stream, start: int, stop: int) -> tuple[int, tuple[object, ...], Array | None]:
+    """Where the first of some steps end, and the compiled kernel that gives their transposed Jacobians, with its
+    arguments along the chain, or else these themselves."""
+    nothing, far = (address(None), 0, address(None), address(None)), min(start + _LONGEST, stop)
     if isinstance(block, Rows):
-        return far, nothing, np.ascontiguousarray(block.matrix[far])
+        return far, nothing, np.ascontiguousarray(block.matrix[start:far])
     kernel = block.jacobian.kernel
     if isinstance(kernel, CompiledKernel):
-        return far, (kernel.function, *kernel.arguments(*block.jacobian.at(far))), None
-    near = slice(far.start, min(far.start + CHUNK, far.stop))
-    return near, nothing, block.jacobian(near)
+        return far, (kernel.function, *block.arguments), None
+    near = min(start + CHUNK, far)
+    return near, nothing, block.jacobian(slice(start, near))
 
 
 @lru_cache(maxsize=64)

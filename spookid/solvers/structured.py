@@ -92,13 +92,6 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def triangle(band: Array) -> Array:
-    """Each step's own unknowns in a band (N, t, 2 t), (N, t, t), of which the upper triangle alone is of meaning; a
-    view, and what stands below it is not to be changed."""
-    n, t, _ = band.shape
-    return band.reshape(n, -1)[:, : t * (2 * t - 1)].reshape(n, t, -1)[:, :, :t]
-
-
 def coupling(band: Array) -> Array:
     """Each step's unknowns with those that its rows reach to in a band (N, t, 2 t), (N, t, t); a view."""
     n, t, _ = band.shape
@@ -109,18 +102,21 @@ def coupling(band: Array) -> Array:
 class _Stretch:
     """Rows of a chain's factors that are summed one after another."""
 
-    rows: slice
-    clears: slice
-    """Steps that it touches, but for those that others have touched already."""
+    steps: slice
+    """Rows of factors of one step; these steps no other stretch clears."""
+    pairs: slice
+    """Rows of factors that reach farther, by their first step."""
     along: int = 1
     """−1 where the band reaches to the step before."""
 
     @classmethod
-    def of(cls, steps: int, meeting: int) -> list[_Stretch]:
-        """Two that do not touch the same steps, and what lies between them."""
-        near = steps - 1 - meeting
-        between = cls(slice(near, meeting), slice(near + 1, meeting))
-        return [cls(slice(0, near), slice(0, near + 1)), cls(slice(meeting, steps), slice(meeting, steps), -1), between]
+    def of(cls, steps: int, meeting: int | None) -> list[_Stretch]:
+        """All at once; or two that touch no step both, and what is left between them."""
+        if meeting is None:
+            return [cls(slice(0, steps), slice(0, steps))]
+        near, far = steps - 1 - meeting, slice(meeting, steps)
+        between = cls(slice(meeting, meeting), slice(near, meeting))
+        return [cls(slice(0, meeting), slice(0, near)), cls(far, far, -1), between]
 
 
 def normal_equations(
@@ -149,10 +145,9 @@ def normal_equations(
         sums.band[:] = sums.border[:] = 0.0
         found = [(sums.add_square(m, b.offsets, start), 0.0) for b in blocks for start, m in b.parts(0)]
     else:
-        whole = slice(0, steps)
-        *ends, last = _Stretch.of(steps, meeting) if meeting is not None else [_Stretch(whole, whole)]
+        *ends, last = _Stretch.of(steps, meeting)
         found = pool.map(lambda stretch: sums.add_stretch(by, blocks, stretch, workspace), ends)
-        found.append(sums.add_stretch(by, blocks, last, workspace, bool(ends)))
+        found.append(sums.add_stretch(by, blocks, last, workspace))
     linked = set[int]()
     for places, corner in found:
         linked.update(places)
@@ -211,7 +206,7 @@ class _Sums:
         return NormalEquations(band, border, self.corner, len(self.band))
 
     def add_stretch(
-        self, by: Routines, blocks: Sequence[Rows | Stream], stretch: _Stretch, workspace: Workspace, seam: bool = False
+        self, by: Routines, blocks: Sequence[Rows | Stream], stretch: _Stretch, workspace: Workspace
     ) -> tuple[set[int], Array]:
         """Add JᵀJ of some rows, but for the corner's share; the places of their columns, and that share.
 
@@ -220,20 +215,19 @@ class _Sums:
             blocks: the factors.
             stretch: which rows.
             workspace: remembers which entries are not zero.
-            seam: True if others have touched steps of theirs.
         """
-        steps, reach = len(self.band), self.band.shape[2] // max(self.band.shape[1], 1) - 1
+        steps, reach, here = len(self.band), self.band.shape[2] // max(self.band.shape[1], 1) - 1, stretch.steps
         corner, linked = np.zeros_like(self.corner), set[int]()
         # One that goes all the way clears the band as it goes, while it has it at hand.
-        able = (b for b in blocks if b.shape[2] and not seam)
+        able = (b for b in blocks if b.shape[2] and here.start < here.stop)
         spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
-        self.border[stretch.clears] = 0.0
-        self.band[stretch.clears][: reach if spanning else steps] = 0.0
+        self.border[here] = self.band[here][: reach if spanning else steps] = 0.0
+        self.band[stretch.pairs.stop + reach : here.stop] = 0.0
         for block in (*spanning, *(b for b in blocks if b not in spanning)):
             _, columns, rows = block.shape
-            name = f"seen in {blocks.index(block)}, {stretch.along}"
-            seen = workspace.zeros(name, (columns * rows,)).view(np.uint64)
-            given = block, stretch.rows, stretch.along, self.band, self.border, corner, seen, block in spanning
+            seen = workspace.zeros(f"seen in {blocks.index(block)}, {stretch.along}", (columns * rows,))
+            some = stretch.pairs if max(block.offsets) else here
+            given = block, some, stretch.along, self.band, self.border, corner, seen.view(np.uint64), block in spanning
             linked.update(add_products(by, *given))
         return linked, corner
 
