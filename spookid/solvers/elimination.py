@@ -26,8 +26,8 @@ _NARROW = 32
 """Diagonals of a band up to which LAPACK takes its columns one by one, which it is slow at."""
 _FEWEST_UNKNOWNS = 4
 """Of a step, for blocks to be faster than a band."""
-_SHORTEST = 200
-"""Steps of a chain that is eliminated from both ends."""
+_LONG = 20_000
+"""Unknowns of a chain from which on eliminating it from both ends gains more by two threads than it costs by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,12 @@ def worthwhile(steps: int, tangent: int, reach: int) -> Blocks | None:
 
 
 def meeting(steps: int, tangent: int, reach: int) -> int | None:
-    """The step where eliminations from both ends of a chain meet, both about as long and of whole vectors of steps;
-    None if it is too short to gain, or does not pay to be eliminated by blocks."""
-    if steps < _SHORTEST or worthwhile(steps, tangent, reach) is None or routines(steps) is None:
+    """The step where eliminations from both ends of a chain meet, the later end of whole vectors of steps; None if the
+    chain is too short to gain, or eliminated as a band."""
+    end = steps - 2 - (steps - 2) % (2 * LANES)
+    if not end or steps * tangent < _LONG or worthwhile(steps, tangent, reach) is None or routines(steps) is None:
         return None
-    return steps - 1 - LANES * ((steps - 2) // (2 * LANES))
+    return steps - 1 - end // 2
 
 
 class BlockElimination:

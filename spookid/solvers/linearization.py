@@ -99,7 +99,8 @@ class Linearization:
         return here
 
     def _assembled(self, chain: int) -> NormalEquations:
-        steps, n, reduced, rows = self.problem.chains[chain].steps, len(self.problem.names), self.reduced, self.rows[chain]
+        steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
+        rows = self.rows[chain]
         reach = max(max(block.offsets) for block in rows)
         met = None if reduced.saddle else meeting(steps, reduced.tangent, reach)
         return normal_equations(rows, steps, reduced.tangent, n, reduced.workspaces[chain], met, reduced.pool)

@@ -32,7 +32,8 @@ class _Plan:
 
     sizes: Integers
     """Vectors of a row, rows, places of states, unknowns of a step, width of its band, unknowns of the chain, columns
-    behind the states, vectors that hold something, tiles of the band, the border, and the corner, and where the band reaches."""
+    behind the states, vectors that hold something, tiles of the band, the border, and the corner, and −1 if the band
+    reaches backwards, else 1."""
     lists: Lists
     """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
     behind: Integers

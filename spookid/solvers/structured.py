@@ -141,17 +141,18 @@ def normal_equations(
     """
     workspace = workspace or Workspace()
     sums = _Sums.of(steps, tangent, max(max(block.offsets) for block in blocks), parameters, workspace)
+    linked = set[int]()
     if (by := routines(steps)) is None:
         sums.band[:] = sums.border[:] = 0.0
-        found = [(sums.add_square(m, b.offsets, start), 0.0) for b in blocks for start, m in b.parts(0)]
+        for block in blocks:
+            for start, matrix in block.parts(0):
+                linked.update(sums.add_square(matrix, block.offsets, start))
     else:
         *ends, last = _Stretch.of(steps, meeting)
         found = pool.map(lambda stretch: sums.add_stretch(by, blocks, stretch, workspace), ends)
-        found.append(sums.add_stretch(by, blocks, last, workspace))
-    linked = set[int]()
-    for places, corner in found:
-        linked.update(places)
-        np.add(sums.corner, corner, out=sums.corner)
+        for places, corner in (*found, sums.add_stretch(by, blocks, last, workspace)):
+            linked.update(places)
+            np.add(sums.corner, corner, out=sums.corner)
     linking = sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)
     return replace(sums.equations(), linked=tuple(linking), meeting=meeting)
 
