@@ -129,13 +129,19 @@ def test_a_delay_is_told(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_friction_that_is_left_out_is_told_with_its_size(seed: int) -> None:
     notice = told(fitted(seed, dry=False))
-    assert "of dry friction in pin are missing or too much: Coulomb friction?" in notice
+    assert "of dry friction in pin are missing: Coulomb friction?" in notice
     assert any(notice.startswith(f"{MISFIT}: {size} N m") for size in ("0.0047", "0.0048", "0.0049", "0.005", "0.0051"))
+
+
+def test_friction_that_is_declared_too_large_is_told_with_its_size() -> None:
+    notice = told(fitted(0, initial={"c": 2 * TRUTH["c"]}, fixed=["c"]))
+    assert "of dry friction in pin are too much" in notice
+    assert any(f"{size} N m of dry friction" in notice for size in ("0.0048", "0.0049", "0.005", "0.0051", "0.0052"))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
-    what = "of friction at low rates in pin are missing or too much: a Stribeck law, or sticking (friction='exact')?"
+    what = "of friction at low rates in pin are missing: a Stribeck law, or sticking (friction='exact')?"
     assert what in told(fitted(seed, slow=1.0))
 
 

@@ -355,10 +355,12 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
     seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
     errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
-    for size, log, error in zip(search.sizes, search.best.logs, errors, strict=True):
+    for i, (size, log, error) in enumerate(zip(search.sizes, search.best.logs, errors, strict=True)):
         value, moving = float(np.exp(log)), size.kind == "disturbance"
         if size.of_motion and size.given == 0:  # as small as digits allow
             value = 0.0
+        slope, freedom = float(search.best.slopes[i]), float(search.best.freedom[i])
+        told = size.given is not None and 0 < size.given < math.inf and freedom > 0
         found.append(
             Noise(
                 size.kind,
@@ -369,6 +371,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
                 float(error),
                 float(size.floor * math.sqrt(12)),
                 size.given is not None,
+                -slope / math.sqrt(2 * freedom) if told else 0.0,  # the variance of squares is 2 of each at the most
             )
         )
     return tuple(found)

@@ -20,6 +20,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, longest_interval
+from spookid.estimation.given_noise import given_noise_notices, refuted
 from spookid.estimation.input_lags import input_lag
 from spookid.estimation.instruments import instrument_notices
 from spookid.kernels.kernel import Array
@@ -94,10 +95,13 @@ def asking(
 
     def notices() -> tuple[str, ...]:
         told = result.notices
-        if result.status is Status.CONVERGED and not any(notice.startswith(DOUBTS) for notice in told):
+        sure = result.status is Status.CONVERGED and not any(notice.startswith(DOUBTS) for notice in told)
+        if sure and not refuted(problem, result):
             return ranked([*(asked or ()), *told])
-        before = questions(problem) if asked is None else asked
-        tried = () if solve is None else instrument_notices(problem, result, solve)
+        before = questions(problem) if asked is None and not sure else asked or ()
+        tried = [] if solve is None else list(given_noise_notices(problem, result, solve))
+        if solve is not None and not (sure or tried):
+            tried = list(instrument_notices(problem, result, solve))
         return ranked([*before, *tried, *told])
 
     return result.changed(notices=Lazy(notices, next(iter(result.clocks), Clock())))

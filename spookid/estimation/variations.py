@@ -23,7 +23,7 @@ from spookid.parameter import is_zero
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.score_tests import Alternative
+from spookid.statistics.score_tests import MISSING, Alternative
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -267,4 +267,4 @@ class _Varied:
         """An amount of a coefficient along a coordinate; ``unit`` follows that of what acts along an angle."""
         coordinate = joint.coordinates[i]
         whole = f"{coordinate.effort}{unit}" if coordinate.unit == "rad" else _ALONG[what]
-        return self._amount(f"{{}} of {what} in {joint.labels[i]} are missing or too much{cause}?", whole, shares)
+        return self._amount(f"{{}} of {what} in {joint.labels[i]} are {MISSING}{cause}?", whole, shares)

@@ -21,6 +21,7 @@ MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 LATE_OR_OFF = "With a delay and an offset of each sensor the model explains the motion:"
+GIVEN = "Noise that was given is not what the data show, which the model explains with"
 EXCESS = "The fit misses what sensors show by far more than their sigma"
 SMOOTHER = "Smooth friction fits better"
 OUTLIERS = "Samples"
@@ -40,6 +41,7 @@ _ORDER = (
     QUESTION,
     HELD,
     LATE_OR_OFF,
+    GIVEN,
     UNEXPLAINED,
     SCHEDULE,
     PLANE,
@@ -66,18 +68,23 @@ _ORDER = (
 )
 """How notices begin; those that begin otherwise are remarks."""
 
-DOUBTS = (LATE_OR_OFF, UNEXPLAINED, SCHEDULE, MISFIT, GAP, EXCESS)
+_SAID = {GIVEN: (UNEXPLAINED, MISFIT, EXCESS), MISFIT: (NOT_WHITE,)}
+"""What need not be said where another notice tells the cause."""
+DOUBTS = (LATE_OR_OFF, GIVEN, UNEXPLAINED, SCHEDULE, MISFIT, GAP, EXCESS)
 """Beginnings of those that make estimates and errors meaningless."""
 
 
 def ranked(notices: Iterable[str]) -> tuple[str, ...]:
     """Each once and by rank, otherwise as they come.
 
-    Residuals that are not noise are not white either, so that one notice says it.
+    Residuals that are not noise are not white either, so that one notice says it; by noise of another size nothing can
+    be said of what a model lacks that explains the data with the right one.
     """
     found = sorted(dict.fromkeys(notices), key=_rank)
-    told = any(notice.startswith(MISFIT) for notice in found)
-    return tuple(notice for notice in found if not (told and notice.startswith(NOT_WHITE)))
+    for cause, effects in _SAID.items():
+        if any(notice.startswith(cause) for notice in found):
+            found = [notice for notice in found if not notice.startswith(effects)]
+    return tuple(found)
 
 
 def _rank(notice: str) -> int:

@@ -21,6 +21,7 @@ from spookid.results.sketch import Mechanism
 from spookid.results.values import Basin, ConstraintTension, EffortFit, Outlier, Source, source
 from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
+from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
@@ -77,27 +78,6 @@ class Estimate(LazyRecord, Listed):
     def brief(self) -> str:
         """Value and standard error."""
         return f"{uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
-
-
-@dataclass(frozen=True)
-class Noise(Listed):
-    """One size of noise that was estimated, or given, together with the parameters."""
-
-    kind: str
-    """"disturbance" of the motion, or "sensor"."""
-    names: tuple[str, ...]
-    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
-    std: float
-    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
-    that of a sample, in its signal's unit."""
-    unit: str
-    density: float
-    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
-    error: float
-    """Standard error of its logarithm; NaN if it was given or is not seen."""
-    resolution: float = 0.0
-    """Least step between the values of a sensor, 0 if they come in no steps."""
-    given: bool = False
 
 
 @dataclass(frozen=True)

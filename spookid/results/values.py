@@ -1,4 +1,4 @@
-"""What estimates say of other numbers: values of expressions, and physical quantities of bodies."""
+"""What estimates say of other numbers: sizes of noise, values of expressions, and physical quantities of bodies."""
 
 from __future__ import annotations
 
@@ -34,6 +34,30 @@ class Value(Listed):
     """Why ``std_err`` is NaN; empty if it is a number."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors; NaN if unknown."""
+
+
+@dataclass(frozen=True)
+class Noise(Listed):
+    """One size of noise that was estimated, or given, together with the parameters."""
+
+    kind: str
+    """"disturbance" of the motion, or "sensor"."""
+    names: tuple[str, ...]
+    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
+    std: float
+    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
+    that of a sample, in its signal's unit."""
+    unit: str
+    density: float
+    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
+    error: float
+    """Standard error of its logarithm; NaN if it was given or is not seen."""
+    resolution: float = 0.0
+    """Least step between the values of a sensor, 0 if they come in no steps."""
+    given: bool = False
+    score: float = 0.0
+    """Of a size that was given: slope of the log-likelihood in its logarithm in standard errors, positive where the
+    data show more noise; 0 of others."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ _INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no alternative of its own:
 what motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what
 the alternative does to the volume of the states is not known."""
+MISSING = "missing or too much"
+"""In words of an alternative: one of both is said, by the sign of its size."""
 _LATE = (0.0, np.inf)
 """Delays that there are: of two sensors either lags."""
 
@@ -131,11 +133,14 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    return [
-        Finding(words.replace("{}", _amount(size, unit)), z)
-        for i, size, z in found
-        for words, unit in answers.words[i : i + 1]
-    ]
+    return [Finding(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]]
+
+
+def _said(words: str, size: float, unit: str) -> str:
+    """Words with the size, of what may be missing or too much with what it is."""
+    if MISSING in words:
+        words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
+    return words.replace("{}", _amount(size, unit))
 
 
 def _acts(alternative: Alternative) -> bool:

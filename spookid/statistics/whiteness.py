@@ -6,14 +6,15 @@ Residuals at the best states are not white themselves, r̂ = P r with P a projec
 
 over the rows of one noise makes is found from draws: it is the slope of the likelihood in the correlation of that noise
 at lag l. Sizes of the noises have been fitted too, so that what the sums of squares of the draws say of it is taken
-off. Where the model lacks something that lasts, the sum is larger. What the time step h does to the residuals lasts,
-too: it falls with h², and what it adds to the sum with h⁴, a lag being a time.
+off; where a size is given, and residuals are of another, draws are of theirs. Where the model lacks something that
+lasts, the sum is larger. What the time step h does to the residuals lasts, too: it falls with h², and what it adds to
+the sum with h⁴, a lag being a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +31,8 @@ _DRAWS, _ENOUGH, _STEPS = 100, 24, 200_000
 """Draws, at most and besides two for each noise at least, and steps that they cover together."""
 _LEAST = 50.0
 """Rows that must be left to a noise by the states: fewer say little of it, and are not nearly normal in sum."""
+_ROUNDS, _LIKE = 3, 4.0
+"""Draws of other sizes, at the most, and standard deviations by which squares may be off those of draws."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,15 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
     ]
     sensors = {noise for factor in observing for noise in factor.noise}
     between = {noise for factor in observing if len(factor.variables) > 1 for noise in factor.noise}
-    steps, rng = sum(terms[0].steps for terms in condensed.linearized.chains), np.random.default_rng(0)
+    steps = sum(terms[0].steps for terms in condensed.linearized.chains)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
-    draws = condensed.left([[_drawn(s, count, rng) for s in terms] for terms in condensed.linearized.chains])
     lags = {name: _lags(coarse and name not in sensors) for name in names}
-    null = np.array([_sums(condensed, draws, name, lags[name]) for name in names])
     seen = np.array([_sums(condensed, condensed.residuals, name, lags[name]) for name in names])[:, :, 0]
+    null, sizes = _null(condensed, lags, seen[:, 0], count)
     squares, measured = null[:, 0].T, seen[:, 0]
     found = []
     for i, name in enumerate(names):
-        if squares[:, i].mean() < _LEAST:
+        if squares[:, i].mean() < _LEAST * sizes[i] ** 2 or not measured[i]:
             continue
         for j, lag in enumerate(lags[name], 1):
             of_white = _of_white(null[i, j], seen[i, j], squares, measured)
@@ -106,12 +108,29 @@ def beyond_step(fine: list[SerialCorrelation], coarse: list[SerialCorrelation]) 
     return found
 
 
+def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Array, count: int) -> tuple[Array, Array]:
+    """Sums of draws of white noise, (noises, 1 + lags, draws), and its sizes, (noises,): such that its squares are like
+    those measured, (noises,), which is so at once where sizes have been fitted."""
+    sizes, chains = np.ones(len(lags)), condensed.linearized.chains
+    for _ in range(_ROUNDS):
+        rng, by_name = np.random.default_rng(0), dict(zip(lags, sizes.tolist(), strict=True))
+        draws = condensed.left([[_drawn(s, count, rng, by_name) for s in terms] for terms in chains])
+        null = np.array([_sums(condensed, draws, name, lags[name]) for name in lags])
+        mean, scatter = null[:, 0].mean(axis=1), null[:, 0].std(axis=1)
+        off = (np.abs(measured - mean) > _LIKE * scatter) & (mean > 0)
+        if not np.any(off):
+            break
+        sizes[off] *= np.sqrt(measured[off] / mean[off])
+    return null, sizes
+
+
 def _lags(halved: bool) -> tuple[int, ...]:
     return tuple(max(lag // 2, 1) for lag in _LAGS) if halved else _LAGS
 
 
-def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Array:
-    """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share."""
+def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
+    """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share, and of
+    other sizes than what the rows are whitened with by the noise's name."""
     steps, rows = term.residual.shape
     if term.factor.hard:
         return np.zeros((steps, draws, rows))
@@ -121,6 +140,8 @@ def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Arra
         before = np.concatenate([rng.standard_normal((1, draws, len(measured))), drawn[:-1, :, measured]])
         share = (1 - math.sqrt(1 - 4 * overlap)) / 2  # a moving average: a + b = 1, a b = overlap
         drawn[:, :, measured] = (1 - share) * drawn[:, :, measured] + share * before
+    if term.factor.noise:
+        drawn *= np.array([sizes[name] for name in term.factor.noise])
     return np.asarray(drawn * term.alive[:, None])
 
 

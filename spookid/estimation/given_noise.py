@@ -1,0 +1,63 @@
+"""Whether the data show the sizes of noise that were given for sensors.
+
+A sigma that is too small makes the motion follow the sensor's noise, and what disturbs the motion so large that forces
+tell little; one that is too large hides what sensors show. The slope of the likelihood in a size tells at once that it
+is off, and a fit in which it is estimated what it is. Where that fit tells doubts of its own, they are the cause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import copy
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.channels import Sensor
+from spookid.results.notices import DOUBTS, GIVEN
+from spookid.results.result import Result
+from spookid.solvers.status import Status
+from spookid.statistics.tails import limit
+from spookid.tables.numbers import quantity
+
+_WORTH = math.log(1.25)
+"""Difference of the logarithms of two sizes from which on standard errors by one of them are of no use."""
+
+
+def given_noise_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
+    """One that names the sensors whose sigma is not what the data show, if the model explains them with another.
+
+    Args:
+        result: of the problem.
+        solve: a problem from its guesses.
+    """
+    off = refuted(problem, result)
+    if not off or result.status is Status.INTERRUPTED:
+        return
+    freed = [_without_sigma(sensor) if off & set(sensor.signals) else sensor for sensor in problem.observations]
+    found = solve(problem.with_(observations=freed, step=problem.step, step_correction=False))
+    if found.status is not Status.CONVERGED or any(notice.startswith(DOUBTS) for notice in found.notices):
+        return
+    units = {channel.signal: channel.unit for channel in problem.channels}
+    before = {one.names[0]: one.std for one in result.noise if one.kind == "sensor"}
+    told = [
+        f"{name} {quantity(one.std, units[name], 2)}, sigma={before[name]:g} was given"
+        for one in found.noise
+        if one.kind == "sensor" and (name := one.names[0]) in off and one.std > 0
+        if abs(math.log(one.std / before[name])) > _WORTH
+    ]
+    if told:
+        yield f"{GIVEN} {'; '.join(told)}. Leave sigma out, and it is estimated, or correct it."
+
+
+def refuted(problem: Declaration, result: Result) -> set[str]:
+    """Signals whose sigma was given and is off, by the slope of the likelihood; of quaternions nothing can be told, for
+    their components are not independent of one another."""
+    bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}
+    given = [one for one in result.noise if one.kind == "sensor" and one.given and one.names[0] not in bound]
+    return {one.names[0] for one in given if abs(one.score) > limit(len(given))}
+
+
+def _without_sigma(sensor: Sensor) -> Sensor:
+    other = copy(sensor)
+    object.__setattr__(other, "sigma", None)
+    return other
