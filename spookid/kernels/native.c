@@ -347,8 +347,8 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
   }
 }
 
-/* The sums of eight added to the corner, whose lower half is that of the upper one. */
-static void add_corner(const squares *q, const double *sums, size row, double *corner) {
+/* The sums of eight, which begin anew, added to the corner, whose lower half is that of the upper one. */
+static void add_corner(const squares *q, double *sums, size row, double *corner) {
   for (size a = 0; a < q->beyond; ++a)
     for (size b = a; b < q->beyond; ++b) {
       double sum = 0.0;
@@ -356,6 +356,7 @@ static void add_corner(const squares *q, const double *sums, size row, double *c
       corner[q->behind[a] * q->beyond + q->behind[b]] += sum;
       if (a < b) corner[q->behind[b] * q->beyond + q->behind[a]] += sum;
     }
+  memset(sums, 0, LANES * row * row * sizeof(double));
 }
 
 /* Products J'J of transposed Jacobians (count) of steps from `start` to `stop`, added to bands and borders of the chain

@@ -114,7 +114,7 @@ class Linearization:
             self.reduced.expand(s.reshape(-1, self.reduced.tangent), basis)
             for s, basis in zip(step.states, self._bases, strict=True)
         ]
-        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters))
+        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters, self.reduced.pool))
 
     @cached_property
     def diagonals(self) -> list[Array]:
