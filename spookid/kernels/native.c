@@ -318,32 +318,47 @@ INLINE void add_products(double *to, const part *row, size from, size stop) {
   }
 }
 
-/* One step's products to its band, its border (in whole columns) and a corner. */
+/* Products of four columns with eight, over the rows that have something in both. */
+INLINE void multiply(part sum[HIGH][PARTS], const int *tile, const int *line, const lanes *panel, size wide) {
+  memset(sum, 0, HIGH * sizeof *sum);
+  for (int e = tile[2]; e < tile[3]; ++e) {
+    const lanes *at = panel + line[e] * wide;
+    const double *left = (const double *)at + tile[0];
+    const part *right = (const part *)(at + tile[1]);
+    UNROLL for (int a = 0; a < HIGH; ++a) {
+      UNROLL for (int p = 0; p < PARTS; ++p) sum[a][p] += left[a] * right[p];
+    }
+  }
+}
+
+/* One step's products to its band, its border (in whole columns) and a corner. Columns from `one` on are those of the
+   step before where the band reaches backwards: they stand `back` columns from where those of the next step would. */
 static void add_squares(const squares *q, const lanes *panel, double *band, double *border, double *corner) {
-  const int *tile = q->tile;
-  size high = (q->places + LANES - 1) / LANES, first = high * LANES, row = q->wide * LANES - first;
-  size one = q->along < 0 ? q->tangent : q->places, back = -2 * q->tangent; /* the step before in the place of the next */
-  for (size n = 0; n < q->bands + q->borders + q->corners; ++n, tile += 4) {
-    part sum[HIGH][PARTS] = {{{0}}};
-    for (int e = tile[2]; e < tile[3]; ++e) {
-      const lanes *at = panel + q->line[e] * q->wide;
-      const double *left = (const double *)at + tile[0];
-      const part *right = (const part *)(at + tile[1]);
-      UNROLL for (int a = 0; a < HIGH; ++a) {
-        UNROLL for (int p = 0; p < PARTS; ++p) sum[a][p] += left[a] * right[p];
-      }
+  const int *tile = q->tile, *line = q->line, *behind = q->behind;
+  const int *bands = tile + 4 * q->bands, *borders = bands + 4 * q->borders, *corners = borders + 4 * q->corners;
+  size places = q->places, first = (places + LANES - 1) / LANES * LANES, wide = q->wide, row = wide * LANES - first;
+  size beyond = q->beyond, one = q->along < 0 ? q->tangent : places, back = q->along < 0 ? -2 * q->tangent : 0;
+  size width = q->width, unknowns = q->unknowns;
+  part sum[HIGH][PARTS];
+  for (; tile < bands; tile += 4) {
+    size begin = tile[1] * LANES, c = tile[0];
+    multiply(sum, tile, line, panel, wide);
+    for (size a = 0; a < HIGH && c < places; ++a, ++c)
+      add_products(band + (c < one ? c : c + back) * width + begin - c, sum[a], c - begin, places - begin);
+  }
+  for (; tile < borders; tile += 4) {
+    size begin = tile[1] * LANES, c = tile[0] - first;
+    multiply(sum, tile, line, panel, wide);
+    for (size a = 0; a < HIGH && c < beyond; ++a, ++c) {
+      double *to = border + behind[c] * unknowns + begin;
+      if (begin < one) add_products(to, sum[a], 0, one - begin);
+      if (back && begin + LANES > one) add_products(to + back, sum[a], one - begin, places - begin);
     }
-    size begin = tile[1] * LANES, stop = q->places - begin, c = tile[0];
-    for (size a = 0; a < HIGH; ++a, ++c) {
-      if (n >= q->bands + q->borders)
-        add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
-      else if (n >= q->bands && c - first < q->beyond) {
-        double *to = border + q->behind[c - first] * q->unknowns + begin;
-        if (begin < one) add_products(to, sum[a], 0, one - begin);
-        if (one < q->places && begin + LANES > one) add_products(to + back, sum[a], one - begin, stop);
-      } else if (n < q->bands && c < q->places)
-        add_products(band + (c < one ? c : c + back) * q->width + begin - c, sum[a], c - begin, stop);
-    }
+  }
+  for (; tile < corners; tile += 4) {
+    double *to = corner + (tile[0] - first) * row + tile[1] * LANES - first;
+    multiply(sum, tile, line, panel, wide);
+    for (size a = 0; a < HIGH; ++a) add_products(to + a * row, sum[a], 0, LANES);
   }
 }
 
