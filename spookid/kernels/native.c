@@ -374,43 +374,66 @@ static void add_corner(const squares *q, double *sums, size row, double *corner)
   memset(sums, 0, LANES * row * row * sizeof(double));
 }
 
-/* Products J'J of transposed Jacobians (count) of steps from `start` to `stop`, added to bands and borders of the chain
-   step by step, and to `sums` over all, those of every eighth step to the same of eight, which at the end are added to
-   the corner. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`, `step`
-   numbers from one step to the next, all others than those at some places being zero if these are given. Where an entry
-   differs from zero that is not `seen` it all ends, `done` being the step. The bands of the last steps that the rows see
-   are cleared before they are reached if they are `fresh`. */
-EXPORT int products_along(size start, size stop, eight rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size step, const size *place, size count, unsigned long long *seen,
-                          const size *sizes, const int *const *lists, double *band, double *border, double *sums,
-                          double *corner, size *done, size fresh) {
-  squares q = {sizes[0], sizes[1], sizes[2],  sizes[3],  sizes[4], sizes[5], sizes[6], sizes[7],
-               sizes[8], sizes[9], sizes[10], sizes[11], lists[0], lists[1], lists[2], lists[3]};
-  size entries = q.lines * q.wide, apart = q.tangent * q.width, reach = q.places / q.tangent - 1, s = start;
-  size row = (q.wide - ((q.places + LANES - 1) / LANES)) * LANES, base = q.along < 0 ? reach : 0;
+/* What products of transposed Jacobians (count) of steps from `start` to `stop` are made of. The kernel `rows` gives the
+   Jacobians eight at a time if there is one; else they are in `matrix`, `step` numbers from one step to the next, all
+   others than those at some places being zero if these are given. They end at `done`. */
+typedef struct {
+  size start, stop;
+  eight rows;
+  size arguments;
+  const double **first;
+  const size *stride;
+  const double *matrix;
+  size step;
+  const size *place;
+  size count;
+  unsigned long long *seen;
+  const size *sizes;
+  const int *const *lists;
+  double *sums;
+  size fresh, done;
+} factor;
+
+/* Products J'J added to bands and borders of the chain step by step, and to `sums` over all, those of every eighth step
+   to the same of eight, which at the end are added to the corner. Where an entry differs from zero that is not `seen` it
+   ends before. The bands of the last steps that the rows see are cleared before they are reached if they are `fresh`. */
+static int add_factor(factor *f, double *band, double *border, double *corner) {
+  const size *n = f->sizes;
+  const int *const *lists = f->lists;
+  squares q = {n[0], n[1], n[2],  n[3],  n[4],     n[5],     n[6],     n[7],
+               n[8], n[9], n[10], n[11], lists[0], lists[1], lists[2], lists[3]};
+  size entries = q.lines * q.wide, apart = q.tangent * q.width, reach = q.places / q.tangent - 1, s = f->start;
+  size count = f->count, row = (q.wide - (q.places + LANES - 1) / LANES) * LANES, base = q.along < 0 ? reach : 0;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
-  const double **here_first = malloc((arguments + 1) * sizeof(double *));
-  kernel f = {rows, arguments, count, first, here_first, stride};
+  const double **here_first = malloc((f->arguments + 1) * sizeof(double *));
+  kernel k = {f->rows, f->arguments, count, f->first, here_first, f->stride};
   int failed = !J || !here_first;
   if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
-  for (; s < stop && !failed; s += LANES) {
-    size here = stop - s < LANES ? stop - s : LANES;
-    if (!rows) take(J, matrix + (s - start) * step, step, here, count, place);
-    if (rows && (failed = evaluate(&f, s, here, J))) break;
+  for (; s < f->stop && !failed; s += LANES) {
+    size here = f->stop - s < LANES ? f->stop - s : LANES;
+    if (!f->rows) take(J, f->matrix + (s - f->start) * f->step, f->step, here, count, f->place);
+    if (f->rows && (failed = evaluate(&k, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
-    if (grown(J, count, seen)) break;
+    if (grown(J, count, f->seen)) break;
     fill_panels(&q, J, panels);
     for (size l = 0; l < here; ++l) {
       double *last = band + (s + l + reach) * apart;
-      for (size i = 0; fresh && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
+      for (size i = 0; f->fresh && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
         memset(last + i * q.width, 0, q.width * sizeof(double));
       size at = s + l + base;
-      add_squares(&q, panels + l * entries, band + at * apart, border + at * q.tangent, sums + l * row * row);
+      add_squares(&q, panels + l * entries, band + at * apart, border + at * q.tangent, f->sums + l * row * row);
     }
   }
-  *done = s < stop ? s : stop;
-  if (s >= stop) add_corner(&q, sums, row, corner);
+  f->done = s < f->stop ? s : f->stop;
+  if (s >= f->stop) add_corner(&q, f->sums, row, corner);
   free(here_first);
   release(J);
   return failed;
+}
+
+/* The same of several factors, one after another, until one ends before its `stop`. */
+EXPORT int products_along(size factors, factor *f, double *band, double *border, double *corner) {
+  for (size i = 0; i < factors && (!i || f[i - 1].done == f[i - 1].stop); ++i)
+    if (add_factor(f + i, band, border, corner)) return 1;
+  return 0;
 }

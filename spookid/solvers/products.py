@@ -7,15 +7,18 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.blocks import LANES, ROWS, addresses, aligned
 from spookid.kernels.compiled import CompiledKernel
-from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
+from spookid.kernels.kernel import CHUNK, Array, Integers, Mask, location
 from spookid.kernels.native import Lists, Routines, address, integers, strides
 from spookid.solvers.rows import Rows, Stream
 
@@ -42,66 +45,93 @@ class _Plan:
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
 
-def add_products(
-    by: Routines,
-    block: Rows | Stream,
-    some: slice,
-    along: int,
-    band: Array,
-    border: Array,
-    corner: Array,
-    seen: Seen,
-    fresh: bool = False,
-) -> tuple[int, ...]:
-    """Add a factor's JᵀJ at some steps to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns,
-    and corner. The band reaches to the step before if ``along`` is −1, and the factor then no further. Entries that are
-    not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band is zero before the
-    step at the largest offset from the first, and from there on holds what may be forgotten.
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Rows of a factor whose products are to be summed."""
 
-    The places of its columns, from the first unknown of their step on.
-    """
-    (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
-    done, stop, places = some.start, min(some.stop, count), tuple[int, ...]()
-    if done >= stop or not rows:
-        return places
-    held = _places(block)
-    seen = seen[: columns * rows if held is None else len(held)]
-    reached, key = np.zeros(1, dtype=np.int64), None if held is None else held.tobytes()
+    block: Rows | Stream
+    rows: slice
+    """Of the block, as far as it has them."""
+    along: int
+    """1; −1 if the band reaches to the step before, and the factor then no further."""
+    seen: Seen
+    """Where entries that are not zero are marked, for the next time, too; room for all."""
+    fresh: bool = False
+    """True if the band is zero before the step at the largest offset from the first, and from there on holds what may
+    be forgotten."""
+
+    @property
+    def stop(self) -> int:
+        """Where the rows end."""
+        return min(self.rows.stop, self.block.shape[0])
+
+    @cached_property
+    def places(self) -> Integers | None:
+        """Where the numbers of a compiled kernel stand among the entries; None if they are all there."""
+        if isinstance(self.block, Rows):
+            return self.block.places
+        kernel = self.block.jacobian.kernel
+        return kernel.places if isinstance(kernel, CompiledKernel) else None
+
+    def given(self, start: int) -> tuple[int, list[int], Array | None]:
+        """Where the first rows from one on end, and the compiled kernel that gives their transposed Jacobians with its
+        arguments along the chain, or else these themselves."""
+        far, block = min(start + _LONGEST, self.stop), self.block
+        if isinstance(block, Rows):
+            return far, [0, 0, 0, 0], np.ascontiguousarray(block.matrix[start:far])
+        kernel = block.jacobian.kernel
+        if isinstance(kernel, CompiledKernel):
+            count, first, further = block.arguments
+            return (
+                far,
+                [int(kernel.function.value or 0), count, ctypes.addressof(first), ctypes.addressof(further)],
+                None,
+            )
+        near = min(start + CHUNK, far)
+        return near, [0, 0, 0, 0], block.jacobian(slice(start, near))
+
+    def plan(self, target: tuple[int, int, int]) -> _Plan:
+        """For the entries that have been seen so far."""
+        seen, held, shape = self.marks, self.places, self.block.shape[1:]
+        key = None if held is None else held.tobytes()
+        return _plan((seen != 0).tobytes(), key, shape, self.block.offsets, target, self.along)
+
+    @property
+    def marks(self) -> Seen:
+        """As many as there are numbers."""
+        return self.seen if self.places is None else self.seen[: len(self.places)]
+
+
+def add_products(by: Routines, shares: Sequence[Share], band: Array, border: Array, corner: Array) -> set[int]:
+    """Add JᵀJ of factors, one after another, to their chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole
+    columns, and corner. The places of their columns, from the first unknown of their step on."""
+    target, beyond = (*band.shape[1:], strides(border)[2]), -(-len(corner) // LANES) * LANES
+    waiting = [(share, share.rows.start) for share in shares if share.rows.start < share.stop and share.block.shape[2]]
     # Summed on from plan to plan, the digits do not depend on which entries were seen before.
-    beyond = -(-len(corner) // LANES) * LANES
-    sums = aligned((LANES, beyond, beyond))
+    sums, places = aligned((len(waiting), LANES, beyond, beyond)), set[int]()
     sums[:] = 0.0
-    whole = address(seen), address(held), address(band), address(border.transpose(2, 0, 1))
-    while done < stop:
-        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns), along)
-        end, kernel, matrix = _given(block, done, stop)
-        by.products(
-            *(done, end, *kernel, address(matrix), columns * rows, whole[1], seen.size, whole[0]),
-            *(address(plan.sizes), plan.lists.address, *whole[2:], *addresses(sums, corner, reached), int(fresh)),
-        )
-        done, places = int(reached[0]), plan.seen
+    into = addresses(band, border.transpose(2, 0, 1), corner)
+    while waiting:  # all is got ready first: when so much has gone through a cache, Python is slow
+        told, kept = [], []
+        for (share, start), own in zip(waiting, sums[-len(waiting) :], strict=True):
+            end, kernel, matrix = share.given(start)
+            plan, marks, (_, columns, rows) = share.plan(target), share.marks, share.block.shape
+            entries = _location(matrix), columns * rows, _location(share.places), marks.size, _location(marks)
+            made = _location(plan.sizes), ctypes.addressof(plan.lists.address), _location(own)
+            told.append((start, end, *kernel, *entries, *made, share.fresh, start))
+            kept.append((plan, matrix))
+            if end < share.stop:
+                break
+        numbers = np.array(told, dtype=np.int64)
+        by.products(len(told), address(numbers), *into)
+        places.update(*(plan.seen for plan, _ in kept))
+        reached = [*numbers[:, -1].tolist(), *(start for _, start in waiting[len(told) :])]
+        waiting = [(share, done) for (share, _), done in zip(waiting, reached, strict=True) if done < share.stop]
     return places
 
 
-def _places(block: Rows | Stream) -> Integers | None:
-    """Where the numbers of a compiled kernel stand among the entries; None if they are all there."""
-    if isinstance(block, Rows):
-        return block.places
-    kernel = block.jacobian.kernel
-    return kernel.places if isinstance(kernel, CompiledKernel) else None
-
-
-def _given(block: Rows | Stream, start: int, stop: int) -> tuple[int, tuple[object, ...], Array | None]:
-    """Where the first of some steps end, and the compiled kernel that gives their transposed Jacobians, with its
-    arguments along the chain, or else these themselves."""
-    nothing, far = (address(None), 0, address(None), address(None)), min(start + _LONGEST, stop)
-    if isinstance(block, Rows):
-        return far, nothing, np.ascontiguousarray(block.matrix[start:far])
-    kernel = block.jacobian.kernel
-    if isinstance(kernel, CompiledKernel):
-        return far, (kernel.function, *block.arguments), None
-    near = min(start + CHUNK, far)
-    return near, nothing, block.jacobian(slice(start, near))
+def _location(array: NDArray[Any] | None) -> int:
+    return 0 if array is None else location(array)
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from spookid.kernels.native import Routines, routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
-from spookid.solvers.products import add_products
+from spookid.solvers.products import Share, add_products
 from spookid.solvers.rows import Rows, Stream
 
 _dsbmv = blas.dsbmv
@@ -218,19 +218,19 @@ class _Sums:
             workspace: remembers which entries are not zero.
         """
         steps, reach, here = len(self.band), self.band.shape[2] // max(self.band.shape[1], 1) - 1, stretch.steps
-        corner, linked = np.zeros_like(self.corner), set[int]()
+        corner = np.zeros_like(self.corner)
         # One that goes all the way clears the band as it goes, while it has it at hand.
         able = (b for b in blocks if b.shape[2] and here.start < here.stop)
         spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
         self.border[here] = self.band[here][: reach if spanning else steps] = 0.0
         self.band[stretch.pairs.stop + reach : here.stop] = 0.0
+        shares = []
         for block in (*spanning, *(b for b in blocks if b not in spanning)):
             _, columns, rows = block.shape
             seen = workspace.zeros(f"seen in {blocks.index(block)}, {stretch.along}", (columns * rows,))
             some = stretch.pairs if max(block.offsets) else here
-            given = block, some, stretch.along, self.band, self.border, corner, seen.view(np.uint64), block in spanning
-            linked.update(add_products(by, *given))
-        return linked, corner
+            shares.append(Share(block, some, stretch.along, seen.view(np.uint64), block in spanning))
+        return add_products(by, shares, self.band, self.border, corner), corner
 
     def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> list[int]:
         """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after; its columns' places."""
