@@ -70,12 +70,9 @@ static void keep(const lanes *panel, const Run *run, size k, double *band, doubl
   }
 }
 
-/* The factor of H + damping D in the place of its band, with the inverse of the diagonal, and L^-1 border in the place
-   of the border; the border's products with itself through the inverse, subtracted from the upper half of a corner
-   (B vectors' numbers, B). 0, or the number of the first pivot that is not positive. `room` is for two panels. */
-EXPORT size eliminate_along(const Run *run, double *band, const double *diagonal, double damping, double *border,
-                            lanes *room, lanes *corner) {
-  FLUSH;
+/* One of the runs of eliminate_along. */
+static size eliminate_run(const Run *run, double *band, const double *diagonal, double damping, double *border,
+                          lanes *room, lanes *corner) {
   size t = run->t, borders = run->borders, T = vectors(t), B = vectors(borders), V = 2 * T + B;
   size rows = padded(t), whole = rows * V;
   Product none = {0, 0, 0};
@@ -90,7 +87,8 @@ EXPORT size eliminate_along(const Run *run, double *band, const double *diagonal
       Corner u;
       if (run->along < 0) {
         fetch(band + (next + i) * 2 * t, ROWS * 2 * t);
-        for (size c = i * borders / rows; c < (i + ROWS) * borders / rows; ++c) fetch(border + c * run->steps * t + next, t);
+        for (size c = i * borders / rows; c < (i + ROWS) * borders / rows; ++c)
+          fetch(border + c * run->steps * t + next, t);
       }
       Product past = {(double *)(last + T) + i, last + T + first, k ? rows : 0};
       Product own = {(double *)panel + i, panel + first, i};
@@ -116,6 +114,19 @@ EXPORT size eliminate_along(const Run *run, double *band, const double *diagonal
     keep(panel, run, place(run, k), band, border);
   }
   return 0;
+}
+
+/* The factor of H + damping D in the place of its band, with the inverse of the diagonal, and L^-1 border in the place
+   of the border, for some runs, one after another; the border's products with itself through the inverse, subtracted
+   from the upper half of a corner (B vectors' numbers, B) of each run. 0, or the number of the first pivot that is not
+   positive. `room` is for two panels. */
+EXPORT size eliminate_along(size runs, const Run *run, double *band, const double *diagonal, double damping,
+                            double *border, lanes *room, lanes *corner) {
+  FLUSH;
+  size failed = 0, B = vectors(run->borders);
+  for (size i = 0; i < runs && !failed; ++i)
+    failed = eliminate_run(run + i, band, diagonal, damping, border, room, corner + i * B * LANES * B);
+  return failed;
 }
 
 INLINE double dot(const double *a, const double *b, size count) {

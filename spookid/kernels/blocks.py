@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -66,30 +66,32 @@ class Blocks:
         self._forward_columns, self._backward_columns = both
         self._eliminate.restype = ctypes.c_longlong
 
-    def eliminate(self, run: Run, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
+    def eliminate(
+        self, runs: Sequence[Run], band: Array, diagonal: Array, damping: float, border: Array
+    ) -> tuple[list[Array], int]:
         """Factorize in place: the factor L stands where the band was, L⁻¹ border where the border was.
 
         Args:
-            run: steps.
+            runs: steps, one run after another.
             band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
             diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
             damping: α.
             border: (m, N t), C-contiguous.
 
         Returns:
-            Products through the inverse of the border with itself, (m, m).
+            Products through the inverse of the border with itself, of each run, (m, m).
             0, or the number of the first pivot that is not positive.
         """
         n, t, _ = band.shape
         m = len(border)
         wide, high = -(-m // LANES), -(-t // LANES)
         buffer = aligned((2, -(-t // ROWS) * ROWS, (2 * high + wide) * LANES))
-        corner = aligned((wide * LANES, wide * LANES))
-        corner[:] = 0.0
-        numbers = run.numbers(n, t, m)
-        given = *addresses(band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corner)
-        failed = self._eliminate(numbers, *given)
-        return symmetric(corner[:m, :m]), int(failed)
+        corners = aligned((len(runs), wide * LANES, wide * LANES))
+        corners[:] = 0.0
+        numbers = (_EIGHT * len(runs))(*(run.numbers(n, t, m) for run in runs))
+        given = *addresses(band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corners)
+        failed = self._eliminate(*sizes(len(runs)), numbers, *given)
+        return [symmetric(corner[:m, :m]) for corner in corners], int(failed)
 
     def forward(self, run: Run, factor: Array, border: Array, values: Array) -> Array:
         """y = L⁻¹ values in the place of values (N t,), C-contiguous, with what ``eliminate`` left of band and border;

@@ -390,14 +390,14 @@ typedef struct {
   unsigned long long *seen;
   const size *sizes;
   const int *const *lists;
-  double *sums;
+  double *sums, *corner;
   size fresh, done;
 } factor;
 
 /* Products J'J added to bands and borders of the chain step by step, and to `sums` over all, those of every eighth step
    to the same of eight, which at the end are added to the corner. Where an entry differs from zero that is not `seen` it
    ends before. The bands of the last steps that the rows see are cleared before they are reached if they are `fresh`. */
-static int add_factor(factor *f, double *band, double *border, double *corner) {
+static int add_factor(factor *f, double *band, double *border) {
   const size *n = f->sizes;
   const int *const *lists = f->lists;
   squares q = {n[0], n[1], n[2],  n[3],  n[4],     n[5],     n[6],     n[7],
@@ -425,15 +425,15 @@ static int add_factor(factor *f, double *band, double *border, double *corner) {
     }
   }
   f->done = s < f->stop ? s : f->stop;
-  if (s >= f->stop) add_corner(&q, f->sums, row, corner);
+  if (s >= f->stop) add_corner(&q, f->sums, row, f->corner);
   free(here_first);
   release(J);
   return failed;
 }
 
 /* The same of several factors, one after another, until one ends before its `stop`. */
-EXPORT int products_along(size factors, factor *f, double *band, double *border, double *corner) {
+EXPORT int products_along(size factors, factor *f, double *band, double *border) {
   for (size i = 0; i < factors && (!i || f[i - 1].done == f[i - 1].stop); ++i)
-    if (add_factor(f + i, band, border, corner)) return 1;
+    if (add_factor(f + i, band, border)) return 1;
   return 0;
 }

@@ -55,8 +55,21 @@ class ThreadPool:
         wait for it.
         """
         given = list(items)
-        alone = len(given) < 2 or getattr(self._inside, "here", False)
-        return list(map(work, given) if self._pool is None or alone else self._pool.map(work, given))
+        return list(
+            map(work, given) if self._pool is None or len(given) < 2 or self._busy else self._pool.map(work, given)
+        )
+
+    @property
+    def _busy(self) -> bool:
+        """True in a thread of this pool."""
+        return getattr(self._inside, "here", False)
+
+    def before_last(self, work: Callable[[Sequence[A]], B], items: Sequence[A]) -> list[B]:
+        """Work on items that may go side by side but for the last, which comes after them; where there is no more than
+        one thread, it is on all of them in their order."""
+        if self._pool is None or self._busy or len(items) < 3:
+            return [work(items)]
+        return [*self.map(lambda item: work([item]), items[:-1]), work(items[-1:])]
 
     def evaluate(self, kernel: Evaluate, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
         """What a kernel gives along a horizon, which it is given in two parts if they gain by it."""

@@ -8,6 +8,7 @@ banded Cholesky does everything else, and is faster where a step has very few un
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -133,16 +134,15 @@ class BlockElimination:
         self._border = np.ascontiguousarray(whole.border.T)
         *self._ends, self._last = Run.of(steps, meeting)
         self._diagonal, self._damping = diagonal, damping
-        corners = pool.map(self._eliminated, self._ends)
-        self.corner = sum(corners, self._eliminated(self._last))
+        first, *others = (c for corners in pool.before_last(self._eliminated, Run.of(steps, meeting)) for c in corners)
+        self.corner = sum(others, first)
 
-    def _eliminated(self, run: Run) -> Array:
-        """What eliminating some steps takes from the corner."""
-        given = self._factor, self._diagonal, self._damping, self._border
-        corner, failed = self._by.eliminate(run, *given)
+    def _eliminated(self, runs: Sequence[Run]) -> list[Array]:
+        """What eliminating some steps takes from the corner, of each run."""
+        corners, failed = self._by.eliminate(runs, self._factor, self._diagonal, self._damping, self._border)
         if failed:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
-        return corner
+        return corners
 
     def columns(self, some: slice) -> Array:
         columns = self._factor.reshape(-1, self._factor.shape[2])[some].copy()

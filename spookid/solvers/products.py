@@ -54,6 +54,8 @@ class Share:
     """Of the block, as far as it has them."""
     along: int
     """1; −1 if the band reaches to the step before, and the factor then no further."""
+    corner: Array
+    """What the parameters' products are added to, (n_p + 1, n_p + 1)."""
     seen: Seen
     """Where entries that are not zero are marked, for the next time, too; room for all."""
     fresh: bool = False
@@ -63,7 +65,7 @@ class Share:
     @property
     def stop(self) -> int:
         """Where the rows end."""
-        return min(self.rows.stop, self.block.shape[0])
+        return min(int(self.rows.stop), self.block.shape[0])
 
     @cached_property
     def places(self) -> Integers | None:
@@ -102,22 +104,22 @@ class Share:
         return self.seen if self.places is None else self.seen[: len(self.places)]
 
 
-def add_products(by: Routines, shares: Sequence[Share], band: Array, border: Array, corner: Array) -> set[int]:
+def add_products(by: Routines, shares: Sequence[Share], band: Array, border: Array) -> set[int]:
     """Add JᵀJ of factors, one after another, to their chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole
-    columns, and corner. The places of their columns, from the first unknown of their step on."""
-    target, beyond = (*band.shape[1:], strides(border)[2]), -(-len(corner) // LANES) * LANES
+    columns, and corners. The places of their columns, from the first unknown of their step on."""
+    target, beyond = (*band.shape[1:], strides(border)[2]), -(-border.shape[2] // LANES) * LANES
     waiting = [(share, share.rows.start) for share in shares if share.rows.start < share.stop and share.block.shape[2]]
     # Summed on from plan to plan, the digits do not depend on which entries were seen before.
     sums, places = aligned((len(waiting), LANES, beyond, beyond)), set[int]()
     sums[:] = 0.0
-    into = addresses(band, border.transpose(2, 0, 1), corner)
+    into = addresses(band, border.transpose(2, 0, 1))
     while waiting:  # all is got ready first: when so much has gone through a cache, Python is slow
         told, kept = [], []
         for (share, start), own in zip(waiting, sums[-len(waiting) :], strict=True):
             end, kernel, matrix = share.given(start)
             plan, marks, (_, columns, rows) = share.plan(target), share.marks, share.block.shape
             entries = _location(matrix), columns * rows, _location(share.places), marks.size, _location(marks)
-            made = _location(plan.sizes), ctypes.addressof(plan.lists.address), _location(own)
+            made = _location(plan.sizes), ctypes.addressof(plan.lists.address), _location(own), location(share.corner)
             told.append((start, end, *kernel, *entries, *made, share.fresh, start))
             kept.append((plan, matrix))
             if end < share.stop:

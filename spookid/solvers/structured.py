@@ -6,14 +6,14 @@ and no loop runs over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.kernels.native import Routines, routines
+from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
@@ -148,11 +148,15 @@ def normal_equations(
             for start, matrix in block.parts(0):
                 linked.update(sums.add_square(matrix, block.offsets, start))
     else:
-        *ends, last = _Stretch.of(steps, meeting)
-        found = pool.map(lambda stretch: sums.add_stretch(by, blocks, stretch, workspace), ends)
-        for places, corner in (*found, sums.add_stretch(by, blocks, last, workspace)):
-            linked.update(places)
-            np.add(sums.corner, corner, out=sums.corner)
+        stretches = _Stretch.of(steps, meeting)
+        corners = np.zeros((len(stretches), *sums.corner.shape))
+
+        def added(some: Sequence[tuple[_Stretch, Array]]) -> set[int]:
+            shares = [share for stretch, corner in some for share in sums.shares(blocks, stretch, corner, workspace)]
+            return add_products(by, shares, sums.band, sums.border)
+
+        linked.update(*pool.before_last(added, list(zip(stretches, corners, strict=True))))
+        np.sum(corners, axis=0, out=sums.corner)
     linking = sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)
     return replace(sums.equations(), linked=tuple(linking), meeting=meeting)
 
@@ -206,31 +210,28 @@ class _Sums:
         band = self.band.reshape(unknowns, self.band.shape[2])
         return NormalEquations(band, border, self.corner, len(self.band))
 
-    def add_stretch(
-        self, by: Routines, blocks: Sequence[Rows | Stream], stretch: _Stretch, workspace: Workspace
-    ) -> tuple[set[int], Array]:
-        """Add JᵀJ of some rows, but for the corner's share; the places of their columns, and that share.
+    def shares(
+        self, blocks: Sequence[Rows | Stream], stretch: _Stretch, corner: Array, workspace: Workspace
+    ) -> Iterator[Share]:
+        """What is to be summed of a stretch, whose steps are cleared.
 
         Args:
-            by: compiled code.
             blocks: the factors.
             stretch: which rows.
+            corner: what the parameters' products are added to.
             workspace: remembers which entries are not zero.
         """
         steps, reach, here = len(self.band), self.band.shape[2] // max(self.band.shape[1], 1) - 1, stretch.steps
-        corner = np.zeros_like(self.corner)
         # One that goes all the way clears the band as it goes, while it has it at hand.
         able = (b for b in blocks if b.shape[2] and here.start < here.stop)
         spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
         self.border[here] = self.band[here][: reach if spanning else steps] = 0.0
         self.band[stretch.pairs.stop + reach : here.stop] = 0.0
-        shares = []
         for block in (*spanning, *(b for b in blocks if b not in spanning)):
             _, columns, rows = block.shape
             seen = workspace.zeros(f"seen in {blocks.index(block)}, {stretch.along}", (columns * rows,))
             some = stretch.pairs if max(block.offsets) else here
-            shares.append(Share(block, some, stretch.along, seen.view(np.uint64), block in spanning))
-        return add_products(by, shares, self.band, self.border, corner), corner
+            yield Share(block, some, stretch.along, corner, seen.view(np.uint64), block in spanning)
 
     def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> list[int]:
         """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after; its columns' places."""
