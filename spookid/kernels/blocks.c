@@ -141,13 +141,11 @@ INLINE double dot(const double *a, const double *b, size count) {
   return rest;
 }
 
-/* y = L^-1 y, (steps, t), and Y'y, (borders), with Y = L^-1 border. */
-EXPORT void forward_blocks(const Run *run, const double *factor, const double *border, double *values, double *pulled) {
-  FLUSH;
+/* One of the runs of forward_blocks. */
+static void forward_run(const Run *run, const double *factor, const double *border, double *values, double *pulled) {
   size n = run->steps, t = run->t, borders = run->borders;
   double rest[2 * t];
   memset(rest, 0, sizeof rest);
-  memset(pulled, 0, borders * sizeof(double));
   for (size e = run->first - 1; run->met && e <= run->first + 1; e += 2)
     for (size r = 0; r < t; ++r)
       take(values + run->first * t, values[e * t + r], coupling(run, factor, e, r), t);
@@ -169,10 +167,17 @@ EXPORT void forward_blocks(const Run *run, const double *factor, const double *b
   }
 }
 
-/* x (steps, t) of L' x = -(half + Y move); half likewise, or the last column of Y if it is not given. */
-EXPORT void backward_blocks(const Run *run, const double *factor, const double *border, const double *half,
-                            const double *move, double *out) {
+/* y = L^-1 y, (steps, t), and Y'y, (borders), with Y = L^-1 border, for some runs, one after another. */
+EXPORT void forward_blocks(size runs, const Run *run, const double *factor, const double *border, double *values,
+                           double *pulled) {
   FLUSH;
+  memset(pulled, 0, runs * run->borders * sizeof(double));
+  for (size i = 0; i < runs; ++i) forward_run(run + i, factor, border, values, pulled + i * run->borders);
+}
+
+/* One of the runs of backward_blocks. */
+static void backward_run(const Run *run, const double *factor, const double *border, const double *half,
+                         const double *move, double *out) {
   size n = run->steps, t = run->t, borders = run->borders;
   double known[2 * t];
   memset(known, 0, sizeof known);
@@ -205,6 +210,13 @@ EXPORT void backward_blocks(const Run *run, const double *factor, const double *
     }
     memcpy(out + k * t, known, t * sizeof(double));
   }
+}
+
+/* x (steps, t) of L' x = -(half + Y move); half likewise, or the last column of Y if it is not given. */
+EXPORT void backward_blocks(size runs, const Run *run, const double *factor, const double *border, const double *half,
+                            const double *move, double *out) {
+  FLUSH;
+  for (size i = 0; i < runs; ++i) backward_run(run + i, factor, border, half, move, out);
 }
 
 /* Vectors of several right-hand sides that are worked on at once. */

@@ -82,31 +82,35 @@ class Blocks:
             Products through the inverse of the border with itself, of each run, (m, m).
             0, or the number of the first pivot that is not positive.
         """
-        n, t, _ = band.shape
+        t = band.shape[1]
         m = len(border)
         wide, high = -(-m // LANES), -(-t // LANES)
         buffer = aligned((2, -(-t // ROWS) * ROWS, (2 * high + wide) * LANES))
         corners = aligned((len(runs), wide * LANES, wide * LANES))
         corners[:] = 0.0
-        numbers = (_EIGHT * len(runs))(*(run.numbers(n, t, m) for run in runs))
         given = *addresses(band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corners)
-        failed = self._eliminate(*sizes(len(runs)), numbers, *given)
+        failed = self._eliminate(*self._told(runs, band, border), *given)
         return [symmetric(corner[:m, :m]) for corner in corners], int(failed)
 
-    def forward(self, run: Run, factor: Array, border: Array, values: Array) -> Array:
+    def forward(self, runs: Sequence[Run], factor: Array, border: Array, values: Array) -> Array:
         """y = L⁻¹ values in the place of values (N t,), C-contiguous, with what ``eliminate`` left of band and border;
-        (L⁻¹ border)ᵀ y, (m,)."""
-        n, t, _ = factor.shape
-        numbers, pulled = run.numbers(n, t, len(border)), np.empty(len(border))
-        self._forward(numbers, *addresses(factor, border, values, pulled))
+        (L⁻¹ border)ᵀ y of each run, (runs, m)."""
+        pulled = np.empty((len(runs), len(border)))
+        self._forward(*self._told(runs, factor, border), *addresses(factor, border, values, pulled))
         return pulled
 
-    def backward(self, run: Run, factor: Array, border: Array, solved: Array | None, move: Array, out: Array) -> None:
+    def backward(
+        self, runs: Sequence[Run], factor: Array, border: Array, solved: Array | None, move: Array, out: Array
+    ) -> None:
         """L⁻ᵀ of −(solved + Y move), (N t,), into ``out``, with Y all columns of L⁻¹ border but the last, which is
         ``solved`` if none is given."""
+        self._backward(*self._told(runs, factor, border), *addresses(factor, border, solved, move, out))
+
+    @staticmethod
+    def _told(runs: Sequence[Run], factor: Array, border: Array) -> tuple[object, ...]:
+        """How many, and which."""
         n, t, _ = factor.shape
-        numbers = run.numbers(n, t, len(border))
-        self._backward(numbers, *addresses(factor, border, solved, move, out))
+        return *sizes(len(runs)), (_EIGHT * len(runs))(*(run.numbers(n, t, len(border)) for run in runs))
 
     def forward_columns(self, run: Run, factor: Array, right: Array) -> None:
         """L⁻¹ right in the place of right (N t, m), C-contiguous."""

@@ -71,6 +71,12 @@ class ThreadPool:
             return [work(items)]
         return [*self.map(lambda item: work([item]), items[:-1]), work(items[-1:])]
 
+    def after_first(self, work: Callable[[Sequence[A]], B], items: Sequence[A]) -> list[B]:
+        """The same of items that may go side by side after the first."""
+        if self._pool is None or self._busy or len(items) < 3:
+            return [work(items)]
+        return [work(items[:1]), *self.map(lambda item: work([item]), items[1:])]
+
     def evaluate(self, kernel: Evaluate, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
         """What a kernel gives along a horizon, which it is given in two parts if they gain by it."""
         middle = len(out) // (2 * _LANES) * _LANES if out.size >= _FEWEST_NUMBERS and self._pool is not None else 0

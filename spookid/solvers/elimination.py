@@ -132,9 +132,9 @@ class BlockElimination:
         self._by, self._pool, steps, meeting = by, pool, whole.steps, whole.meeting
         self._factor = np.ascontiguousarray(whole.band).reshape(steps, len(whole.band) // steps, -1)
         self._border = np.ascontiguousarray(whole.border.T)
-        *self._ends, self._last = Run.of(steps, meeting)
+        self._runs = Run.of(steps, meeting)
         self._diagonal, self._damping = diagonal, damping
-        first, *others = (c for corners in pool.before_last(self._eliminated, Run.of(steps, meeting)) for c in corners)
+        first, *others = (c for corners in pool.before_last(self._eliminated, self._runs) for c in corners)
         self.corner = sum(others, first)
 
     def _eliminated(self, runs: Sequence[Run]) -> list[Array]:
@@ -160,20 +160,19 @@ class BlockElimination:
     def forward(self, gradient: Array) -> ForwardSubstitution:
         values = gradient.copy()
 
-        def substituted(run: Run) -> Array:
-            return self._by.forward(run, self._factor, self._border, values)
+        def substituted(runs: Sequence[Run]) -> Array:
+            return self._by.forward(runs, self._factor, self._border, values)
 
-        taken = self._pool.map(substituted, self._ends)
-        return ForwardSubstitution(values, sum(taken, substituted(self._last))[:-1], float(values @ values))
+        taken = np.concatenate(self._pool.before_last(substituted, self._runs)).sum(axis=0)
+        return ForwardSubstitution(values, taken[:-1], float(values @ values))
 
     def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
         move, values = np.ascontiguousarray(parameters), np.empty(self._border.shape[1])
 
-        def substituted(run: Run) -> None:
-            self._by.backward(run, self._factor, self._border, forward.values, move, values)
+        def substituted(runs: Sequence[Run]) -> None:
+            self._by.backward(runs, self._factor, self._border, forward.values, move, values)
 
-        substituted(self._last)
-        self._pool.map(substituted, self._ends)
+        self._pool.after_first(substituted, self._runs[::-1])
         return values
 
     def responses(self) -> Array:
@@ -184,14 +183,14 @@ class BlockElimination:
 
     def solve(self, right: Array) -> Array:
         columns = np.ascontiguousarray(right)
-        self._pool.map(lambda run: self._by.forward_columns(run, self._factor, columns), self._ends)
-        self._by.forward_columns(self._last, self._factor, columns)
+        for run in self._runs:
+            self._by.forward_columns(run, self._factor, columns)
         self._substitute_backwards(columns)
         return columns
 
     def _substitute_backwards(self, columns: Array) -> None:
-        self._by.backward_columns(self._last, self._factor, columns)
-        self._pool.map(lambda run: self._by.backward_columns(run, self._factor, columns), self._ends)
+        for run in self._runs[::-1]:
+            self._by.backward_columns(run, self._factor, columns)
 
 
 class BandElimination:
