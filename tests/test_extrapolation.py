@@ -83,8 +83,10 @@ def sticking(seed: int, sigma: float = 1e-4) -> Recording:
 
 
 def test_the_step_is_taken_from_estimates_with_friction_that_sticks() -> None:
-    solution = rod(sticking(0), Parameter("c", 1e-3, lower=0), friction="exact").solve()
+    problem = rod(sticking(0), Parameter("c", 1e-3, lower=0), friction="exact")
+    solution = problem.solve()
     assert solution.status is Status.CONVERGED
+    assert {name: solution[name].initial for name in problem.guess} == problem.guess
     assert solution.sticking["pin"] > 0.3
     assert len(solution.trajectories[0].t) == 500
     assert solution["J"].step_error > solution["J"].std_err

@@ -467,3 +467,21 @@ def test_on_the_command_line(here):
     tree = json.loads((here / "out/solution.json").read_text())
     assert (tree["backend"], tree["status"]) == ("ipopt", "converged")
     assert tree["iterations"] == len(tree["history"]) - 1
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_more_hard_rows_than_unknowns_stall(fixed):
+    """Two rows of each step hold, and one member of each of three pairs, of four unknowns."""
+    x, p = ca.SX.sym("x", 4), ca.SX.sym("p")
+    soft = Factor("soft", Group.STATE, ca.vertcat(x - 1, p - 3), {0: x}, NONE, tuple("rstuv"))
+    members = ca.vertcat(x[0], x[1], x[0] + x[1], x[2], x[2], x[2])
+    pairs = Factor("pairs", Group.STATE, members, {0: x}, NONE, tuple("abcdef"), kind=Kind.PAIRS)
+    rows = ca.vertcat(x[0] - 1, x[1] - x[0] ** 2)
+    hard = Factor("hard", Group.STATE, rows, {0: x}, NONE, ("h", "i"), kind=Kind.HARD)
+    wide = 0.0 if fixed else np.inf
+    box = np.array([-wide]), np.array([wide]), np.array([1.0])
+    factors = [soft, pairs, hard]
+    problem = Transcription(Manifold((("flat", 4),)), factors, p, [], ["p"], *box, [Chain("run", 2, {}, {})])
+    outcome = Ipopt(told=True).solve(problem, Point((np.array([[0.1, 0.1, 0.5, 0.5]] * 2),), np.zeros(1)))
+    assert outcome.status is Status.STALLED
+    assert "more hard rows than unknowns" in outcome.detail

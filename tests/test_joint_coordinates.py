@@ -144,7 +144,7 @@ def test_unknowns_of_states_are_their_angles_and_free_poses(model):
     q = np.array([poses(model, row) for row in x])
     angles = np.array([tree_angles(model, row) for row in x])
     states = np.hstack([q, np.zeros((4, 6 * len(model.bodies)))])
-    found = JointSpace().start(model, states, angles, np.zeros((4, 0)))
+    found = JointSpace().start(model, states, angles, np.zeros((4, 0)), H)
     np.testing.assert_array_equal(found, x)
 
 

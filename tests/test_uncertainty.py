@@ -33,6 +33,7 @@ from spookid.statistics.covariance import (
     times,
 )
 from spookid.statistics.linearized import linearize
+from spookid.statistics.spectrum import Spectrum
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -440,3 +441,22 @@ def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
     assert known.agreement > DOUBTED
     assert f"scatter {times(known.agreement, 'less', 'more')} than they say" in notice
     assert f"J {np.sqrt(known.covariance_sandwich[0, 0]):.2g} kg m^2, b " in notice
+
+
+def test_a_parameter_that_is_known_to_many_digits_hides_no_other() -> None:
+    root = np.array([[1e7, 8e6, -5e6, 2e6], [0.0, 300.0, 290.0, 20.0], [0.0, 0.0, 50.0, 10.0], [0.0, 0.0, 0.0, 5.0]])
+    information, known = root.T @ root, FreeDirections(np.zeros(4, dtype=bool))
+    spectrum = Spectrum.of(information, information, np.ones(4), known)
+    assert not np.any(spectrum.unseen)
+    half = np.linalg.inv(root)
+    assert np.diag(spectrum.inverse) == pytest.approx(np.sum(half**2, axis=1), rel=1e-3)
+    assert np.sort(spectrum.values)[:3] == pytest.approx(np.linalg.svd(root)[1][::-1][:3], rel=1e-3)
+
+
+def test_a_combination_is_not_seen_however_much_is_known_of_another_parameter() -> None:
+    root = np.array([[1e7, 8e6, 8e6], [0.0, 300.0, 300.0]])
+    spectrum = Spectrum.of(root.T @ root, root.T @ root, np.ones(3), FreeDirections(np.zeros(3, dtype=bool)))
+    assert spectrum.unseen.tolist() == [False, True, True]
+    assert np.abs(spectrum.vectors[:, spectrum.values == 0][:, 0]) == pytest.approx(
+        np.array([0, 1, 1]) / np.sqrt(2), abs=1e-5
+    )

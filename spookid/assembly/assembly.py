@@ -14,7 +14,15 @@ from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.closure import check_closure, welded_notices
-from spookid.assembly.contact_start import begun, check_contacts, check_samples, contact_start, touch_speed, with_codes
+from spookid.assembly.contact_start import (
+    begun,
+    check_contacts,
+    check_samples,
+    contact_start,
+    touch_speed,
+    with_codes,
+    with_first_rates,
+)
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.initialization import Guess
@@ -36,7 +44,7 @@ from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.mechanics.kinematics import displacements, unwrapped, velocities
+from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.statistics.noise_sizes import NoiseSize
@@ -319,16 +327,12 @@ def unknowns(
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from what contacts do if known."""
     poses = states[:, : problem.model.configuration.ambient]
     moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(sampled.recording.name)))
-    if problem.scheme.lags:
-        rates = velocities(contiguous(poses), sampled.grid.step)
-        if touching is not None:
-            rates[0] = touching[0, -rates.shape[1] :]
-        states = np.hstack([poses, rates])
     rates = np.diff(moved, axis=0) / sampled.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
     friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
-    return contiguous(problem.scheme.start(problem.model, states, moved, friction))
+    found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
+    return contiguous(found if touching is None else with_first_rates(problem, found, touching))
 
 
 def slip_widths(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> Array:

@@ -110,8 +110,8 @@ def contact_start(
 
 
 def touching(problem: Declaration, unknowns: Array) -> Array | None:
-    """u and z of all contacts before each step, and velocities (6 n_b,) behind them, (N, n), from the unknowns of a fit
-    (N, ambient); None without contacts. The first velocity, before what touches in the first step, no pose tells."""
+    """u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N, ambient);
+    None without contacts. The first rates, before what touches in the first step, no pose tells."""
     model, law = problem.model, problem.scheme.law
     if not model.contacts:
         return None
@@ -120,8 +120,21 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))
         start += contact_law.size(contact, law.form)
-    poses, moving = model.configuration.ambient, model.configuration.tangent
-    return unknowns[:, [*columns, *range(poses, poses + moving)]]
+    return unknowns[:, [*columns, *_rates_among(problem)]]
+
+
+def with_first_rates(problem: Declaration, unknowns: Array, touched: Array) -> Array:
+    """Unknowns (N, ambient) with the first rates of what ``touching`` tells."""
+    own = _rates_among(problem)
+    unknowns[0, own] = touched[0, -len(own) :]
+    return unknowns
+
+
+def _rates_among(problem: Declaration) -> range:
+    """Which of the unknowns of a step are rates, behind as many directions of the coordinates; in problems with
+    contacts."""
+    motion = problem.scheme.motion(problem.model)
+    return range(motion.ambient - motion.tangent // 2, motion.ambient)
 
 
 def with_codes(problem: Declaration, sampled: tuple[SampledRecording, ...], start: Point) -> Point:

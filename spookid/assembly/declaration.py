@@ -30,7 +30,6 @@ from spookid.mechanics.impacts import Impact
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
-from spookid.mechanics.touching import Touch
 from spookid.parameter import Parameter, parameters_in
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
@@ -230,10 +229,6 @@ class Declaration(metaclass=Checked):
     @property
     def uncorrected(self) -> str:
         """What keeps estimates from being extrapolated to continuous time; empty if nothing does."""
-        # A fit with half the step, begun with its noise, is far too slow where rows on velocities hold.
-        rolling = [tie.name for tie in self.model.ties if tie.on_velocities and not isinstance(tie, Touch)]
-        if rolling:
-            return f"constraints on velocities ({', '.join(rolling)})"
         # Impacts leave errors that do not fall with the square of the step.
         struck = [tie.name for tie in self.model.ties if isinstance(tie, Impact)]
         if struck:

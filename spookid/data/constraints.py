@@ -83,8 +83,7 @@ class Holonomic(_Written):
 class Nonholonomic(_Written):
     """Rows A(q) v = γ of one's own, as of a wheel that rolls: ``Nonholonomic("tread", lambda s: s.velocity(...)[:2])``.
 
-    Its function is one of a ``State``, of Parameters too, linear in the velocities; rows in m/s or rad/s. Estimates are
-    those of the declared step: fits with such rows are not extrapolated to continuous time.
+    Its function is one of a ``State``, of Parameters too, linear in the velocities; rows in m/s or rad/s.
 
     Raises:
         ProblemError: for a row that is not linear in the velocities, not zero at rest, or does not depend on them.

@@ -155,8 +155,7 @@ def _staged(
     first, _ = continuation.by_continuation(around, solver, counted, known)
     if names and known is not None:
         first = first.with_(**joined(known, first.result))
-    answer = _corrected(_Again(around, solver, callback, staged=True), first)
-    return asked_from(problem, answer) if names else answer
+    return asked_from(problem, _corrected(_Again(around, solver, callback, staged=True), first))
 
 
 def _with_losses(

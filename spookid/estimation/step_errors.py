@@ -26,6 +26,8 @@ from spookid.parameter import is_constant
 from spookid.results.notices import STEP
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
+from spookid.stepping.impulses import VELOCITY_ROWS
+from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain, Point
 
@@ -159,7 +161,8 @@ class _Residuals:
         data = chain.data.get(self._factor.name, np.zeros((count, 0)))
         states = [fine[o : o + count] for o in self._factor.variables]
         single = self._at(states, data, self._single)
-        nodes = [coarse[2 * o :][: count - self._factor.reach] for o in self._factor.variables]
+        length = count - self._factor.reach - self._unknown
+        nodes = [coarse[self._unknown + 2 * o :][:length] for o in self._factor.variables]
         share = 2**self._problem.scheme.order - 1
         if self._factor.group is Group.OBSERVATION:
             return np.asarray(self._mistaken(single, nodes, data) / share)
@@ -169,34 +172,51 @@ class _Residuals:
             missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), self._single)
         return missed
 
+    @property
+    def _lags(self) -> bool:
+        """True if its rows are those around the earlier of two steps, of which rates lead back to one before."""
+        factor = self._factor
+        return self._problem.scheme.lags and factor.reach == 1 and (factor.motion or factor.group is Group.OBSERVATION)
+
+    @property
+    def _unknown(self) -> int:
+        """Double steps at the start that rates lead back before."""
+        return 2 if self._lags else 0
+
     def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:
         """By how much more an observation misses, on lines through the two rows next to them at the ends."""
-        margin = self._factor.reach // 2
-        middle = slice(margin, len(single) - margin)
+        before = self._unknown or self._factor.reach // 2
+        middle = slice(before, before + len(nodes[0]))
         rows = self._at(nodes, data[middle], self._double) - single[middle]
-        for _ in range(margin):
-            rows = np.vstack([2 * rows[:1] - rows[1:2], rows, 2 * rows[-1:] - rows[-2:-1]])
+        for _ in range(before):
+            rows = np.vstack([2 * rows[:1] - rows[1:2], rows])
+        for _ in range(len(single) - middle.stop):
+            rows = np.vstack([rows, 2 * rows[-1:] - rows[-2:-1]])
         return rows
 
     def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
-        """By how much more a double step misses than its halves, over two, at the row of its middle with reach 2, of
-        its first half with reach 1. Zero at the ends: a neighbour's would not point along the joints there."""
+        """By how much more a double step misses than its halves, over two if it is by an impulse, at the row of its
+        middle with reach 2, of its first half with reach 1. Zero at the ends: a neighbour's would not point along the
+        joints there."""
         halves = self._averaged(single)
-        rows = np.zeros_like(single)
-        first = self._factor.reach // 2
-        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / 2 - halves
+        rows, twice = np.zeros_like(single), 1 if self._factor.name == VELOCITY_ROWS else 2
+        first = self._unknown or self._factor.reach // 2
+        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / twice - halves
         return rows
 
     def _averaged(self, rows: Array) -> Array:
         """Over the halves of each double step, (count − reach, columns)."""
-        shares = _HALVES[self._factor.reach]
+        shares = _HALVES[2 if self._lags else self._factor.reach]
         count = len(rows) + 1 - len(shares)
-        return np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
+        means = np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
+        return means[1:] if self._lags else means
 
     def _acting(self, sampled: SampledRecording) -> Array:
         """Data of the impulses with the inputs as they are between the steps, (count, n_u)."""
         now = sampled.acting
-        return now.mean if self._factor.reach == 1 else now.late[:-1] + (now.mean - now.late)[1:]
+        if self._lags:
+            return hats(now.mean, now.late)
+        return now.mean if self._factor.reach == 1 else hats(now.mean, now.late)[1:]
 
     def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
         arguments = [contiguous(a) for a in (*states, data)]

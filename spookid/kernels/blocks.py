@@ -133,7 +133,7 @@ class Places:
     """Where the multipliers of hard rows stand: with the later step that a row sees, else with the earlier."""
 
     later: Integers
-    """Of each row, (count, m): 0 its own step, 1 the next, −1 nowhere, for the row is empty."""
+    """Of each row, (count, m): 1 the later of its steps, 0 the earlier, −1 nowhere, for the row is empty."""
     slot: Integers
     """Place in that step's block, (count, m)."""
     rows: Integers
@@ -143,7 +143,17 @@ class Places:
     linked: Integers
     """Unknowns of a step that soft rows couple with the step before, ascending."""
     sizes: Integers
-    """As the C code takes them: N, t, m, columns, borders, most, and how many unknowns are linked."""
+    """As the C code takes them: N, t, m, columns, borders, most, how many unknowns are linked, and the most multipliers
+    of rows that link a step with the one before."""
+
+    @classmethod
+    def of(
+        cls, later: Integers, slot: Integers, rows: Integers, linked: Integers, tangent: int, columns: int
+    ) -> Places:
+        """With hard rows of so many columns."""
+        most, behind = -(-rows.max() // ROWS) * ROWS, np.sum(later[1:] > 0, axis=1).max(initial=0)
+        given = len(rows), tangent, later.shape[1], columns, columns - 2 * tangent, most, len(linked), behind
+        return cls(later, slot, rows, int(most), linked, np.array(given, dtype=np.int64))
 
     @cached_property
     def held(self) -> Mask:
@@ -153,7 +163,7 @@ class Places:
     @cached_property
     def where(self) -> Integers:
         """Places of the multipliers that stand anywhere, in arrays (N, most)."""
-        steps = np.arange(len(self.later))[:, None] + self.later
+        steps = np.arange(len(self.later))[:, None] + self.later - 1
         return np.asarray((steps * self.most + self.slot)[self.held])
 
 
@@ -163,34 +173,45 @@ class SaddleBlocks:
     def __init__(self, loaded: ctypes.CDLL) -> None:
         names = ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
         self._place, self._factorize, self._forward, self._backward = (getattr(loaded, name) for name in names)
+        self._rows = loaded.forward_rows, loaded.backward_rows
+        self._inverse = loaded.inverse_of_saddle
         self._factorize.restype = ctypes.c_longlong
 
     def place(self, steps: int, tangent: int, hard: Array, linked: Integers) -> Places:
-        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m), where soft rows couple the
-        ``linked`` unknowns of a step with the step before."""
+        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m) of which the k-th are of
+        steps k − 1 and k, where soft rows couple the ``linked`` unknowns of a step with the step before."""
         count, columns, m = hard.shape
         later, slot = np.empty((2, count, m), dtype=np.int64)
         rows = np.empty(steps, dtype=np.int64)
-        given = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
+        given = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked), 0], dtype=np.int64)
         self._place(address(given), *sizes(count), *addresses(hard, later, slot, rows))
-        given[5] = -(-rows.max() // ROWS) * ROWS
-        return Places(later, slot, rows, int(given[5]), linked, given)
+        return Places.of(later, slot, rows, linked, tangent, columns)
 
     def factorize(
-        self, places: Places, band: Array, damping: Array, border: Array, hard: Array, workspace: Workspace
+        self,
+        places: Places,
+        band: Array,
+        damping: Array,
+        border: Array,
+        hard: Array,
+        compliance: Array,
+        workspace: Workspace,
     ) -> tuple[SaddleFactor, Array, int]:
         """Factors, products through the inverse of the border with itself, and 0 or the first step without a pivot.
 
         Args:
             places: of the hard rows.
-            band: lower band of the soft rows' matrix, transposed, (N, t, 2 t).
+            band: lower band of the soft rows' matrix, transposed, (N, t, 2 t) or (N, t, t).
             damping: added to its diagonal, (N t,).
             border: of the soft rows, (N t, m) in whole columns.
             hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
+            compliance: taken from the diagonal of their multipliers, (count, m).
             workspace: holds the factors until the next ones.
         """
-        steps, _, m, _, borders, most, links = places.sizes.tolist()
-        behind, wide = links + m, -(-(links + m + borders) // LANES)
+        steps, t, _, _, borders, most, links, late = places.sizes.tolist()
+        if band.shape[2] == t:  # no soft row links two steps
+            band = np.concatenate([band, np.zeros_like(band)], axis=2)
+        behind, wide = links + late, -(-(links + late + borders) // LANES)
         panels = workspace.aligned("panels", (steps, most, (-(-most // LANES) + wide) * LANES))
         order = np.empty((steps, most), dtype=np.intc)
         corner = aligned((-(-borders // ROWS) * ROWS, wide * LANES))
@@ -198,8 +219,8 @@ class SaddleBlocks:
         columns = np.ascontiguousarray(border.T)
         failed = self._factorize(
             *(address(places.sizes), *sizes(len(hard))),
-            *addresses(band, damping, columns, hard, places.later, places.slot, places.rows, places.linked),
-            *(address(panels), address(order), address(corner)),
+            *addresses(band, damping, columns, hard, compliance, places.later, places.slot, places.rows),
+            *addresses(places.linked, panels, order, corner),
         )
         if failed < 0:
             raise MemoryError("factorize_saddle")
@@ -221,6 +242,42 @@ class SaddleBlocks:
         self._backward(*addresses(places.sizes, places.rows, places.linked, factor.panels, solved, move, out))
         return out
 
+    def solve(self, factor: SaddleFactor, right: Array) -> Array:
+        """K⁻¹ right, (N, most, m)."""
+        if right.shape[2] == 1:
+            half, still = (
+                self.forward(factor, np.ascontiguousarray(right[:, :, 0]))[0],
+                np.zeros(factor.places.sizes[4]),
+            )
+            return -self.backward(factor, half, still)[:, :, None]
+        return self._substituted(factor, right, forward=True)
+
+    def responses(self, factor: SaddleFactor) -> Array:
+        """K⁻¹ border, (N, most, m)."""
+        given = factor.places.sizes
+        columns = np.arange(given[4]) + -(-given[5] // LANES) * LANES + given[6] + given[7]
+        return self._substituted(factor, factor.panels[:, :, columns], forward=False)
+
+    def _substituted(self, factor: SaddleFactor, right: Array, forward: bool) -> Array:
+        places, (steps, most, m), wide = factor.places, right.shape, -(-right.shape[2] // LANES)
+        both, carry = aligned((steps, most, wide * LANES)), aligned((most + 2 * ROWS, wide * LANES))
+        both[:, :, :m], both[:, :, m:] = right, 0.0
+        known = addresses(places.sizes, places.rows, places.linked, factor.panels)
+        if forward:
+            self._rows[0](*known, address(factor.order), *sizes(wide), *addresses(both, carry))
+        self._rows[1](*known, *sizes(wide), *addresses(both, carry))
+        return both[:, :, :m]
+
+    def inverse(self, factor: SaddleFactor) -> tuple[Array, Array]:
+        """Blocks of K⁻¹: those of each step's unknowns with all of its block, (N, t, most), and those with all of the
+        next one's, (N − 1, t, most)."""
+        places, t = factor.places, int(factor.places.sizes[1])
+        own, across = (np.empty((count, t, places.most)) for count in (len(factor.panels), len(factor.panels) - 1))
+        known = addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
+        if self._inverse(*known, *addresses(own, across)):
+            raise MemoryError("inverse_of_saddle")
+        return own, across
+
 
 @dataclass(frozen=True, eq=False)
 class SaddleFactor:
@@ -231,6 +288,18 @@ class SaddleFactor:
     """(N, most, columns)."""
     order: NDArray[np.intc]
     """Exchanges of rows, (N, most)."""
+
+    def determinants(self) -> tuple[Array, Array]:
+        """Signs and logarithms of the magnitudes of the determinants of the steps' blocks; 0 and −∞ of a block where a
+        row is implied by others."""
+        pivots = np.einsum("kii->ki", self.panels[:, :, : self.places.most])
+        places = np.arange(self.places.most)
+        stand = places < self.places.rows[:, None]
+        turns = np.sum(stand & (self.order != places), axis=1)
+        with np.errstate(divide="ignore"):
+            logarithms = -np.log(np.abs(np.where(stand, pivots, 1.0)))
+        signs = np.prod(np.sign(np.where(stand, pivots, 1.0)), axis=1) * (-1.0) ** turns
+        return signs, logarithms.sum(axis=1)
 
 
 def blocks(steps: int) -> Blocks | None:

@@ -1,7 +1,7 @@
 /* Symmetric indefinite block-tridiagonal systems with a border: the unknowns of a step and the multipliers of hard
    rows; see blocks.py.
 
-   A hard row of steps k and k + 1 has its multiplier in the later step if it sees that step's unknowns, else in the
+   A hard row of steps k - 1 and k has its multiplier in the later step if it sees that step's unknowns, else in the
    earlier one: what it holds there is what it is eliminated with. Each step's block K is factorized with row exchanges
    of its own; X = K^-1 F with F the columns of the next step, and likewise for the border. A panel row holds K's
    factors (S vectors), and X with the border behind it (G vectors); in the place of pivots stand their inverses. F and
@@ -12,12 +12,12 @@ typedef struct {
 } Sizes;
 
 static Sizes sizes(const size *given) {
-  size W = given[6] + given[2], S = vectors(given[5]), G = vectors(W + given[4]);
+  size W = given[6] + given[7], S = vectors(given[5]), G = vectors(W + given[4]);
   return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], given[6], W, S, G, S + G};
 }
 
-/* Where the multipliers of hard rows (count, columns, m) stand: in their own step (0), in the next (1) or nowhere (-1),
-   and the place in that step's block; the sizes of the blocks (n). */
+/* Where the multipliers of hard rows (count, columns, m) stand: in the later of their steps (1), the earlier (0) or
+   nowhere (-1), and the place in that step's block; the sizes of the blocks (n). */
 EXPORT void place_rows(const size *given, size count, const double *hard, size *later, size *slot, size *rows) {
   FLUSH;
   Sizes z = sizes(given);
@@ -27,37 +27,63 @@ EXPORT void place_rows(const size *given, size count, const double *hard, size *
       for (size r = 0; r < z.m; ++r) {
         size at = k * z.m + r, from = pass ? z.t : 0, stop = pass ? 2 * z.t : z.columns - 1;
         if (pass) later[at] = -1;
-        if (later[at] >= 0) continue;
+        if (later[at] >= 0 || k + pass < 1) continue;
         for (size c = from; c < stop && later[at] < 0; ++c)
-          if (hard[c * z.m + r] != 0.0) later[at] = pass, slot[at] = rows[k + pass]++;
+          if (hard[c * z.m + r] != 0.0) later[at] = pass, slot[at] = rows[k - 1 + pass]++;
       }
 }
 
 /* The place in a step's block of column c of the step before. */
 static size place_of(Sizes z, const size *linked, size c) { return c < z.links ? linked[c] : z.t + c - z.links; }
 
-INLINE void reduce(Tile sum, const int w, const double *left, const lanes *right, size count, size V) {
-  for (size r = 0; r < count; ++r, right += V) {
-    UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i * V * LANES + r] * ((const part *)right)[j];
-    }
-  }
-}
+/* A tile of four rows less `count` entries of each row on the left, U vectors apart, times as many rows on the right, V
+   vectors apart; then, by what stands beside those entries, it is solved with four rows of L (behind them), of U (before
+   them, in the place of pivots their inverses), or neither. */
+typedef enum { NEITHER, LOWER, UPPER } Triangle;
 
-INLINE void strip(lanes *at, const int w, const double *left, const lanes *right, size count, size V) {
+INLINE void strip(lanes *at, const int w, const double *left, size U, const lanes *right, size count, size V,
+                  Triangle with) {
+  const double *beside = left + (with == LOWER ? count : -ROWS);
   Tile sum;
   take_tile(sum, w, at, V);
-  reduce(sum, w, left, right, count, V);
+  for (size r = 0; r < count; ++r, right += V) {
+    part x[GROUP * PARTS];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
+      x[j] = ((const part *)right)[j];
+      KEEP(x[j]);
+    }
+    UNROLL for (int i = 0; i < ROWS; ++i) {
+      double factor = left[i * U * LANES + r];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= factor * x[j];
+    }
+  }
+  if (with == LOWER) {
+    UNROLL for (int i = 1; i < ROWS; ++i) {
+      UNROLL for (int r = 0; r < i; ++r) {
+        UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= beside[i * U * LANES + r] * sum[r][j];
+      }
+    }
+  } else if (with == UPPER) {
+    UNROLL for (int i = ROWS - 1; i >= 0; --i) {
+      UNROLL for (int j = 0; j < w * PARTS; ++j) {
+        UNROLL for (int r = i + 1; r < ROWS; ++r) sum[i][j] -= beside[i * U * LANES + r] * sum[r][j];
+        sum[i][j] *= beside[i * U * LANES + i];
+      }
+    }
+  }
   put_tile(sum, w, at, V);
 }
 
-/* Four rows of `wide` vectors less `count` entries of each row on the left times as many rows on the right. */
-static void strips(lanes *at, size wide, const double *left, const lanes *right, size count, size V) {
+/* Tiles of `wide` vectors. */
+static void strips(lanes *at, size wide, const double *left, size U, const lanes *right, size count, size V,
+                   Triangle with) {
   size c = 0;
-  for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, right + c, count, V);
-  for (; c + PAIR <= wide; c += PAIR) strip(at + c, PAIR, left, right + c, count, V);
-  for (; c < wide; ++c) strip(at + c, 1, left, right + c, count, V);
+  for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, U, right + c, count, V, with);
+  for (; c + PAIR <= wide; c += PAIR) strip(at + c, PAIR, left, U, right + c, count, V, with);
+  for (; c < wide; ++c) strip(at + c, 1, left, U, right + c, count, V, with);
 }
+
+static double larger(double a, double b) { return a > b ? a : b; }
 
 static void exchange(lanes *a, lanes *b, size count) {
   for (size c = 0; c < count; ++c) {
@@ -90,7 +116,7 @@ static size emptiest(const lanes *panel, size R, size V, size p) {
   double least = INFINITY;
   for (size i = p; i < R; ++i) {
     double largest = 0.0;
-    for (size c = p; c < R; ++c) largest = fmax(largest, fabs(((double *)(panel + i * V))[c]));
+    for (size c = p; c < R; ++c) largest = larger(largest, fabs(((double *)(panel + i * V))[c]));
     if (largest < least) least = largest, found = i;
   }
   return found;
@@ -127,7 +153,7 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
     if (at == marked)
       for (size q = p; q < width; ++q) {
         largest_in(columns + q * high, high, p, scale + q);
-        for (size i = t; i < begin; ++i) scale[q] = fmax(scale[q], fabs(((double *)(panel + i * V + c))[q]));
+        for (size i = t; i < begin; ++i) scale[q] = larger(scale[q], fabs(((double *)(panel + i * V + c))[q]));
       }
     int implied = at >= t && !(largest > IMPLIED * scale[p]);
     if (!(largest > 0.0) && at < t) return 0;
@@ -149,8 +175,21 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
   return 1;
 }
 
-INLINE void row_less(lanes *row, double factor, const lanes *other, size from, size V) {
-  for (size v = from * PARTS; v < V * PARTS; ++v) ((part *)row)[v] -= factor * ((const part *)other)[v];
+/* U^-1 x in place, for `wide` vectors of columns in rows that are `apart` vectors apart, by a panel's factors. */
+static void substitute_back(const lanes *panel, size R, size V, lanes *x, size wide, size apart) {
+  for (size end = R; end > 0; end -= ROWS) {
+    const double *left = (double *)(panel + (end - ROWS) * V) + end;
+    strips(x + (end - ROWS) * apart, wide, left, V, x + end * apart, R - end, apart, UPPER);
+  }
+}
+
+/* K^-1 x in place, likewise. */
+static void solve_rows(const lanes *panel, size R, size V, const int *order, lanes *x, size wide) {
+  for (size i = 0; i < R; ++i)
+    if (order[i] != i) exchange(x + i * wide, x + order[i] * wide, wide);
+  for (size i = 0; i < R; i += ROWS)
+    strips(x + i * wide, wide, (double *)(panel + i * V), V, x, i, wide, LOWER);
+  substitute_back(panel, R, V, x, wide, wide);
 }
 
 /* Memory that the next step takes, some vectors of each called for whenever this step's work allows. */
@@ -177,27 +216,19 @@ static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order,
     if (!columns_of(panel, R, V, t, c, width, order)) return 0;
     for (size i = begin; i < R; i += ROWS) {
       call_for(next);
-      size done = i - begin < width ? i - begin : width;
-      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, done, V);
-      for (size r = i + 1; r < i + ROWS && r < begin + width; ++r)
-        for (size q = i; q < r; ++q) row_less(panel + r * V, ((double *)(panel + r * V))[q], panel + q * V, right, V);
+      int within = i < begin + width;
+      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, V, panel + begin * V + right,
+             within ? i - begin : width, V, within ? LOWER : NEITHER);
     }
   }
-  for (size i = R - ROWS; i >= 0; i -= ROWS) {
-    size end = i + ROWS;
-    strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
-    for (size r = end - 1; r >= i; --r) {
-      const double *left = (double *)(panel + r * V);
-      for (size q = r + 1; q < end; ++q) row_less(panel + r * V, left[q], panel + q * V, S, V);
-      for (size v = S; v < V; ++v) panel[r * V + v] *= left[r];
-    }
-  }
+  substitute_back(panel, R, V, panel + S, V - S, V);
   return 1;
 }
 
 /* One hard row's derivatives and value into a block: at q, by its columns from `from` on. */
-static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, size from) {
+static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, size from, double compliance) {
   double *row = (double *)(panel + q * z.V), *border = row + z.S * LANES + z.W;
+  row[q] -= compliance;
   for (size i = 0; i < z.t; ++i) {
     double value = hard[(from + i) * z.m + r];
     row[i] += value;
@@ -252,54 +283,59 @@ INLINE void gram(lanes *to, size apart, const int w, int fresh, const double *le
   put_tile(sum, w, to, apart);
 }
 
+/* Four rows of `wide` vectors less left' right, afresh or from what is there. */
+static void grams(lanes *to, size apart, size wide, int fresh, const double *left, size U, const lanes *right, size V,
+                  size count) {
+  size c = 0;
+  for (; c + GROUP <= wide; c += GROUP) gram(to + c, apart, GROUP, fresh, left, U, right + c, V, count);
+  for (; c < wide; ++c) gram(to + c, apart, 1, fresh, left, U, right + c, V, count);
+}
+
 /* The upper triangles of carry = -F' [X | border's] and of the corner, of which as much is taken; F and the border as
    they were before. */
 static void leave(const lanes *before, const lanes *panel, Sizes z, size R, lanes *carry, lanes *corner) {
-  size seen = padded(z.t);
   for (size a = 0; a < z.W; a += ROWS) {
     size c = a / LANES;
-    const double *left = (double *)before + a;
-    for (; c + GROUP <= z.G; c += GROUP)
-      gram(carry + a * z.G + c, z.G, GROUP, 1, left, z.G, panel + z.S + c, z.V, seen);
-    for (; c < z.G; ++c) gram(carry + a * z.G + c, z.G, 1, 1, left, z.G, panel + z.S + c, z.V, seen);
+    grams(carry + a * z.G + c, z.G, z.G - c, 1, (double *)before + a, z.G, panel + z.S + c, z.V, padded(z.t));
   }
-  for (size a = 0; a < z.borders; a += ROWS)
-    for (size c = (z.W + a) / LANES; c < z.G; ++c)
-      gram(corner + a * z.G + c, z.G, 1, 0, (double *)before + z.W + a, z.G, panel + z.S + c, z.V, R);
+  for (size a = 0; a < z.borders; a += ROWS) {
+    size c = (z.W + a) / LANES;
+    grams(corner + a * z.G + c, z.G, z.G - c, 0, (double *)before + z.W + a, z.G, panel + z.S + c, z.V, R);
+  }
 }
 
 /* Factors (n, most, V) with row exchanges (n, most), and the border's products through the inverse, subtracted from the
-   upper half of a corner (G vectors a row, the border's from column W on); 0, the number of the first step without a pivot, or -1 if there is no memory. */
+   upper half of a corner (G vectors a row, the border's from column W on); 0, the number of the first step without a
+   pivot, or -1 if there is no memory. Of the multipliers' diagonal (count, m) as much is taken as `compliance` says. */
 EXPORT size factorize_saddle(const size *given, size count, const double *band, const double *damping,
-                             const double *border, const double *hard, const size *later, const size *slot,
-                             const size *rows, const size *linked, lanes *factor, int *order, lanes *corner) {
+                             const double *border, const double *hard, const double *compliance, const size *later,
+                             const size *slot, const size *rows, const size *linked, lanes *factor, int *order,
+                             lanes *corner) {
   FLUSH;
   Sizes z = sizes(given);
-  size reached = 0;
+  size reached = 0, entries = z.columns * z.m;
   lanes *carry = allocate(((padded(z.W) + z.most) * z.G + 1) * sizeof(lanes));
   if (!carry) return -1;
   lanes *before = carry + padded(z.W) * z.G;
-  for (size k = 0; k < z.n; ++k) {
+  for (size k = 0; k < z.n; ++k, hard += entries, compliance += z.m, later += z.m, slot += z.m) {
     lanes *panel = factor + k * z.most * z.V;
-    size R = padded(rows[k]), next = 0;
+    size R = padded(rows[k]), next = 0, more = k + 1 < count;
     memset(panel, 0, z.most * z.V * sizeof(lanes));
     add_soft(panel, z, k, reached, band, damping, border, linked, carry);
     for (size i = rows[k]; i < R; ++i) ((double *)(panel + i * z.V))[i] = 1.0;
-    for (size r = 0; k && k <= count && r < z.m; ++r)
-      if (later[(k - 1) * z.m + r] == 1)
-        add_row(panel, z, slot[(k - 1) * z.m + r], hard + (k - 1) * z.columns * z.m, r, z.t);
-    for (size r = 0; k < count && r < z.m; ++r) {
-      const double *from = hard + k * z.columns * z.m;
-      size q = slot[k * z.m + r];
-      if (later[k * z.m + r] == 0) add_row(panel, z, q, from, r, 0);
-      if (later[k * z.m + r] != 1) continue;
+    for (size r = 0; k < count && r < z.m; ++r)
+      if (later[r] == 1) add_row(panel, z, slot[r], hard, r, z.t, compliance[r]);
+    for (size r = z.m; more && r < 2 * z.m; ++r) {
+      const double *from = hard + entries - z.m;
+      if (later[r] == 0) add_row(panel, z, slot[r], from, r, 0, compliance[r]);
+      if (later[r] != 1) continue;
       ++next;
-      for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[z.links + q - z.t] = from[i * z.m + r];
+      for (size i = 0; i < z.t; ++i)
+        ((double *)(panel + i * z.V + z.S))[z.links + slot[r] - z.t] = from[i * z.m + r];
     }
     for (size i = 0; i < R; ++i) memcpy(before + i * z.G, panel + i * z.V + z.S, z.G * sizeof(lanes));
-    size more = k + 1 < z.n, entries = z.columns * z.m;
-    ahead coming = {panel + z.most * z.V, band + (k + 1) * 2 * z.t * z.t, hard + (k + 1) * entries,
-                    more * z.most * z.V, more * vectors(2 * z.t * z.t), (k + 1 < count) * vectors(entries)};
+    ahead coming = {panel + z.most * z.V, band + (k + 1) * 2 * z.t * z.t, hard + entries,
+                    (k + 1 < z.n) * z.most * z.V, (k + 1 < z.n) * vectors(2 * z.t * z.t), more * vectors(entries)};
     if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most, &coming)) {
       release(carry);
       return k + 1;
@@ -411,4 +447,77 @@ EXPORT void backward_saddle(const size *given, const size *rows, const size *lin
     for (size c = 0; c < z.W; ++c)
       if (place_of(z, linked, c) < rows[k]) at[c] = to[place_of(z, linked, c)];
   }
+}
+
+/* Right-hand sides (n, most, vectors): what each step's block makes of its own, reduced, in their place; `carry` has room
+   for W rows. */
+EXPORT void forward_rows(const size *given, const size *rows, const size *linked, const lanes *factor, const int *order,
+                         size wide, lanes *right, lanes *carry) {
+  FLUSH;
+  Sizes z = sizes(given);
+  for (size k = 0; k < z.n; ++k, right += z.most * wide) {
+    const lanes *panel = factor + k * z.most * z.V;
+    for (size c = 0; k && c < z.W && place_of(z, linked, c) < rows[k]; ++c)
+      for (size v = 0; v < wide; ++v) right[place_of(z, linked, c) * wide + v] += carry[c * wide + v];
+    for (size a = 0; a < z.W; a += ROWS)
+      grams(carry + a * wide, wide, wide, 1, (double *)(panel + z.S) + a, z.V, right, wide, padded(rows[k]));
+    solve_rows(panel, padded(rows[k]), z.V, order + k * z.most, right, wide);
+  }
+}
+
+/* The solutions in the place of what `forward_rows` made. */
+EXPORT void backward_rows(const size *given, const size *rows, const size *linked, const lanes *factor, size wide,
+                          lanes *half, lanes *known) {
+  FLUSH;
+  Sizes z = sizes(given);
+  for (size k = z.n - 2; k >= 0; --k) {
+    lanes *to = half + k * z.most * wide, *next = to + z.most * wide;
+    size count = 0;
+    for (; count < z.W && place_of(z, linked, count) < rows[k + 1]; ++count)
+      memcpy(known + count * wide, next + place_of(z, linked, count) * wide, wide * sizeof(lanes));
+    for (size i = 0; i < rows[k]; i += ROWS)
+      strips(to + i * wide, wide, (double *)(factor + (k * z.most + i) * z.V + z.S), z.V, known, count, wide, NEITHER);
+  }
+}
+
+/* Blocks of K^-1: those of each step's unknowns with all of its block, (n, t, most), and with all of the next one's,
+   (n - 1, t, most). With Z a block of the next step, that of a step is K^-1 + X Z X', and the one between both -X Z. */
+EXPORT int inverse_of_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
+                             const int *order, double *own, double *across) {
+  FLUSH;
+  Sizes z = sizes(given);
+  size block = z.most * z.S, taken = padded(z.W) * z.S, U = vectors(z.W);
+  lanes *whole = allocate((2 * block + 2 * taken + ROWS * (z.S + U)) * sizeof(lanes));
+  lanes *here = whole, *next = here + block, *known = next + block, *turned = known + taken, *seen = turned + taken;
+  double *left = (double *)(seen + ROWS * z.S);
+  if (!whole) return 1;
+  for (size k = z.n - 1; k >= 0; --k) {
+    const lanes *panel = factor + k * z.most * z.V;
+    size R = padded(rows[k]), count = 0;
+    memset(here, 0, block * sizeof(lanes));
+    for (size i = 0; i < R; ++i) ((double *)(here + i * z.S))[i] = 1.0;
+    solve_rows(panel, R, z.V, order + k * z.most, here, z.S);
+    for (; k + 1 < z.n && count < z.W && place_of(z, linked, count) < rows[k + 1]; ++count) {
+      memcpy(known + count * z.S, next + place_of(z, linked, count) * z.S, z.S * sizeof(lanes));
+      for (size i = 0; i < R; ++i)
+        ((double *)(turned + count * z.S))[i] = ((const double *)(panel + i * z.V + z.S))[count];
+    }
+    for (size i = 0; count && i < R; i += ROWS) {
+      grams(seen, z.S, z.S, 1, (double *)turned + i, z.S, known, z.S, count);
+      for (size r = 0; r < ROWS; ++r) {
+        const double *row = (double *)(seen + r * z.S);
+        for (size c = 0; c < count; ++c) left[r * U * LANES + c] = row[place_of(z, linked, c)];
+        if (i + r < z.t) memcpy(across + (k * z.t + i + r) * z.most, row, z.most * sizeof(double));
+      }
+      size c = i / LANES;
+      strips(here + i * z.S + c, z.S - c, left, U, turned + c, count, z.S, NEITHER);
+    }
+    for (size i = 0; i < R; ++i)
+      for (size j = 0; j < i; ++j) ((double *)(here + i * z.S))[j] = ((double *)(here + j * z.S))[i];
+    for (size i = 0; i < z.t; ++i) memcpy(own + (k * z.t + i) * z.most, here + i * z.S, z.most * sizeof(double));
+    lanes *kept = next;
+    next = here, here = kept;
+  }
+  release(whole);
+  return 0;
 }

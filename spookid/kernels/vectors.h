@@ -15,6 +15,13 @@ typedef long long size;
 #define PAIR 1
 #endif
 
+/* What is taken from memory stays in a register of AVX: gcc would take it again each time that it is used. */
+#if PARTS == 2
+#define KEEP(x) __asm__("" : "+x"(x))
+#else
+#define KEEP(x)
+#endif
+
 static const lanes ZERO = {0};
 
 static size vectors(size count) { return (count + LANES - 1) / LANES; }
@@ -38,8 +45,13 @@ INLINE void put_tile(Tile sum, const int w, lanes *to, size apart) {
 /* sum -= left' right over `count` rows that are U and V vectors apart; four columns of left, w vectors of right. */
 INLINE void subtract(Tile sum, const int w, const double *left, size U, const lanes *right, size V, size count) {
   UNROLL for (size r = 0; r < count; ++r, left += U * LANES, right += V) {
+    part x[GROUP * PARTS];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
+      x[j] = ((const part *)right)[j];
+      KEEP(x[j]);
+    }
     UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i] * ((const part *)right)[j];
+      UNROLL for (int j = 0; j < w * PARTS; ++j) sum[i][j] -= left[i] * x[j];
     }
   }
 }

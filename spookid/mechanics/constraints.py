@@ -50,6 +50,28 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Passage:
+    """What a step does to the bodies."""
+
+    q: ca.SX
+    """Poses at its beginning, (7 n_b,)."""
+    q_next: ca.SX
+    """Those at its end."""
+    step: ca.SX
+    """Its length [s]."""
+    middle: ca.SX
+    """Poses at its middle."""
+    v: ca.SX
+    """Velocities there, (6 n_b,)."""
+
+    @classmethod
+    def between(cls, space: Manifold, q: ca.SX, q_next: ca.SX, step: ca.SX) -> Passage:
+        """Of bodies that go straight from poses q to q_next in their space."""
+        moved = space.difference(q_next, q)
+        return cls(q, q_next, step, space.retract(q, moved / 2), moved / step)
+
+
+@dataclass(frozen=True, eq=False)
 class Constraint(metaclass=Checked):
     """Rows that hold between bodies; the base of every kind.
 
@@ -103,18 +125,13 @@ class Constraint(metaclass=Checked):
         """γ, one or one a row."""
         raise NotImplementedError
 
-    def over_step(
-        self, model: Mechanism, space: Manifold, q: ca.SX, q_next: ca.SX, h: ca.SX, inputs: Mapping[str, ca.SX]
-    ) -> ca.SX:
-        """A v − γ at the middle of a step of length h from q to q_next, (rows,).
+    def over_step(self, model: Mechanism, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """A v − γ at the middle of a step, (rows,).
 
         Args:
-            space: of q.
             inputs: their means over the step.
         """
-        moved = space.difference(q_next, q)
-        rows = self.rates(model, space.retract(q, moved / 2), moved / h)
-        speeds = self.speeds(inputs)
+        rows, speeds = self.rates(model, passage.middle, passage.v), self.speeds(inputs)
         return rows - (speeds if speeds.numel() == rows.numel() else ca.repmat(speeds, rows.numel()))
 
     @property

@@ -14,9 +14,8 @@ import casadi as ca
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint, Mechanism, Positions
+from spookid.mechanics.constraints import Constraint, Mechanism, Passage, Positions
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold
 from spookid.parameter import stacked
 
 T = TypeVar("T")
@@ -123,11 +122,10 @@ class Touch(Constraint):
         turn = rotations.multiply(place[n:], rotations.conjugate(before[n:]))
         return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
 
-    def over_step(
-        self, model: Mechanism, space: Manifold, q: ca.SX, q_next: ca.SX, h: ca.SX, inputs: Mapping[str, ca.SX]
-    ) -> ca.SX:
+    def over_step(self, model: Mechanism, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """By how much it moves in a step, over h."""
-        return self.moved(self.place_of(model, q_next), self.place_of(model, q)) / h
+        before, after = (self.place_of(model, q) for q in (passage.q, passage.q_next))
+        return self.moved(after, before) / passage.step
 
     @property
     def home(self) -> ca.SX:
@@ -180,10 +178,6 @@ class Tied(Mechanism, Protocol):
     def signals(self) -> Sequence[str]:
         """Names of its inputs."""
 
-    @property
-    def configuration(self) -> Manifold:
-        """The space of q."""
-
     def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> Placed:
         """A joint in a state."""
 
@@ -206,6 +200,11 @@ class Holding:
     def contacts(self) -> tuple[Touch, ...]:
         """Those that hold, and impacts, in the order of their rows, (n_c,)."""
         return tuple(tie for tie in self._model.ties if isinstance(tie, Touch))
+
+    @property
+    def rolling(self) -> list[Constraint]:
+        """Constraints on velocities, but for contacts."""
+        return [tie for tie in self._model.ties if tie.on_velocities and not isinstance(tie, Touch)]
 
     @cached_property
     def count(self) -> int:
@@ -292,10 +291,10 @@ class Holding:
         return any(tie.signals for tie in self._model.ties)
 
     def over_step(
-        self, q: ca.SX, q_next: ca.SX, h: ca.SX, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
+        self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
-        """A v − γ of the rows on velocities at the middle of a step of length h from q to q_next; of contacts that hold
-        by how much they have moved over h, and λ of those that do not hold.
+        """A v − γ of the rows on velocities at the middle of a step; of contacts that hold by how much they have moved
+        over h, and λ of those that do not hold.
 
         Args:
             u: means of the inputs over it.
@@ -304,7 +303,7 @@ class Holding:
         """
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
-        parts = [tie.over_step(self._original, self._model.configuration, q, q_next, h, inputs) for tie in fast]
+        parts = [tie.over_step(self._original, passage, inputs) for tie in fast]
         if held is not None and multipliers is not None:
             for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):
                 i, holds = fast.index(tie), held[number]

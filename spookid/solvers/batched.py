@@ -57,6 +57,23 @@ def null_space_basis(matrices: Array, rank: int) -> Array:
     return np.ascontiguousarray(np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")[0][:, :, rows:])
 
 
+def orthonormal(columns: Array) -> Array:
+    """Orthonormal columns of the same span for every step, (n, rows, columns), by Gram–Schmidt, twice and the longest
+    first: rows that are longer than others by many orders of magnitude cost these no digits (Householder's reflections
+    mix them)."""
+    left, found, every = columns.copy(), np.zeros_like(columns), np.arange(len(columns))
+    for i in range(columns.shape[2]):
+        longest = np.argmax(np.linalg.norm(left, axis=1), axis=1)
+        own = left[every, :, longest]
+        for _ in range(2):
+            own -= np.matmul(found, np.matmul(found.transpose(0, 2, 1), own[:, :, None]))[:, :, 0]
+        own /= np.linalg.norm(own, axis=1, keepdims=True)
+        found[:, :, i], left[every, :, longest] = own, 0.0
+        for _ in range(2):
+            left -= own[:, :, None] * np.matmul(own[:, None], left)
+    return found
+
+
 def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
     """Null space and pseudo-inverse of every step's matrix, of one rank.
 

@@ -27,7 +27,7 @@ from spookid.argument_checks import Checked
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
-from spookid.solvers.ipopt_options import TINY, end_of, options
+from spookid.solvers.ipopt_options import OVERDETERMINED, TINY, end_of, options
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -202,6 +202,8 @@ class _Run:
             (lower, upper), (below, above) = self.program.box, self.program.bounds
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
+        if np.sum(below == above) > np.sum(lower < upper):
+            return end_of(OVERDETERMINED)  # where unknowns are fixed IPOPT would try all the same, and crash
         try:
             solver(x0=self.last.z, lbx=lower, ubx=upper, lbg=below, ubg=above)
         except KeyboardInterrupt:

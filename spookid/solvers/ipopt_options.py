@@ -11,6 +11,8 @@ from spookid.solvers.status import End, Status
 
 TINY = 1e-100
 """A cost below this counts as this where something is divided by it."""
+OVERDETERMINED = "Not_Enough_Degrees_Of_Freedom"
+"""IPOPT's word for more equality rows than unknowns."""
 _BARRIER = 1e-8
 """Share of the cost at the start that the barrier begins with."""
 _PUSH = 1e-8
@@ -26,7 +28,7 @@ _ENDS = {
     "Diverging_Iterates": (Status.STALLED, "IPOPT's iterates diverge"),
     "Error_In_Step_Computation": (Status.STALLED, "IPOPT cannot compute a step"),
     "Invalid_Number_Detected": (Status.DIVERGED, "a residual or derivative is not finite"),
-    "Not_Enough_Degrees_Of_Freedom": (Status.STALLED, "there are more hard rows than unknowns"),
+    OVERDETERMINED: (Status.STALLED, "there are more hard rows than unknowns"),
 }
 
 

@@ -18,7 +18,7 @@ from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
 from spookid.kernels.reflections import Reflections, reflections
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
-from spookid.solvers.batched import null_space_and_inverse, null_space_basis, rank, smallest_solution
+from spookid.solvers.batched import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 
@@ -242,7 +242,7 @@ class _Fit:
                 break
             matrix, move = self.call(self.steps), np.zeros_like(move)
         level, lengths = _levelled(matrix[:, :-1], self.least)
-        self.complement[:] = np.linalg.qr(null_space_basis(level, self.rank) / lengths.transpose(0, 2, 1))[0]
+        self.complement[:] = orthonormal(null_space_basis(level, self.rank) / lengths.transpose(0, 2, 1))
         self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
 
 

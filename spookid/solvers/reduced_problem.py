@@ -116,7 +116,7 @@ class ReducedProblem:
         """Unknowns left of each step."""
         self.penalty = PENALTY * self._balance(start, *Group) if self.coupled else 0.0
         """ρ."""
-        rows = sum(len(f.rows) - self._null_space.ranks.get(f.name, 0) for f in self.coupled)
+        rows = sum(len(f.rows) - self.hidden(f) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         linked = rows > 0 and not switching and self._linked(start)
@@ -137,21 +137,34 @@ class ReducedProblem:
         """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
         that blocks of one step each suffice to solve for their multipliers; those of the first state stand there."""
         linking = [f for f in self.coupled if not f.first_only]
-        if any(f.reach > 1 for f in self.kept) or self.private or not linking or any(f.reach == 0 for f in linking):
+        if any(f.reach > 1 for f in self.kept) or not linking or any(f.reach == 0 for f in linking):
             return False
         for c in self._chains:
             blocks = [b for b in self._samples(point, c) if b.factor in linking]
             later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
-            whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
+            whole = np.concatenate([self._unreached(b)[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
             values = np.linalg.svd(whole, compute_uv=False)
             if not np.all(values[:, -1] > _INDEPENDENT * values[:, 0]):
                 return False
         return True
 
+    def _unreached(self, block: Block) -> Array:
+        """Its matrix in the rows that private unknowns do not reach."""
+        if block.factor.name not in self.private:
+            return block.matrix
+        offset, columns = self.private[block.factor.name]
+        place = list(block.factor.variables).index(offset) * self.problem.manifold.tangent + columns
+        rows = np.linalg.svd(block.matrix[:, place])[2][:, self.hidden(block.factor) :]
+        return np.asarray(np.matmul(block.matrix, rows.transpose(0, 2, 1)))
+
     @property
     def redundant(self) -> int:
         """Local hard rows of a step that say what others say already."""
         return sum(len(f.rows) for f in self.local) - self._null_space.rank
+
+    def hidden(self, factor: Factor) -> int:
+        """How many rows of a factor its private unknowns reach."""
+        return self._null_space.ranks.get(factor.name, 0)
 
     def project(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""

@@ -84,13 +84,13 @@ class BlockSaddle:
     ) -> None:
         self._by, self._steps = by, equations.steps
         self._tangent = t = len(equations.band) // self._steps
-        self._counts = [(len(rows.matrix), rows.matrix.shape[2]) for rows in hard]
-        matrix = _merged(hard, t)
+        matrix, self._places = merged(hard, t, self._steps)
         band = np.ascontiguousarray(equations.band).reshape(self._steps, t, -1)
-        if band.shape[2] == t:  # no soft row links two steps
-            band = np.concatenate([band, np.zeros_like(band)], axis=2)
         places = by.place(self._steps, t, matrix, integers(equations.linked))
-        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix, workspace)
+        none = np.zeros(places.later.shape)
+        self._factor, self.corner, failed = by.factorize(
+            places, band, damping, equations.border, matrix, none, workspace
+        )
         if failed:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
 
@@ -102,10 +102,8 @@ class BlockSaddle:
         places = self._factor.places
         right, values = np.zeros((self._steps, places.most)), np.zeros(places.later.shape)
         right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
-        column = 0
-        for (count, m), given in zip(self._counts, violations, strict=True):
-            values[:count, column : column + m] = given
-            column += m
+        for place, given in zip(self._places, violations, strict=True):
+            values[place] = given
         right.ravel()[places.where] = values[places.held]
         solved, taken, square = self._by.forward(self._factor, right)
         return ForwardSubstitution(solved, taken[:-1], square)
@@ -113,29 +111,30 @@ class BlockSaddle:
     def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
         places = self._factor.places
         both = self._by.backward(self._factor, forward.values, np.ascontiguousarray(parameters))
-        multipliers, column, parts = np.zeros(places.later.shape), 0, []
+        multipliers = np.zeros(places.later.shape)
         multipliers[places.held] = both.ravel()[places.where]
-        for count, m in self._counts:
-            parts.append(multipliers[:count, column : column + m])
-            column += m
-        return both[:, : self._tangent].ravel(), parts
+        return both[:, : self._tangent].ravel(), [multipliers[place] for place in self._places]
 
 
-def _merged(hard: Sequence[Rows], tangent: int) -> Array:
-    """Transposed Jacobians of all hard factors, (count, 2 t + n_p + 1, rows)."""
-    if len(hard) == 1 and hard[0].offsets == (0, 1):
-        return np.ascontiguousarray(hard[0].matrix)
-    behind = hard[0].matrix.shape[1] - tangent * len(hard[0].offsets)
-    whole = np.zeros((max(len(r.matrix) for r in hard), 2 * tangent + behind, sum(r.matrix.shape[2] for r in hard)))
-    column = 0
+def merged(hard: Sequence[Rows], tangent: int, steps: int) -> tuple[Array, list[tuple[slice, slice]]]:
+    """Transposed Jacobians of all hard factors, (N, 2 t + n_p + 1, rows), the k-th of steps k − 1 and k; and where the
+    rows of each factor are, steps and rows. Those of the first step alone stand where others begin at the second."""
+    places, used = [], [0, 0]
     for rows in hard:
-        count, _, m = rows.matrix.shape
-        part = whole[:count, :, column : column + m]
+        count, last = len(rows.matrix), max(rows.offsets)
+        touched = [i for i, there in enumerate((last == 0, last + count > 1)) if there]
+        start = max(used[i] for i in touched)
+        stop = start + rows.matrix.shape[2]
+        used = [stop if i in touched else used[i] for i in (0, 1)]
+        places.append((slice(last, last + count), slice(start, stop)))
+    behind = hard[0].matrix.shape[1] - tangent * len(hard[0].offsets)
+    whole = np.zeros((steps, 2 * tangent + behind, max(used)))
+    for rows, (at, columns) in zip(hard, places, strict=True):
         for i, offset in enumerate(rows.offsets):
-            part[:, offset * tangent :][:, :tangent] = rows.matrix[:, i * tangent : (i + 1) * tangent]
-        part[:, 2 * tangent :] = rows.matrix[:, len(rows.offsets) * tangent :]
-        column += m
-    return whole
+            start = (1 + offset - max(rows.offsets)) * tangent
+            whole[at, start : start + tangent, columns] = rows.matrix[:, i * tangent : (i + 1) * tangent]
+        whole[at, 2 * tangent :, columns] = rows.matrix[:, len(rows.offsets) * tangent :]
+    return whole, places
 
 
 class BandSaddle:

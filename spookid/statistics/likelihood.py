@@ -93,14 +93,13 @@ class States:
     @property
     def excess(self) -> int:
         """Rows of data, those of the first states, whose prior is flat, taken off, less the states that hard rows leave
-        free: the likelihood has log 2π for each."""
+        free, and private unknowns: the likelihood has log 2π for each."""
         problem, rows = self.reduced.problem, 0
         for chain in problem.chains:
             for factor in problem.factors:
                 if factor.noise:
-                    rows += factor.count(chain.steps) * len(factor.rows) - int(
-                        np.sum(chain.missing.get(factor.name, 0))
-                    )
+                    own = len(factor.rows) - self.reduced.hidden(factor)
+                    rows += factor.count(chain.steps) * own - int(np.sum(chain.missing.get(factor.name, 0)))
                 rows += factor.count(chain.steps) * len(factor.rows) if factor in self.reduced.coupled else 0
         return rows - sum(chain.steps for chain in problem.chains) * self.reduced.tangent
 

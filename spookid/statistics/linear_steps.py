@@ -39,7 +39,10 @@ def by_linear_steps(
     reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
 ) -> tuple[States | None, Bend]:
     """The best states, but for one more step, and what the last step has shown; None if steps do not lead to them, or
-    hard rows link steps.
+    rows that link steps switch.
+
+    Where hard rows link steps, what a step takes from |r|² tells how far they are from holding, too, and may be
+    negative.
 
     Args:
         bend: what an earlier step has shown.
@@ -48,17 +51,19 @@ def by_linear_steps(
     Raises:
         NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
     """
-    if reduced.coupled:
+    if any(factor.box is not None for factor in reduced.coupled):
         return None, bend
     states = States.projected(reduced, start)
-    if states.cost > most:
+    if states.cost > most and not reduced.coupled:
         raise NotPositiveDefiniteError("the step is too long")
     while True:
         little = _SHARE * states.cost if gap is None else gap
-        if states.gap <= little or bend.beyond(states.gap) <= little:
+        left = abs(states.gap)
+        if left <= little or bend.beyond(left) <= little:
             return states, bend
         following = States.projected(reduced, states.stepped())
-        bend = Bend(states.gap, abs(following.least - states.least))
-        if not (following.cost < states.cost or following.gap <= little):  # of NaN, too
+        bend = Bend(left, abs(following.least - states.least))
+        falls = abs(following.gap) < left / 2 if reduced.coupled else following.cost < states.cost
+        if not (falls or abs(following.gap) <= little):  # of NaN, too
             return None, bend
         states = following

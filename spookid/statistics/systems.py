@@ -25,6 +25,8 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.rows import Rows
+from spookid.solvers.saddle import merged
+from spookid.solvers.saddle_inverse import saddle_inverse
 from spookid.solvers.selected_inversion import cross_covariances, selected_inverse
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.transcription.factor import Factor, Group
@@ -106,7 +108,7 @@ class SoftSystem:
 
 
 class HardSystem:
-    """By blocks of a step's unknowns and multipliers, (t + m); rows are of a step, or of it and the next.
+    """By blocks of a step's unknowns and multipliers; rows are of a step, or of it and the next.
 
     Raises:
         NotPositiveDefiniteError: as ``system``, and for rows that reach farther, which the blocks would leave out.
@@ -120,22 +122,20 @@ class HardSystem:
                 raise NotPositiveDefiniteError(
                     f"{factor.name} spans steps {', '.join(map(str, own.offsets))}; beside hard rows only neighbours do"
                 )
-        self._rows, self._t, self._steps = rows, tangent, steps
-        self._held = self._scaled(factors)
-        weighted = [self._weighted(i) for i in range(len(rows))]
+        self._rows, self._t = rows, tangent
+        norm = self._norm(factors)
+        held = {i: _Held.of(rows[i], f.hard, tangent, norm) for i, f in enumerate(factors) if _has_multipliers(f)}
+        whole, places = merged([h.rows for h in held.values()], tangent, steps)
+        self._held = {i: (h, *place) for (i, h), place in zip(held.items(), places, strict=True)}
+        weighted = [held[i].weighted() if i in held else own for i, own in enumerate(rows)]
+        compliance, stand = np.zeros((steps, whole.shape[2])), np.zeros((steps, whole.shape[2]), dtype=np.bool_)
+        for h, at, columns in self._held.values():
+            compliance[at, columns], stand[at, columns] = h.variance * (1 + h.variance), True
         equations = normal_equations(weighted, steps, tangent, parameters)
-        size = max((held.place.stop for held in self._held.values()), default=tangent)
-        blocks, self._across = self._blocks(equations, size)
-        self._inverses, logarithm = _eliminated(blocks, self._across, tangent)
-        self._whole = logarithm - sum(len(rows[i].matrix) * held.logarithm for i, held in self._held.items())
-        border = self._bordered(equations, size)
-        solved = self._solved(border)
-        self.corner = equations.corner - np.tensordot(border, solved, axes=((0, 1), (0, 1)))
-        self._response = np.ascontiguousarray(solved[:, :tangent]).reshape(-1, border.shape[2])
-
-    @property
-    def response(self) -> Array:
-        return self._response
+        self._inverse = saddle_inverse(equations, whole, compliance, stand)
+        self._whole = self._inverse.logarithm - sum(len(h.rows.matrix) * h.logarithm for h in held.values())
+        self.corner = equations.corner - self._inverse.corner
+        self.response = np.ascontiguousarray(self._inverse.responses()).reshape(steps * tangent, -1)
 
     @property
     def variances(self) -> Array | None:
@@ -145,146 +145,84 @@ class HardSystem:
         return self._whole
 
     def solve(self, right: Array) -> Array:
-        t, wide = self._t, np.zeros((self._steps, self._inverses.shape[1], right.shape[1]))
-        wide[:, :t] = right.reshape(self._steps, t, -1)
-        return np.ascontiguousarray(self._solved(wide)[:, :t]).reshape(right.shape)
+        solved = self._inverse.solve(right.reshape(-1, self._t, right.shape[1]))
+        return np.ascontiguousarray(solved).reshape(right.shape)
 
     def cross_covariances(self, number: int) -> Array:
-        rows, t, (P, ahead) = self._rows[number], self._t, self._blocks_of_inverse
-        if (held := self._held.get(number)) is not None:
-            if held.first:
-                return np.asarray(P[:1, :t, held.place] @ held.back)
-            return np.concatenate([ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
+        rows, t, (P, ahead) = self._rows[number], self._t, self._blocks
+        if number in self._held:
+            held, at, columns = self._held[number]
+            place = slice(t + columns.start, t + columns.stop)
+            parts = [P[at, :, place]] if len(rows.offsets) == 1 else [ahead[:, :, place], P[at, :, place]]
+            return held.back(np.concatenate(parts, axis=1))
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
         if len(rows.offsets) == 1:
-            return np.asarray(np.matmul(P[rows.offsets[0] :][:count, :t, :t], J))
+            return np.asarray(np.matmul(P[rows.offsets[0] :][:count, :, :t], J))
         here, there, cross = J[:, :t], J[:, t:], ahead[:, :, :t]
-        before = np.matmul(P[:-1, :t, :t], here) + np.matmul(cross, there)
+        before = np.matmul(P[:-1, :, :t], here) + np.matmul(cross, there)
         return np.concatenate(
-            [before, np.matmul(cross.transpose(0, 2, 1), here) + np.matmul(P[1:, :t, :t], there)], axis=1
+            [before, np.matmul(cross.transpose(0, 2, 1), here) + np.matmul(P[1:, :, :t], there)], axis=1
         )
 
-    def _scaled(self, factors: Sequence[Factor]) -> dict[int, _Held]:
-        """Rows that have multipliers, by the numbers of their factors."""
-        t = self._t
+    def _norm(self, factors: Sequence[Factor]) -> float:
+        """Of the other rows, to which those that have multipliers are scaled."""
         others = [
             r.matrix for f, r in zip(factors, self._rows, strict=True) if not f.hard and f.group is not Group.STATE
         ]
         squares = np.concatenate([np.einsum("kcr,kcr->r", m[:, :-1], m[:, :-1]) / len(m) for m in others])
-        norm = float(np.sqrt(np.max(squares, initial=0.0))) or 1.0
-        held: dict[int, _Held] = {}
-        stops = {True: t, False: t}
-        for i, (factor, rows) in enumerate(zip(factors, self._rows, strict=True)):
-            if factor.hard or (factor.group is Group.STATE and not factor.first_only):
-                first = factor.first_only
-                held[i] = _Held.of(rows, factor.hard, first, t, norm, stops[first])
-                stops[first] = held[i].place.stop
-        return held
-
-    def _weighted(self, number: int) -> Rows:
-        """The rows of a factor as they stand in H + CᵀγC."""
-        rows, held = self._rows[number], self._held.get(number)
-        if held is None:
-            return rows
-        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))), places=None)
-
-    def _blocks(self, equations: NormalEquations, size: int) -> tuple[Array, Array]:
-        """Diagonal blocks (N, t + m, t + m), and what couples each with the states before, (N − 1, t + m, t)."""
-        t, band = self._t, equations.band.reshape(self._steps, self._t, -1)
-        lower = np.zeros((self._steps, max(band.shape[2], 2 * t), t))
-        for i in range(t):
-            lower[:, i : band.shape[2], i] = band[:, i, : band.shape[2] - i]
-        diagonal, across = np.zeros((self._steps, size, size)), np.zeros((self._steps - 1, size, t))
-        own, ends = lower[:, :t], np.arange(size)
-        diagonal[:, :t, :t] = own + np.tril(own, -1).transpose(0, 2, 1)
-        diagonal[:, ends[:t], ends[:t]] += diagonal[:, ends[:t], ends[:t]] == 0  # unknowns that move nothing
-        across[:, :t] = lower[:-1, t : 2 * t]
-        diagonal[:, ends[t:], ends[t:]] = -1.0  # where no multiplier stands
-        for i, held in self._held.items():
-            J = (self._rows[i].matrix[:, : (2 - held.first) * t] @ held.onto).transpose(0, 2, 1)
-            at, place, own = held.steps, held.place, J[:, :, -t:]
-            diagonal[at, ends[place], ends[place]] = -held.variance * (1 + held.variance)
-            diagonal[at, place, :t], diagonal[at, :t, place] = own, own.transpose(0, 2, 1)
-            if not held.first:
-                across[:, place] = J[:, :, :t]
-        return diagonal, across
-
-    def _bordered(self, equations: NormalEquations, size: int) -> Array:
-        """The border, (N, t + m, n_p + 1)."""
-        columns = equations.border.shape[1]
-        border = np.zeros((self._steps, size, columns))
-        border[:, : self._t] = equations.border.reshape(self._steps, self._t, -1)
-        for i, held in self._held.items():
-            border[held.steps, held.place] = (self._rows[i].matrix[:, -columns:] @ held.onto).transpose(0, 2, 1)
-        return border
-
-    def _solved(self, right: Array) -> Array:
-        """K⁻¹ right, (N, t + m, columns)."""
-        t, inverses, across = self._t, self._inverses, self._across
-        half = np.empty_like(right)
-        for k, own in enumerate(right):
-            half[k] = inverses[k] @ (own - across[k - 1] @ half[k - 1, :t] if k else own)
-        for k in range(len(right) - 2, -1, -1):
-            half[k] -= inverses[k, :, :t] @ (across[k].T @ half[k + 1])
-        return half
+        return float(np.sqrt(np.max(squares, initial=0.0))) or 1.0
 
     def release(self) -> None:
-        self.__dict__.pop("_blocks_of_inverse", None)
+        self.__dict__.pop("_blocks", None)
 
     @cached_property
-    def _blocks_of_inverse(self) -> tuple[Array, Array]:
-        """Blocks of K⁻¹: the diagonal ones, (N, t + m, t + m), and those of a step's states with all of the next
-        block, (N − 1, t, t + m)."""
-        t, blocks = self._t, self._inverses.copy()
-        ahead = np.empty((len(blocks) - 1, t, blocks.shape[1]))
-        for k in range(len(blocks) - 2, -1, -1):
-            moved = self._across[k] @ self._inverses[k, :t]
-            seen = blocks[k + 1] @ moved
-            ahead[k] = -seen[:, :t].T
-            blocks[k] += moved.T @ seen
-        return blocks, ahead
+    def _blocks(self) -> tuple[Array, Array]:
+        return self._inverse.blocks()
+
+
+def _has_multipliers(factor: Factor) -> bool:
+    return factor.hard or (factor.group is Group.STATE and not factor.first_only)
 
 
 @dataclass(frozen=True, eq=False)
 class _Held:
     """How rows of a factor stand in K."""
 
-    first: bool
-    """True if they stand at the first step only."""
-    place: slice
-    """Of their multipliers in a block."""
-    onto: Array
-    """From the factor's rows to those of C, (rows, m)."""
+    rows: Rows
+    """Those of C."""
+    basis: Array | None
+    """Orthonormal combinations of the factor's rows, (rows, m), that those of C are; None: the rows themselves."""
+    scale: Array
+    """By which they are multiplied, (m,)."""
     variance: Array
     """δ, (m,)."""
 
     @classmethod
-    def of(cls, rows: Rows, hard: bool, first: bool, tangent: int, norm: float, start: int) -> _Held:
-        """Of hard or random rows, to be scaled to a norm; their multipliers stand from ``start`` on."""
-        basis = independent_combinations(rows, tangent) if first else np.eye(rows.matrix.shape[2])
-        states = rows.matrix[:, : len(rows.offsets) * tangent] @ basis
+    def of(cls, rows: Rows, hard: bool, tangent: int, norm: float) -> _Held:
+        """Of hard or random rows, to be scaled to a norm."""
+        first = len(rows.matrix) == 1 and len(rows.offsets) == 1
+        basis = independent_combinations(rows, tangent) if first else None
+        matrix = rows.matrix if basis is None else rows.matrix @ basis
+        states = matrix[:, : len(rows.offsets) * tangent]
         sizes = np.sqrt(np.einsum("kcr,kcr->r", states, states) / len(states))
         scale = norm / np.where(sizes > 0, sizes, norm)
         variance = np.zeros_like(scale) if hard else scale**2
-        return cls(first, slice(start, start + len(scale)), basis * scale, variance)
+        return cls(replace(rows, matrix=matrix * scale, places=None), basis, scale, variance)
 
-    @property
-    def steps(self) -> slice:
-        """In whose blocks the multipliers stand."""
-        return slice(0, 1) if self.first else slice(1, None)
+    def weighted(self) -> Rows:
+        """As they stand in H + CᵀγC."""
+        return replace(self.rows, matrix=self.rows.matrix * np.sqrt(1 / (1 + self.variance)))
 
-    @property
-    def back(self) -> Array:
-        """From what the states make of multipliers in K to P Jᵀ, (m, rows)."""
-        random = self.variance > 0
-        return (self.onto * np.where(random, 1 + self.variance, 1.0)).T
+    def back(self, found: Array) -> Array:
+        """P Jᵀ, (count, columns, rows), of what the states make of multipliers in K, (count, columns, m)."""
+        scaled = found * (self.scale * np.where(self.variance > 0, 1 + self.variance, 1.0))
+        return scaled if self.basis is None else np.asarray(scaled @ self.basis.T)
 
     @property
     def logarithm(self) -> float:
         """What a step's rows add to log |det K|, above that of H with the rows as they are."""
-        sizes = np.sum(self.onto**2, axis=0)
         random = self.variance * (1 + self.variance)
-        return float(np.sum(np.log(np.where(self.variance > 0, random, sizes))))
+        return float(np.sum(np.log(np.where(self.variance > 0, random, self.scale**2))))
 
 
 def independent_combinations(rows: Rows, states: int) -> Array:
@@ -292,28 +230,6 @@ def independent_combinations(rows: Rows, states: int) -> Array:
     ``states``, (rows, combinations)."""
     left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
     return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
-
-
-def _eliminated(blocks: Array, across: Array, tangent: int) -> tuple[Array, float]:
-    """Inverses of the blocks, each less what eliminating those before leaves of it, and the logarithm of the product of
-    their determinants; the blocks are overwritten.
-
-    Raises:
-        NotPositiveDefiniteError: if a block is singular, or does not have t positive eigenvalues as far as its
-            determinant tells.
-    """
-    t, size = tangent, blocks.shape[1]
-    for k in range(len(blocks)):
-        if k:
-            blocks[k] -= across[k - 1] @ blocks[k - 1, :t, :t] @ across[k - 1].T
-        try:
-            blocks[k] = np.linalg.inv(blocks[k])
-        except np.linalg.LinAlgError as error:
-            raise NotPositiveDefiniteError(f"no pivot in step {k}") from error
-    signs, logarithms = np.linalg.slogdet(blocks)
-    if not np.all(signs == (-1.0) ** (size - t)):
-        raise NotPositiveDefiniteError("a block of the states is not positive definite")
-    return blocks, -float(np.sum(logarithms))
 
 
 def triangular(information: Array) -> Array:

@@ -131,9 +131,10 @@ def _lags(halved: bool) -> tuple[int, ...]:
 def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
     """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share, and of
     other sizes than what the rows are whitened with by the noise's name."""
-    steps, rows = term.residual.shape
+    steps, left = term.residual.shape
     if term.factor.hard:
-        return np.zeros((steps, draws, rows))
+        return np.zeros((steps, draws, left))
+    rows = left if term.complement is None else term.complement.shape[1]
     drawn = rng.standard_normal((steps, draws, rows))
     if overlap := term.factor.overlap:
         measured = [i for i in range(rows) if i not in term.factor.density]
@@ -142,6 +143,8 @@ def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: 
         drawn[:, :, measured] = (1 - share) * drawn[:, :, measured] + share * before
     if term.factor.noise:
         drawn *= np.array([sizes[name] for name in term.factor.noise])
+    if term.complement is not None:
+        drawn = np.matmul(drawn, term.complement)
     return np.asarray(drawn * term.alive[:, None])
 
 

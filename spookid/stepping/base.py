@@ -43,7 +43,7 @@ class Scheme(ABC):
     holds_contacts: ClassVar[bool] = True
     """True if contacts may hold at all."""
     lags: ClassVar[bool] = False
-    """True if velocities among its unknowns are those of the interval before."""
+    """True if rates of the interval before are among its unknowns."""
     touches: ClassVar[bool] = False
     """True if it has contacts that only push (``Contact``)."""
     law: DryFriction = DryFriction()
@@ -116,9 +116,9 @@ class Scheme(ABC):
         schemes whose ``lags`` is true."""
         raise NotImplementedError
 
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), coordinates of all joints, continuous in time,
-        (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), a step [s] apart, coordinates of all joints,
+        continuous in time, (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""
         none = np.zeros((len(states), self.reactions(model)))
         return np.hstack([states[:, : self.motion(model).ambient], none, friction])
 

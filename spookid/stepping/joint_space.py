@@ -15,84 +15,54 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import casadi as ca
-import numpy as np
 
 from spookid.data.interpolation import slopes
 from spookid.data.state import Motion
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
-from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.impacts import Impact
-from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
+from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.linear import halved
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion, Wrench
-from spookid.mechanics.touching import Touch
 from spookid.parameter import stacked
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips
+from spookid.stepping.impulses import Settings
+from spookid.stepping.joint_step import JointScheme, JointStep, moving
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace
-from spookid.stepping.unknowns import PositionScheme, middle, sides
-from spookid.stepping.virtual_work import VirtualWork, WorkScheme
-from spookid.transcription.factor import Factor, Group, Kind
+from spookid.stepping.unknowns import middle, sides
+from spookid.transcription.factor import Factor
 
 
 @dataclass(frozen=True)
-class JointSpace(WorkScheme, PositionScheme):
+class JointSpace(JointScheme):
     """Joint coordinates at each step as unknowns."""
 
-    name = "variational"
     offers_hard: ClassVar[bool] = True
-    turns: ClassVar[bool] = True
     switches: ClassVar[bool] = True
-    law: DryFriction = field(default=DryFriction(), repr=False)
-    weighted: bool = False
-    """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step with poses and velocities as unknowns if constraints hold velocities or contacts push, or with
-        poses alone if those are asked for.
+        """The same step with rates among the unknowns if constraints hold velocities or contacts push, or with poses
+        if those are asked for.
 
         Raises:
-            ProblemError: for joint coordinates with constraints on velocities.
+            ProblemError: for poses where contacts, or constraints on velocities, are.
         """
-        slides = any(tie.on_velocities and not isinstance(tie, Touch) for tie in model.ties)
-        if model.coordinates == "joint" and (slides or model.contacts):
-            what = "contacts, which need" if model.contacts else "a constraint on velocities, which needs"
+        linking = model.contacts or model.holding.rolling
+        if model.coordinates == "maximal" and (linking or model.holding.contacts):
             raise ProblemError(
-                f"{model.place}: Model has coordinates 'joint' and {what} those of all bodies; leave coordinates out"
+                f"{model.place}: Model has coordinates 'maximal' and contacts or constraints on velocities, which need "
+                "the coordinates of joints; leave coordinates out"
             )
-        if slides or model.contacts or (model.holding.contacts and model.coordinates == "maximal"):
-            return Leapfrog(law=self.law)
+        if linking:
+            return Leapfrog(self.law, self.weighted)
         return PoseSpace(self.law) if model.coordinates == "maximal" else self
-
-    def motion(self, model: Model) -> Manifold:
-        """The coordinates of the joints."""
-        return JointCoordinates(model).manifold
-
-    def reactions(self, model: Model) -> int:
-        """What cut joints transmit, and in a likelihood the random impulses along their coordinates."""
-        joints = JointCoordinates(model)
-        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
-
-    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
-        return JointCoordinates(model).configuration(x)
-
-    def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
-        """Of all bodies, by recursion along the tree."""
-        return _motion(JointCoordinates(model), x, s, a, order)
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
@@ -104,44 +74,25 @@ class JointSpace(WorkScheme, PositionScheme):
         x = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(states)]
         places = ca.horzcat(*(one[: joints.manifold.ambient] for one in x))
         rates, changes = (places @ slopes(states, n).T / settings.step**n for n in (1, 2))
-        return dict(enumerate(x)), [_motion(joints, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)]
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
-        """Joint coordinates, and nothing transmitted."""
-        joints = JointCoordinates(model)
-        given = ca.SX.sym("displacements", len(model.freedoms)), ca.SX.sym("roots", 7 * len(joints.roots))
-        convert = ca.Function("coordinates", list(given), [ca.densify(joints.coordinates(*given))])
-        roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
-        poses = np.hstack([np.zeros((len(states), 0)), *roots])
-        tree = np.asarray(convert(displacements.T, poses.T).full()).T
-        return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
+        return dict(enumerate(x)), [moving(joints, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)]
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
         step = self.step(model, settings)
-        joints = step.joints
-        first = joints.manifold.tangent
-        private = (1, range(first, first + self.reactions(model))) if joints.closing else None
-        impulse = _weighted(step, private, hard) if self.weighted else step.random_factor(private, HATS)
+        joints, impulse = step.joints, self.impulse(step, 1, hard)
         factors = []
         if model.holding.contacts and self.weighted:
             impulse = step.contacts.idle(impulse)
             if len(step.impacts) < len(model.holding.contacts):
                 factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
         elif model.holding.contacts:
-            impulse = step.contacts.beside(impulse, first - 6 * len(joints.roots))
+            impulse = step.contacts.beside(impulse, joints.manifold.tangent - 6 * len(joints.roots))
         factors.insert(0, impulse.written_in(step.symbols, step.values))
         if step.impacts:
             unknowns = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(2 * AROUND + 1)]
             steps = dict(enumerate(unknowns))
             factors.append(impact_factor(joints, settings, step.impacts, steps, self.weighted))
-        closing = [thing for thing in joints.closing if thing not in model.holding.contacts]
-        if closing:
-            closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
-            rows = model.holding.labels(closing)
-            factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
-        law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
-        return factors + [factor.substituted(step.symbols, step.values) for factor in law]
+        return [*factors, *self.closed(step), *self.rubbing(step)]
 
     def step(self, model: Model, settings: Settings) -> _JointStep:
         """That around t_k."""
@@ -173,74 +124,31 @@ def instant(model: Model, settings: Settings) -> Instant:
     return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
 
 
-def _weighted(step: _JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:
-    """√κ L⁻¹ w with L Lᵀ = SᵀS: its square is that of the least p of all bodies with Sᵀp = w, which is what the rows in
-    maximal coordinates cost at their best λ."""
-    rows = step.residual
-    if not hard:
-        S = ca.jacobian(step.motion.v, step.motion.s)
-        rows = ca.sqrt(step.settings.weight) * halved(S.T @ S, rows)
-    return Factor(
-        "impulse",
-        Group.STATE,
-        rows,
-        step.variables,
-        step.u,
-        tuple(f"Δp {name}" for name in step.joints.names),
-        motion=True,
-        kind=Kind.HARD if hard else Kind.SOFT,
-        private=private,
-    )
-
-
-def _motion(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
-    """Of all bodies, with as many time derivatives as are asked for."""
-    motion = Recursion(joints, x[: joints.manifold.ambient], s, a)
-    still = ca.SX(joints.model.configuration.tangent, 1)
-    v, acceleration = (motion.v if order else still), (motion.accelerations if order == 2 else still)
-    return Motion(
-        motion.q, v, acceleration, (motion.positions, motion.rates if order else ca.SX(len(joints.model.freedoms), 1))
-    )
-
-
 @lru_cache(maxsize=4)
 def _step(model: Model, settings: Settings, scheme: JointSpace) -> _JointStep:
     """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _JointStep(model, settings, scheme.law, scheme.manifold(model))
+    return _JointStep(model, settings, scheme)
 
 
-class _JointStep(VirtualWork):
-    """The symbols of one step around t_k.
+class _JointStep(JointStep):
+    """The symbols of one step around t_k, from the unknowns at three steps."""
 
-    All is written in the unknowns x there, and in rates s and accelerations a: the mean of (x_k ⊟ x_{k−1})/h and
-    (x_{k+1} ⊟ x_k)/h, and their difference over h.
-    """
-
-    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
-        self.model, self.settings, self.law = model, settings, law
-        self.joints = JointCoordinates(model)
-        self.variables = {i: ca.SX.sym(name, manifold.ambient) for i, name in enumerate(("x_before", "x", "x_after"))}
-        self.here = ca.SX.sym("x_here", manifold.ambient)
-        self.u = ca.SX.sym("u", len(model.signals))
-        n, rows = self.joints.manifold.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, manifold.ambient - law.unknowns(model), manifold.ambient]
-        x, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+    def __init__(self, model: Model, settings: Settings, scheme: JointSpace) -> None:
+        size = scheme.manifold(model).ambient
+        variables = {i: ca.SX.sym(name, size) for i, name in enumerate(("x_before", "x", "x_after"))}
+        moved = sides(JointCoordinates(model).manifold, list(variables.values()), settings.step)
+        super().__init__(model, settings, scheme, variables, variables[1], middle(*moved, settings.step))
         self.schedule = Schedule.of(model)
-        self._unknown = self.joints.apart(loads)
+        self._unknown = self.joints.apart(self.loads)
         self.loads = stacked(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
-        s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
-        moved = sides(self.joints.manifold, list(self.variables.values()), settings.step)
-        after = self._places(self.joints.configuration(self.variables[2]))
+        after = self._places(self.joints.configuration(variables[2]))
         self._after = [ca.SX.sym("place", place.numel()) for place in after]
         """Where contacts are at t_{k+1}."""
-        self.symbols = ca.vertcat(self.here, s, a, *self._after)
-        self.values = ca.vertcat(self.variables[1], *middle(*moved, settings.step), *after)
-        self.motion = Recursion(self.joints, x, s, a)
-        self._here = self._places(self.motion.q)
+        self.symbols, self.values = ca.vertcat(self.symbols, *self._after), ca.vertcat(self.values, *after)
+        self._here = self._places(self.q)
         """Where they are at t_k."""
         if self.schedule.late is not None:
             self._move_to_impact(moved)
-        self.slips = self._slips()
 
     def _places(self, q: ca.SX) -> list[ca.SX]:
         model = self.model
@@ -266,31 +174,14 @@ class _JointStep(VirtualWork):
 
     def settled(self, expression: ca.SX) -> ca.SX:
         """In the unknowns at three steps; λ of contacts that do not hold are nothing by rows of their own."""
-        written = ca.substitute(ca.densify(expression), self.symbols, self.values)
+        written = super().settled(expression)
         settled: ca.SX = ca.substitute(written, self.schedule.data, self.schedule.throughout)
         return settled
 
-    def _slips(self) -> Slips:
-        """Slip rates at t_k, and how they change over the step."""
-        h = self.settings.step
-        displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
-        sides = now - change / 2, now + change / 2
-        ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
-        position = stacked(ranged)
-        return Slips(now=now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
-
     @property
-    def closed(self) -> list[ca.SX]:
-        """Rows of what closes: g of each joint that closes a loop and of each constraint on positions."""
-        q, model = self.motion.q, self.model
-        of_joints = [model.joint(joint, q).violation for joint in self.joints.cut]
-        ties = (tie for tie in model.ties if not tie.on_velocities)
-        positions = self.motion.positions
-
-        def at(joint: Joint) -> ca.SX:
-            return positions[model.freedoms_of(joint), 0]
-
-        return [*of_joints, *(model.holding.tied(tie, q, at) for tie in ties)]
+    def closed(self) -> dict[Joint | Constraint, ca.SX]:
+        """But for contacts, which have rows of their own."""
+        return {thing: rows for thing, rows in super().closed.items() if thing not in self.model.holding.contacts}
 
     @cached_property
     def closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
@@ -306,25 +197,3 @@ class _JointStep(VirtualWork):
     def impacts(self) -> list[Impact]:
         """Those of the model."""
         return [contact for contact in self.model.holding.contacts if isinstance(contact, Impact)]
-
-    @property
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
-        return self.motion.q
-
-    def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
-        return self.joints.transmitted(self.q, self.motion.in_world(self._needed(along)))
-
-    def net(self, along: ca.SX) -> ca.SX:
-        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
-        return self.motion.along(self._needed(along))
-
-    def _needed(self, along: ca.SX) -> dict[Body, Wrench]:
-        """Impulses that the motion takes, less those of loads on points and of joints that close loops."""
-        h, motion, model = self.settings.step, self.motion, self.model
-        needed = {body: (h * force, h * torque) for body, (force, torque) in motion.needed.items()}
-        given = self.cut(along)
-        if model.loads:
-            given += h * model.pushed(motion.q, motion.v, self.u)
-        return motion.less(needed, given) if given.nnz() else needed

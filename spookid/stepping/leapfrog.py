@@ -1,18 +1,19 @@
-"""The variational step with velocities among the unknowns, for a likelihood with constraints on velocities.
+"""The variational step with rates among the unknowns, for constraints on velocities and contacts that push.
 
-These link a step with the next, and so do the rows of positions alone over three steps; with v of the interval before
-t_k as an unknown beside q_k all rows are between two neighbours,
+Such rows link a step with the next, and the step of ``joint_space`` stands over three. With the rates v of the interval
+before t_k as unknowns beside the coordinates x_k of the joints all rows are between two neighbours,
 
-    M (v_{k+1} − v_k) = Gᵀλ + Ḡᵀτ + h (f + f_g)(q_k, (v_k + v_{k+1})/2) + random,
-    q_{k+1} = q_k ⊞ h v_{k+1},    g(q_{k+1}) = 0,    A(q_k ⊞ h v_{k+1}/2) v_{k+1} = γ.
+    w = Sᵀp(x_k, (v_k + v_{k+1})/2, (v_{k+1} − v_k)/h, λ_k),
+    x_{k+1} = x_k ⊞ h v_{k+1},    A(x_k ⊞ h v_{k+1}/2) v_{k+1} = γ,
 
-The motion is that of ``variational``. The velocity before the first step is free but for its constraints, so that the
-first impulse says nothing.
+the first random or weighted, the others hard. λ_k of the constraints are private unknowns of the step. The rates before
+the first step are free but for the constraints, so that the first w says nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import casadi as ca
@@ -20,56 +21,187 @@ import numpy as np
 
 from spookid.data.state import Motion
 from spookid.kernels.kernel import Array
-from spookid.mechanics.kinematics import central
+from spookid.mechanics.constraints import Passage
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Window
-from spookid.stepping.one_step import Equations, OneStep, Step
-from spookid.stepping.unknowns import hats
+from spookid.mechanics.recursion import Recursion
+from spookid.stepping import contact_law
+from spookid.stepping.base import Scheme
+from spookid.stepping.contact_law import ContactStep
+from spookid.stepping.impulses import VELOCITY_ROWS, Settings, StepFunction, Window
+from spookid.stepping.joint_step import JointScheme, JointStep
+from spookid.stepping.unknowns import hats, middle
+from spookid.transcription.factor import Factor, Group, Kind
 
 
-@dataclass(frozen=True, repr=False)
-class Leapfrog(OneStep):
-    """See ``OneStep`` for the unknowns."""
+@dataclass(frozen=True)
+class Leapfrog(JointScheme):
+    """Joint coordinates and the rates of the interval before, at each step."""
 
-    name = "variational"
-    order: ClassVar[int] = 2
     lags: ClassVar[bool] = True
-    estimates: bool = True
-    law: DryFriction = field(default=DryFriction(), repr=False)
+    touches: ClassVar[bool] = True
 
-    def equations(self, step: Step) -> Equations:
-        """As above."""
-        impulse = step.impulse(step.q, (step.v + step.v_next) / 2)
-        moved = step.minus(step.q_next, step.q) / step.h - step.v_next
-        return Equations(impulse, ca.vertcat(moved, step.violation(step.q_next) / step.h))
+    def motion(self, model: Model) -> Manifold:
+        """The coordinates of the joints, and their rates."""
+        space = super().motion(model)
+        return Manifold((*space.parts, ("flat", space.tangent))).joined
+
+    def reactions(self, model: Model) -> int:
+        """What closes transmits, and what contacts have done in the step before."""
+        return super().reactions(model) + contact_law.unknowns(model, self.law.form)
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities at t_k are means of both sides, accelerations their difference."""
-        size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
-        x, after = ca.SX.sym("x", size), ca.SX.sym("x_after", size)
+        """Rates at t_k are means of both sides, accelerations their difference."""
+        x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         if order == 0:
-            still = ca.SX(m - n, 1)
-            return Window({0: x}, Motion(x[:n], still, still))
-        v, v_next = x[n:m], after[n:m]
-        return Window({0: x, 1: after}, Motion(x[:n], (v + v_next) / 2, (v_next - v) / settings.step))
+            still = ca.SX(super().motion(model).tangent, 1)
+            return Window({0: x}, self.moving(model, x, still, still, 0))
+        moved = middle(self._rates(model, x), self._rates(model, after), settings.step)
+        return Window({0: x, 1: after}, self.moving(model, x, *moved, order))
+
+    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
+        """As at other steps."""
+        return Scheme.first_window(self, model, settings, order)
 
     def around(
         self, model: Model, settings: Settings, order: int
     ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
-        """The velocity of the interval before t_k leads back to t_{k−1}; the acceleration is that at t_k."""
-        here = self.window(model, settings, max(order, 1))
-        q, v, a = here.motion.parts
-        x, after = here.variables.values()
-        h, n, m = settings.step, model.configuration.ambient, model.state.ambient
-        poses = model.configuration.retract(q, -h * x[n:m]), q, after[:n]
-        before, at, behind = (Motion(pose, v + i * h * a, a) for i, pose in zip((-1, 0, 1), poses, strict=True))
-        return dict(here.variables), (before, at, behind)
+        """The rates of the interval before t_k lead back to t_{k−1}; the acceleration is that at t_k."""
+        h, space = settings.step, super().motion(model)
+        x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
+        sides = self._rates(model, x), self._rates(model, after)
+        s, a = middle(*sides, h)
+        here = x[: space.ambient]
+        places = space.retract(here, -h * sides[0]), here, after[: space.ambient]
+        pairs = zip((-1, 0, 1), places, strict=True)
+        before, at, behind = (self.moving(model, place, s + i * h * a, a, max(order, 1)) for i, place in pairs)
+        return {0: x, 1: after}, (before, at, behind)
 
-    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""
-        return np.hstack([poses, central(poses, step)])
+    def _rates(self, model: Model, x: ca.SX) -> ca.SX:
+        motion, n = self.motion(model), super().motion(model).ambient
+        return x[n : motion.ambient]
+
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
+        """Joint coordinates and their differences; what contacts do in each step stands in front of the friction law's
+        unknowns."""
+        touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
+        before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])
+        given = super().start(model, states, displacements, np.hstack([before, own]), step)
+        space = super().motion(model)
+        x, rest = np.hsplit(given, [space.ambient])
+        loads = rest[:, touching.shape[1] :]  # of contacts there are zeros, and what they do
+        rates = _differences(space, x, step)
+        return np.hstack([x, rates, loads])
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Those whose rates are of two steps; None with contacts, whose impulses belong to a step."""
+        if model.contacts:
+            return None
+        space, twice = super().motion(model), unknowns.copy()
+        x, n = unknowns[:, : space.ambient], self.motion(model).ambient
+        for first in range(2):
+            twice[first::2, space.ambient : n] = _differences(space, x[first::2], 2 * step)
+        return twice
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs weighted by a hat over [t_{k−1}, t_{k+1}], in the first step over what there is, (N − 1, n_u)."""
+        """Weighted by a hat over [t_{k−1}, t_{k+1}], in the first step over what there is, (N − 1, n_u)."""
         return hats(mean, late)
+
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+        """The random rows of each step, how coordinates follow rates, what constraints hold, and the first rates."""
+        step = self.step(model, settings)
+        impulse = self.impulse(step, 0, hard).written_in(step.symbols, step.values)
+        touching = [f.substituted(step.symbols, step.values) for f in step.contacts.factors(step.variables)]
+        held = [step.first(), *step.rolling()] if step.joints.closing else []
+        return [*held, step.moved(), *self.closed(step), impulse, *touching, *self.rubbing(step)]
+
+    def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
+        """Over the step from x to x₊."""
+        step = self.step(model, settings)
+        return StepFunction(step.variables, step.u, step.settled(step.contacts.along))
+
+    def step(self, model: Model, settings: Settings) -> _Step:
+        """That around t_k."""
+        return _step(model, settings, self)
+
+
+@lru_cache(maxsize=4)
+def _step(model: Model, settings: Settings, scheme: Leapfrog) -> _Step:
+    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
+    return _Step(model, settings, scheme)
+
+
+class _Step(JointStep):
+    """The symbols of one step around t_k, from the unknowns there and at the next step."""
+
+    def __init__(self, model: Model, settings: Settings, scheme: Leapfrog) -> None:
+        space, size = JointCoordinates(model).manifold, scheme.manifold(model).ambient
+        n, m, extra = space.ambient, scheme.motion(model).ambient, size - scheme.law.unknowns(model)
+        touching = contact_law.unknowns(model, scheme.law.form)
+        x, after = (ca.SX.sym(name, size) for name in ("x", "x_after"))
+        here = ca.vertcat(x[:n], x[m : extra - touching], after[extra - touching : extra], x[extra:])
+        self.v, self.v_next = x[n:m], after[n:m]
+        self.x, self.x_next = x[:n], after[:n]
+        moved = middle(self.v, self.v_next, settings.step)
+        super().__init__(model, settings, scheme, {0: x, 1: after}, here, moved, touching)
+
+    @cached_property
+    def contacts(self) -> ContactStep:
+        """Those that push."""
+        before, behind = (self.motion.v + i * self.settings.step / 2 * self._quickening for i in (-1, 1))
+        q_next = self.joints.configuration(self.x_next)
+        return ContactStep(self.model, self.settings, self.law.form, self.q, before, q_next, behind, self.touching)
+
+    @property
+    def _quickening(self) -> ca.SX:
+        """S a, (6 n_b,)."""
+        slopes: ca.SX = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)
+        return slopes
+
+    @property
+    def pushed(self) -> ca.SX:
+        """What contacts do to the bodies, (6 n_b,)."""
+        return self.contacts.impulse if self.model.contacts else super().pushed
+
+    def moved(self) -> Factor:
+        """(x₊ ⊟ x)/h − v₊."""
+        rows = self.joints.manifold.difference(self.x_next, self.x) / self.settings.step - self.v_next
+        labels, none = tuple(f"v {name}" for name in self.joints.names), ca.SX.sym("none", 0)
+        return Factor("step", Group.STATE, rows, self.variables, none, labels, kind=Kind.HARD)
+
+    def rolling(self) -> list[Factor]:
+        """A v₊ − γ at the middle of the step; its data are means of the inputs over it."""
+        holding, joints, h = self.model.holding, self.joints, self.settings.step
+        fast = [tie for tie in self.model.ties if tie.on_velocities]
+        if not fast:
+            return []
+        between = joints.manifold.retract(self.x, h / 2 * self.v_next)
+        there = Recursion(joints, between, self.v_next, ca.SX(self.v_next.numel(), 1))
+        q, q_next = (joints.configuration(x) for x in (self.x, self.x_next))
+        rows, labels = holding.over_step(Passage(q, q_next, h, there.q, there.v), self.u), holding.labels(fast)
+        return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, self._speed_data, labels, kind=Kind.HARD)]
+
+    def first(self) -> Factor:
+        """What holds the rates before the first step."""
+        model, joints = self.model, self.joints
+        motion = Recursion(joints, self.x, self.v, ca.SX(self.v.numel(), 1))
+        at = model.mechanics(motion.q)
+        speeds = ca.vertcat(ca.SX(model.rows - model.holding.on_velocities, 1), model.holding.speeds(self.u))
+        parting = at.constraint @ motion.v - speeds
+        rows = ca.vertcat(*(parting[model.rows_of(thing)] for thing in joints.closing))
+        labels = tuple(f"{label} parting" for label in model.holding.labels(joints.closing))
+        given = "first state", Group.STATE, rows, {0: self.variables[0]}, self._speed_data, labels
+        return Factor(*given, first_only=True, kind=Kind.HARD)
+
+    @property
+    def _speed_data(self) -> ca.SX:
+        return self.u if self.model.holding.takes_inputs else ca.SX.sym("none", 0)
+
+
+def _differences(space: Manifold, x: Array, step: float) -> Array:
+    """Rates of the interval before each step, those of the first as in the next, (N, ambient) to (N, tangent)."""
+    symbols = ca.SX.sym("x", space.ambient), ca.SX.sym("x_next", space.ambient)
+    function = ca.Function("rates", list(symbols), [ca.densify(space.difference(*reversed(symbols)) / step)])
+    rates = np.asarray(function(x[:-1].T, x[1:].T).full()).T
+    return np.vstack([rates[:1], rates])

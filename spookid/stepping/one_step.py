@@ -19,6 +19,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
+from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
@@ -107,7 +108,8 @@ class Step:
     @property
     def velocity_rows(self) -> ca.SX:
         """A v − γ of constraints on velocities at the middle of the step, which stand below the rows of the stepper."""
-        return self.model.holding.over_step(self.q, self.q_next, self.h, self.u)
+        passage = Passage.between(self.model.configuration, self.q, self.q_next, self.h)
+        return self.model.holding.over_step(passage, self.u)
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the constraints on positions, (n_p,)."""
@@ -186,7 +188,7 @@ class OneStep(StateScheme, Stepper):
     def _random(self, model: Model) -> int:
         return len(JointCoordinates(model).cut_places) if self.estimates else 0
 
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """The states, and no multipliers; what contacts do in each step stands in front of the friction law's."""
         touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
         before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])

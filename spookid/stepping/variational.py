@@ -31,6 +31,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.mechanics.constraints import Passage
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.stepping.base import Scheme, Stepper, rigid_notices
@@ -46,7 +47,6 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.reactions import Reactions
 from spookid.stepping.unknowns import PositionScheme, hats
 from spookid.transcription.factor import Factor, Group, Kind
@@ -70,17 +70,15 @@ class Variational(PositionScheme, Stepper):
         return JointSpace(law)
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits, and
-        where turns of angles must be told; with velocities among its unknowns if contacts push."""
-        if model.contacts:
-            return replace(Leapfrog(law=self.law), estimates=False)
+        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits, where
+        turns of angles must be told, for constraints on velocities, and if contacts push."""
         tree = not (
             model.has_loops
             or set(model.ties) - set(model.holding.contacts)
             or any(joint.limits is not None for joint in model.joints)
         )
-        turning = any(not tie.told_by_poses for tie in model.ties)
-        if model.coordinates == "joint" or (model.coordinates is None and (tree or turning)):
+        needing = tree or model.holding.rolling or any(not tie.told_by_poses for tie in model.ties)
+        if model.contacts or model.coordinates == "joint" or (model.coordinates is None and needing):
             return JointSpace(self.law, weighted=True).fitting(model)
         return self
 
@@ -149,7 +147,8 @@ class Variational(PositionScheme, Stepper):
         multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
         held = ca.SX.sym("held", len(model.holding.contacts))
-        rolling = model.holding.over_step(q, q_next, settings.step, mean, held, multipliers)
+        passage = Passage.between(model.configuration, q, q_next, settings.step)
+        rolling = model.holding.over_step(passage, mean, held, multipliers)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         slips, others, laws = _slips(at, sides), disturbance(model, at, impulses), None
@@ -214,10 +213,11 @@ class _Inner:
 
     def rolling(self) -> Factor:
         """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
-        n, holding = self._model.configuration.ambient, self._model.holding
+        space, holding = self._model.configuration, self._model.holding
         before, here = (self.variables[i] for i in range(2))
         data = self.u if holding.takes_inputs else ca.SX.sym("none", 0)
-        rows = holding.over_step(before[:n], here[:n], self._step, self.u)
+        passage = Passage.between(space, before[: space.ambient], here[: space.ambient], self._step)
+        rows = holding.over_step(passage, self.u)
         labels = holding.labels()[self._model.rows - holding.on_velocities :]
         return Factor(VELOCITY_ROWS, Group.STATE, rows, {0: before, 1: here}, data, labels, kind=Kind.HARD)
 

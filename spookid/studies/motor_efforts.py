@@ -239,7 +239,8 @@ def recorded(problem: Declaration, settings: Settings) -> Measured:
     """
     model, sampled = problem.model, gather(problem, problem.recordings[0])
     steps, scheme, equations = sampled.grid, JointSpace(), instant(model, settings)
-    x = scheme.start(model, sampled.guess.states, sampled.guess.displacements, np.zeros((steps.count, 0)))
+    none = np.zeros((steps.count, 0))
+    x = scheme.start(model, sampled.guess.states, sampled.guess.displacements, none, steps.step)
     differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
     moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T
     rates = np.gradient(sampled.guess.displacements, steps.step, axis=0)

@@ -377,7 +377,7 @@ def _check(problem: Declaration) -> None:
             "stands, and limits of positions"
         )
     for tie in model.ties:
-        if isinstance(tie, Impact) or (tie.on_velocities and not isinstance(tie, Touch)):
+        if isinstance(tie, Impact) or tie in model.holding.rolling:
             raise ProblemError(
                 f"{tie.what} rolls or hits, and motions are planned where all rows hold positions"
                 "; leave it out of the model that is planned with"
