@@ -91,7 +91,7 @@ class LevenbergMarquardt(metaclass=Checked):
     newton: bool = True
     """Take exact second derivatives where the linear model is poor; False never does."""
     threads: int = 1
-    """Threads that share out the recordings; the answer is the same for any number of them."""
+    """Threads that share out recordings and halves of long ones; the answer is the same for any number of them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or self.threads < 1:
