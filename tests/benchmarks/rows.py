@@ -129,8 +129,8 @@ def from_both_ends(bench: Bench) -> Iterator[Row]:
     for threads, target in ((1, "≤ 0.93 floors"), (2, "≤ 0.58 floors")):
         solver = LevenbergMarquardt(max_iterations=30, threads=threads)
         spent, ratio = bench.beside_floor(lambda s=solver: outcomes.append(s.solve(*given)), bench.repeats)
-        iterations, first = max(len(outcomes[-1].history) - 1, 1), first or spent
-        note = f"{spent / first:.2f} times that of one thread"
+        iterations, first = max(len(outcomes[-1].history) - 1, 1), first or ratio
+        note = f"{ratio / first:.2f} times the floors of one thread"
         label = f"SPOOK, 13 parameters, 1 recording, {threads} threads: an iteration"
         yield Row(label, 1e3 * spent / iterations, "ms", ratio / iterations, target, note)
 
