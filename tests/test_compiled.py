@@ -25,6 +25,7 @@ from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare_k
 from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
+from spookid.solvers import products
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import normal_equations, pull_back
@@ -127,10 +128,11 @@ def test_every_kernel_gives_what_the_virtual_machine_gives(kept, monkeypatch):
     np.testing.assert_allclose(*moved, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("setting", ["on", pytest.param("off", marks=pytest.mark.study)])
+@pytest.mark.parametrize("setting", ["on", "auto", pytest.param("off", marks=pytest.mark.study)])
 def test_jacobians_that_are_not_kept_give_the_normal_equations_of_those_that_are(setting, kept, monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", setting)
     monkeypatch.setattr(kernels, "CHUNK", 8)
+    monkeypatch.setattr(products, "CHUNK", 8)
     assembly = assemble(motion(Spook()))
     transcription, start = assembly.transcription, assembly.start
     rng, steps, n_p = np.random.default_rng(0), len(start.states[0]), len(transcription.names)
