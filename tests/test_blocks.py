@@ -15,14 +15,13 @@ from spookid.estimation.identifiability import a_priori
 from spookid.kernels import native
 from spookid.kernels.blocks import blocks
 from spookid.kernels.kernel import Array
-from spookid.kernels.thread_pool import ThreadPool
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
-from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate, meeting
+from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.rows import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, coupling, normal_equations
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 
 ALPHA = 1e-3
 
@@ -126,100 +125,6 @@ def test_numbers_that_fade_do_not_linger():
     assert isinstance(found, BlockElimination)
     faded = np.abs(found._border)
     assert not np.any((faded > 0) & (faded < np.finfo(float).tiny))
-
-
-def both_ways(steps: int, tangent: int, parameters: int, pool: ThreadPool) -> tuple[NormalEquations, NormalEquations]:
-    """Equations of factors of one step and of two, for an elimination from one end and from both."""
-    rng = np.random.default_rng(7)
-
-    def rows(offsets: tuple[int, ...], count: int, size: int) -> Rows:
-        matrix = rng.normal(size=(count, len(offsets) * tangent + parameters + 1, size))
-        for i, _ in enumerate(offsets):
-            matrix[:, i * tangent + 1] = 0.0  # an unknown that moves nothing
-        return Rows(offsets, matrix, None)
-
-    pairs = rows((0, 1), steps - 1, 2 * tangent)
-    pairs.matrix[: steps // 3, 2] = 0.0  # not zero later on
-    blocks = [rows((0,), 1, tangent), pairs, rows((0,), steps, 3), rows((1,), steps - 1, 2)]
-    met, workspace = meeting(steps, tangent, 1), Workspace()
-    assert met is not None
-    for _ in range(2):  # what stands in a workspace already is forgotten
-        ends = normal_equations(blocks, steps, tangent, parameters, workspace, met, pool)
-    return normal_equations(blocks, steps, tangent, parameters), ends
-
-
-@pytest.fixture(params=[1, 2])
-def pool(request, monkeypatch):
-    monkeypatch.setattr(elimination, "_LONG", 0)
-    with ThreadPool(request.param) as threads:
-        yield threads
-
-
-@pytest.mark.parametrize("steps", [18, 19, 34, 49])
-@pytest.mark.parametrize(("tangent", "parameters"), [(4, 0), (5, 2), (11, 13), (24, 13), (26, 8)])
-def test_from_both_ends_all_is_as_from_one(steps, tangent, parameters, pool):
-    one, ends = both_ways(steps, tangent, parameters, pool)
-    close(ends.diagonal, one.diagonal)
-    close(ends.border, one.border)
-    close(ends.corner, one.corner)
-    expected, found = eliminate(one, ALPHA), eliminate(ends, ALPHA, pool=pool)
-    close(found.corner, expected.corner)
-    rng = np.random.default_rng(8)
-    other, move = rng.normal(size=len(one.band)), rng.normal(size=parameters)
-    for mine, theirs in ((found.own, expected.own), (found.forward(other), expected.forward(other))):
-        close(mine.taken, theirs.taken)
-        assert mine.square == pytest.approx(theirs.square, rel=1e-10)
-        close(found.states(mine, move), expected.states(theirs, move))
-    several = rng.normal(size=(len(one.band), 9))
-    close(found.solve(several.copy()), expected.solve(several))
-    close(found.responses(), expected.responses())
-
-
-def test_curvature_is_added_to_what_is_eliminated_from_both_ends(pool):
-    one, ends = both_ways(21, 5, 3, pool)
-    extra = one.copy()
-    extra.band[:] *= 0.5
-    alone = extra.copy()
-    coupling(alone.band.reshape(21, 5, 10))[:] = 0.0
-    alone = replace(alone, band=np.ascontiguousarray(alone.band[:, :5]))
-    for more in (extra, alone):
-        expected, found = eliminate(one, ALPHA, more), eliminate(ends, ALPHA, more, pool=pool)
-        close(found.corner, expected.corner)
-        close(found.states(found.own, np.ones(3)), expected.states(expected.own, np.ones(3)))
-
-
-@pytest.mark.parametrize("value", [-1e3, np.nan])
-@pytest.mark.parametrize("unknown", [3, 8 * 5 + 2, 11 * 5 + 4, 20 * 5])
-def test_a_pivot_that_fails_at_either_end_or_between_is_refused(unknown, value, pool):
-    one, ends = both_ways(21, 5, 3, pool)
-    for equations in (one, ends):
-        diagonal = equations.diagonal
-        equations.band[unknown, 0] = value
-        assert equations.diagonal is diagonal
-        with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {unknown + 1}$"):
-            eliminate(equations, 0.0, pool=pool)
-
-
-@pytest.mark.parametrize(("steps", "tangent", "reach"), [(17, 5000, 1), (1000, 19, 1), (10**5, 24, 2), (10**5, 3, 1)])
-def test_short_chains_and_bands_are_eliminated_from_one_end(steps, tangent, reach):
-    assert meeting(steps, tangent, reach) is None
-
-
-def test_fits_have_the_same_digits_with_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(elimination, "_LONG", 1000)
-    assembly = assembled(furuta(Spook(), 101, 13))
-    outcomes = [LevenbergMarquardt(threads=n).solve(assembly.transcription, assembly.start) for n in (1, 2, 3)]
-    monkeypatch.setattr(elimination, "_LONG", np.inf)
-    expected = LevenbergMarquardt().solve(assembly.transcription, assembly.start)
-    for outcome in outcomes:
-        for mine, first, plain in zip(
-            (outcome.point.parameters, *outcome.point.states),
-            (outcomes[0].point.parameters, *outcomes[0].point.states),
-            (expected.point.parameters, *expected.point.states),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(mine, first)
-            np.testing.assert_allclose(mine, plain, rtol=1e-6, atol=1e-9)
 
 
 def test_the_answer_is_the_same_by_bands(monkeypatch):

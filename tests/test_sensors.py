@@ -20,6 +20,7 @@ from spookid import (
     GROUND,
     Accelerometer,
     Body,
+    Fixed,
     Gyroscope,
     Hinge,
     HingeAngle,
@@ -39,13 +40,16 @@ from spookid import (
     Recording,
     Sensor,
     Solution,
+    Spherical,
     State,
     Status,
     gravity,
     tilted_gravity,
 )
+from spookid.assembly.assembly import assemble
 from spookid.data.losses import LOSSES, Loss, robust
 from spookid.mechanics.kinematics import displacements, place
+from spookid.transcription.factor import Group
 
 G, STEP, MASS, LENGTH = 9.82, 0.01, 0.5, 0.2
 XYZ = ("x", "y", "z")
@@ -309,6 +313,33 @@ def test_motion_capture_tells_a_pendulum_and_how_its_markers_sit() -> None:
     assert_true(solution, m_x=sits[0], m_y=sits[1], m_z=sits[2])
     hinge = displacements(model, solution.trajectories[0].q.reshape(len(t), 7), {})[:, 0]
     np.testing.assert_allclose(hinge, angle, atol=5e-3)
+
+
+@pytest.mark.parametrize("coordinates", ["joint", "maximal"])
+def test_quaternions_of_a_body_that_turns_over_keep_the_sign_that_the_fit_has(coordinates: str) -> None:
+    t, rng = np.arange(0, 3, 0.01), np.random.default_rng(4)
+    turning = Rotation.from_rotvec(np.outer(8 * t, [0, 0, 1])) * Rotation.from_rotvec(np.outer(np.sin(t), [0.6, 0, 0]))
+    w, x, y, z = (turning.as_quat(scalar_first=True) * rng.choice([-1, 1], len(t))[:, None]).T
+    ball, top = Body("ball", 1.0, (1, 1, 1)), Body("top", 1.0, (1, 1, 1))
+    joints = [
+        Spherical("first", GROUND.frame(), ball.frame()),
+        Fixed("second", ball.frame(x=(0, 1, 0), y=(0, 0, 1)), top.frame()),
+    ]
+    seen = Orientation(ball.frame(), ("w", "x", "y", "z"), 0.01)
+    problem = Problem(
+        "top",
+        Model([ball, top], joints, coordinates=coordinates, gravity=gravity(Parameter("g", 9.81))),
+        [Recording(t, {"w": w, "x": x, "y": y, "z": z})],
+        [seen],
+        step=0.01,
+        cutoff=30.0,
+    )
+    assembly = assemble(problem)
+    (residuals,) = assembly.transcription.residuals(assembly.start)
+    pairs = zip(assembly.transcription.factors, residuals, strict=True)
+    missed = [np.abs(rows[5:-5]).max() for factor, rows in pairs if factor.group is Group.OBSERVATION]
+    assert len(missed) == 1
+    assert missed[0] < 0.5
 
 
 def test_a_load_cell_tells_a_mass() -> None:

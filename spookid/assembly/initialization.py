@@ -23,7 +23,16 @@ from spookid.data.sensors import JointPosition
 from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.freedom import Freedom
-from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, unwrapped, velocities
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import (
+    Values,
+    displacements,
+    evaluated,
+    place,
+    rest_positions,
+    unwrapped,
+    velocities,
+)
 from spookid.mechanics.model import Model
 from spookid.parameter import substitute
 
@@ -76,7 +85,17 @@ def guess(
     if untold and len(sensors) < len(observations):
         moved, untold = reckoned(model, observations, shown, Motion(moved, untold, grid.step), values)
         poses = place(model, moved, values)
+    if any(one.sensor.either_sign for one in observations):
+        poses = _signed(model, poses, moved, values)
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _notices(model, hidden, untold))
+
+
+def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:
+    """Poses with quaternions of the sign that continuous coordinates of the joints give them, which that of measured
+    ones is to follow."""
+    joints = JointCoordinates(model)
+    x = ca.SX.sym("x", joints.manifold.ambient)
+    return model.configuration.like(poses, evaluated(joints.configuration(x), x, joints.along(poses, moved), values))
 
 
 def _coordinates(model: Model, sensors: Sequence[Channel], targets: Array, values: Values) -> dict[int, Array]:

@@ -143,7 +143,7 @@ FLAGS = {
     "--fix": flag("parameters that keep their guess", "NAME", default=[], **SEVERAL),
     "--state-weight": flag(_WEIGHT, "K", type=_weight),
     "--max-iterations": flag("accepted steps of each fit at the most", "N", type=_count),
-    "--threads": flag("threads that share out recordings and their halves (default: 1)", "N", type=_jobs),
+    "--threads": flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
     "--from": flag(_SOURCE, "DIR", dest="source"),
     "--method": flag("what is balanced", choices=METHODS, default=METHODS[0]),
     "--filter": flag("filter that differentiates, of the --cutoff", choices=FILTERS, default=FILTERS[0]),

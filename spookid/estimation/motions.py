@@ -54,11 +54,8 @@ def measured(regressor: Regressor, guess: Guess, step: float, held: Array) -> Gi
         step: h [s].
         held: 1 for each contact that holds from a step to the next, (N − 1, n_c).
     """
-    joints, bodies = regressor.joints, regressor.model.bodies
-    given = ca.SX.sym("displacements", guess.displacements.shape[1]), ca.SX.sym("roots", 7 * len(joints.roots))
-    convert = ca.Function("coordinates", list(given), [ca.densify(joints.coordinates(*given))])
-    places = [7 * bodies.index(body) + i for body in joints.roots for i in range(7)]
-    x = np.asarray(convert(guess.displacements.T, guess.states[:, places].T).full()).T
+    joints = regressor.joints
+    x = joints.along(guess.states, guess.displacements)
     two = [ca.SX.sym(name, joints.manifold.ambient) for name in ("before", "after")]
     apart = ca.Function("apart", two, [ca.densify(joints.manifold.difference(two[1], two[0]))])
     rates = np.asarray(apart(x[:-1].T, x[1:].T).full()).T / step

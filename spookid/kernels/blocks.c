@@ -4,48 +4,10 @@
    the border. Rows are padded to a multiple of four, columns to whole vectors. What is done goes back to where the
    matrix was, so that a factor needs no room of its own. */
 
-/* Steps that are eliminated one after another: `count` of a chain's `steps` from `first` on, forwards in time or, with
-   -1 for `along`, backwards. The rows of each reach to the one that is next in this order; those of the last, if it is
-   `bound`, to one that does not belong to these. If it is `met`, a single step is reached by both its neighbours. */
-typedef struct {
-  size steps, t, borders, first, count, along, bound, met;
-} Run;
-
-INLINE size place(const Run *run, size j) { return run->first + j * run->along; }
-
-/* A row of a step's factor, as far as it reaches to the next step. */
-INLINE const double *coupling(const Run *run, const double *factor, size k, size row) {
-  return factor + (k * run->t + row) * 2 * run->t + run->t - row;
-}
-
-/* to -= factor from */
-INLINE void take(double *to, double factor, const double *from, size count) {
-  size i = 0;
-  for (; i + LANES <= count; i += LANES)
-    UNROLL for (int j = 0; j < PARTS; ++j) ((loose_part *)(to + i))[j] -= factor * ((const loose_part *)(from + i))[j];
-  for (; i < count; ++i) to[i] -= factor * from[i];
-}
-
-/* What the neighbours take from the step that they meet at, where these are known. */
-static void meet(const Run *run, double *band, double *border) {
-  size n = run->steps, t = run->t, k = run->first;
-  for (size e = k - 1; e <= k + 1; e += 2)
-    for (size r = 0; r < t; ++r) {
-      const double *row = coupling(run, band, e, r);
-      for (size i = 0; i < t; ++i) take(band + (k * t + i) * 2 * t, row[i], row + i, t - i);
-      for (size c = 0; c < run->borders; ++c) take(border + (c * n + k) * t, border[(c * n + e) * t + r], row, t);
-    }
-}
-
-/* Some numbers that will be needed soon, brought to the cache: a processor does not foresee that it goes backwards. */
-INLINE void fetch(const double *from, size count) {
-  for (size i = 0; i < count; i += 8) __builtin_prefetch(from + i);
-}
-
 /* The rows of one step of H + damping D as given. */
-static void fill(lanes *panel, const Run *run, size k, const double *band, const double *diagonal, double damping,
-                 const double *border) {
-  size n = run->steps, t = run->t, borders = run->borders, T = vectors(t), V = 2 * T + vectors(borders);
+static void fill(lanes *panel, size n, size t, size borders, size k, const double *band, const double *diagonal,
+                 double damping, const double *border) {
+  size T = vectors(t), V = 2 * T + vectors(borders);
   memset(panel, 0, padded(t) * V * sizeof(lanes));
   for (size i = 0; i < t; ++i) {
     double *row = (double *)(panel + i * V), scale = diagonal[k * t + i];
@@ -59,8 +21,8 @@ static void fill(lanes *panel, const Run *run, size k, const double *band, const
 }
 
 /* The rows of one step's factor, put where those of the matrix were. */
-static void keep(const lanes *panel, const Run *run, size k, double *band, double *border) {
-  size n = run->steps, t = run->t, borders = run->borders, T = vectors(t), V = 2 * T + vectors(borders);
+static void keep(const lanes *panel, size n, size t, size borders, size k, double *band, double *border) {
+  size T = vectors(t), V = 2 * T + vectors(borders);
   for (size i = 0; i < t; ++i) {
     const double *row = (const double *)(panel + i * V);
     double *to = band + (k * t + i) * 2 * t;
@@ -70,31 +32,26 @@ static void keep(const lanes *panel, const Run *run, size k, double *band, doubl
   }
 }
 
-/* One of the runs of eliminate_along. */
-static size eliminate_run(const Run *run, double *band, const double *diagonal, double damping, double *border,
-                          lanes *room, lanes *corner) {
-  size t = run->t, borders = run->borders, T = vectors(t), B = vectors(borders), V = 2 * T + B;
-  size rows = padded(t), whole = rows * V;
+/* The factor of H + damping D in the place of its band, with the inverse of the diagonal, and L^-1 border in the place
+   of the border; the border's products with itself through the inverse, subtracted from the upper half of a corner
+   (B vectors' numbers, B). 0, or the number of the first pivot that is not positive. `room` is for two panels. */
+EXPORT size eliminate_along(size n, size t, size borders, double *band, const double *diagonal, double damping,
+                            double *border, lanes *room, lanes *corner) {
+  FLUSH;
+  size T = vectors(t), B = vectors(borders), V = 2 * T + B, rows = padded(t), whole = rows * V;
   Product none = {0, 0, 0};
-  if (run->met) meet(run, band, border);
-  for (size k = 0; k < run->count; ++k) {
+  for (size k = 0; k < n; ++k) {
     lanes *panel = room + k % 2 * whole, *last = room + (k + 1) % 2 * whole;
-    fill(panel, run, place(run, k), band, diagonal, damping, border);
-    size next = place(run, k + 1 < run->count ? k + 1 : k) * t;
+    fill(panel, n, t, borders, k, band, diagonal, damping, border);
     for (size i = 0; i < rows; i += ROWS) {
       lanes *at = panel + i * V;
       size first = i / LANES;
       Corner u;
-      if (run->along < 0) {
-        fetch(band + (next + i) * 2 * t, ROWS * 2 * t);
-        for (size c = i * borders / rows; c < (i + ROWS) * borders / rows; ++c)
-          fetch(border + c * run->steps * t + next, t);
-      }
       Product past = {(double *)(last + T) + i, last + T + first, k ? rows : 0};
       Product own = {(double *)panel + i, panel + first, i};
       tiles(at + first, T - first, V, past, own, 0);
       int bad = pivots(at, V, i, &u);
-      if (bad) return place(run, k) * t + i + bad;
+      if (bad) return k * t + i + bad;
       tiles(at + first, T - first, V, none, none, &u);
       own.right = panel + T;
       tiles(at + T, T, V, none, own, &u);
@@ -111,22 +68,14 @@ static size eliminate_run(const Run *run, double *band, const double *diagonal, 
         put_tile(sum, 1, corner + c * B + j, B);
       }
     }
-    keep(panel, run, place(run, k), band, border);
+    keep(panel, n, t, borders, k, band, border);
   }
   return 0;
 }
 
-/* The factor of H + damping D in the place of its band, with the inverse of the diagonal, and L^-1 border in the place
-   of the border, for some runs, one after another; the border's products with itself through the inverse, subtracted
-   from the upper half of a corner (B vectors' numbers, B) of each run. 0, or the number of the first pivot that is not
-   positive. `room` is for two panels. */
-EXPORT size eliminate_along(size runs, const Run *run, double *band, const double *diagonal, double damping,
-                            double *border, lanes *room, lanes *corner) {
-  FLUSH;
-  size failed = 0, B = vectors(run->borders);
-  for (size i = 0; i < runs && !failed; ++i)
-    failed = eliminate_run(run + i, band, diagonal, damping, border, room, corner + i * B * LANES * B);
-  return failed;
+/* Some numbers that will be needed soon, brought to the cache: a processor does not foresee that it goes backwards. */
+INLINE void fetch(const double *from, size count) {
+  for (size i = 0; i < count; i += 8) __builtin_prefetch(from + i);
 }
 
 INLINE double dot(const double *a, const double *b, size count) {
@@ -141,50 +90,41 @@ INLINE double dot(const double *a, const double *b, size count) {
   return rest;
 }
 
-/* One of the runs of forward_blocks. */
-static void forward_run(const Run *run, const double *factor, const double *border, double *values, double *pulled) {
-  size n = run->steps, t = run->t, borders = run->borders;
+/* to -= factor from */
+INLINE void take(double *to, double factor, const double *from, size count) {
+  size i = 0;
+  for (; i + LANES <= count; i += LANES)
+    UNROLL for (int j = 0; j < PARTS; ++j) ((loose_part *)(to + i))[j] -= factor * ((const loose_part *)(from + i))[j];
+  for (; i < count; ++i) to[i] -= factor * from[i];
+}
+
+/* y = L^-1 right, (n, t), and Y'y, (borders), with Y = L^-1 border. */
+EXPORT void forward_blocks(size n, size t, size borders, const double *factor, const double *border,
+                           const double *right, double *out, double *pulled) {
+  FLUSH;
   double rest[2 * t];
   memset(rest, 0, sizeof rest);
-  for (size e = run->first - 1; run->met && e <= run->first + 1; e += 2)
-    for (size r = 0; r < t; ++r)
-      take(values + run->first * t, values[e * t + r], coupling(run, factor, e, r), t);
-  for (size j = 0; j < run->count; ++j) {
-    size k = place(run, j);
-    const double *row = factor + k * 2 * t * t;
-    double *y = values + k * t;
+  memset(pulled, 0, borders * sizeof(double));
+  for (size k = 0; k < n; ++k, right += t, out += t) {
     memcpy(rest, rest + t, t * sizeof(double));
     memset(rest + t, 0, t * sizeof(double));
-    for (size i = 0; i < t; ++i, row += 2 * t) {
-      if (run->along < 0 && k) fetch(row - 2 * t * t, 2 * t);
-      y[i] = (rest[i] + y[i]) * row[0];
-      take(rest + i + 1, y[i], row + 1, 2 * t - i - 1);
+    for (size i = 0; i < t; ++i, factor += 2 * t) {
+      out[i] = (rest[i] + right[i]) * factor[0];
+      take(rest + i + 1, out[i], factor + 1, 2 * t - i - 1);
     }
-    for (size c = 0; c < borders; ++c) {
-      if (run->along < 0 && k) fetch(border + (c * n + k - 1) * t, t);
-      pulled[c] += dot(y, border + (c * n + k) * t, t);
-    }
+    for (size c = 0; c < borders; ++c) pulled[c] += dot(out, border + (c * n + k) * t, t);
   }
 }
 
-/* y = L^-1 y, (steps, t), and Y'y, (borders), with Y = L^-1 border, for some runs, one after another. */
-EXPORT void forward_blocks(size runs, const Run *run, const double *factor, const double *border, double *values,
-                           double *pulled) {
+/* x (n, t) of L' x = -(half + Y move); half (n, t), or the last column of Y if it is not given. */
+EXPORT void backward_blocks(size n, size t, size borders, const double *factor, const double *border,
+                            const double *half, const double *move, double *out) {
   FLUSH;
-  memset(pulled, 0, runs * run->borders * sizeof(double));
-  for (size i = 0; i < runs; ++i) forward_run(run + i, factor, border, values, pulled + i * run->borders);
-}
-
-/* One of the runs of backward_blocks. */
-static void backward_run(const Run *run, const double *factor, const double *border, const double *half,
-                         const double *move, double *out) {
-  size n = run->steps, t = run->t, borders = run->borders;
   double known[2 * t];
   memset(known, 0, sizeof known);
-  if (run->bound) memcpy(known, out + place(run, run->count) * t, t * sizeof(double));
   if (!half) half = border + (borders - 1) * n * t;
-  for (size j = run->count - 1; j >= 0; --j) {
-    size k = place(run, j), before = place(run, j ? j - 1 : 0);
+  for (size k = n - 1; k >= 0; --k) {
+    size before = k ? k - 1 : 0;
     memcpy(known + t, known, t * sizeof(double));
     for (size i = 0; i < t; ++i) known[i] = -half[k * t + i];
     for (size c = 0; c < borders - 1; ++c) {
@@ -210,13 +150,6 @@ static void backward_run(const Run *run, const double *factor, const double *bor
     }
     memcpy(out + k * t, known, t * sizeof(double));
   }
-}
-
-/* x (steps, t) of L' x = -(half + Y move); half likewise, or the last column of Y if it is not given. */
-EXPORT void backward_blocks(size runs, const Run *run, const double *factor, const double *border, const double *half,
-                            const double *move, double *out) {
-  FLUSH;
-  for (size i = 0; i < runs; ++i) backward_run(run + i, factor, border, half, move, out);
 }
 
 /* Vectors of several right-hand sides that are worked on at once. */
@@ -279,49 +212,43 @@ static void give_back(double *to, const lanes *from, size V, size rows, size m) 
   for (size i = 0; i < rows; ++i) memcpy(to + i * m, from + i * V, m * sizeof(double));
 }
 
-/* x = L^-1 x, (steps, t, m). A step's rows of the factor are those of a matrix whose rows are 2 t - 1 numbers apart,
-   with the columns of the next step behind its own. `room` is for two steps. */
-EXPORT void forward_columns(const Run *run, size m, const double *factor, double *x, lanes *room) {
+/* x = L^-1 x, (n, t, m). A step's rows of the factor are those of a matrix whose rows are 2 t - 1 numbers apart, with
+   the columns of the next step behind its own. `room` is for two steps. */
+EXPORT void forward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
   FLUSH;
-  size t = run->t, V = vectors(m), apart = 2 * t - 1;
-  for (size e = run->first - 1; run->met && e <= run->first + 1; e += 2)
-    for (size r = 0; r < t; ++r)
-      for (size i = 0; i < t; ++i)
-        take(x + (run->first * t + i) * m, coupling(run, factor, e, r)[i], x + (e * t + r) * m, m);
-  for (size j = 0; j < run->count; ++j) {
-    const double *at = factor + place(run, j) * 2 * t * t, *before = at - run->along * 2 * t * t;
-    lanes *here = room + j % 2 * t * V, *last = room + (j + 1) % 2 * t * V;
-    take_in(here, V, x + place(run, j) * t * m, t, m);
+  size V = vectors(m), apart = 2 * t - 1;
+  for (size k = 0; k < n; ++k, factor += 2 * t * t, x += t * m) {
+    lanes *here = room + k % 2 * t * V, *last = room + (k + 1) % 2 * t * V;
+    take_in(here, V, x, t, m);
     for (size i = 0; i < t;) {
-      Part past = {j ? before + t + i : 0, 1, apart, last, j ? t : 0}, own = {at + i, 1, apart, here, i};
-      const double *corner = at + i * apart + i;
+      Part past = {k ? factor - 2 * t * t + t + i : 0, 1, apart, last, k ? t : 0}, own = {factor + i, 1, apart, here, i};
+      const double *corner = factor + i * apart + i;
       if (t - i >= ROWS)
         settle_rows(here + i * V, ROWS, 1, V, past, own, corner, apart), i += ROWS;
       else
         settle_rows(here + i * V, 1, 1, V, past, own, corner, apart), i += 1;
     }
-    give_back(x + place(run, j) * t * m, here, V, t, m);
+    give_back(x, here, V, t, m);
   }
 }
 
 /* x = L^-T x, likewise. */
-EXPORT void backward_columns(const Run *run, size m, const double *factor, double *x, lanes *room) {
+EXPORT void backward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
   FLUSH;
-  size t = run->t, V = vectors(m), apart = 2 * t - 1, end = run->count;
-  if (run->bound) take_in(room + end % 2 * t * V, V, x + place(run, end) * t * m, t, m);
-  for (size j = end - 1; j >= 0; --j) {
-    const double *at = factor + place(run, j) * 2 * t * t;
-    lanes *here = room + j % 2 * t * V, *next = room + (j + 1) % 2 * t * V;
-    take_in(here, V, x + place(run, j) * t * m, t, m);
+  size V = vectors(m), apart = 2 * t - 1;
+  for (size k = n - 1; k >= 0; --k) {
+    const double *at = factor + k * 2 * t * t;
+    lanes *here = room + k % 2 * t * V, *next = room + (k + 1) % 2 * t * V;
+    take_in(here, V, x + k * t * m, t, m);
     for (size i = t; i > 0;) {
-      size h = i % ROWS ? 1 : ROWS, done = i, ahead = j + 1 < end || run->bound ? t : 0;
+      size h = i % ROWS ? 1 : ROWS, done = i;
       const double *row = at + (i -= h) * apart;
-      Part own = {row + done, apart, 1, here + done * V, t - done}, later = {row + t, apart, 1, next, ahead};
+      Part own = {row + done, apart, 1, here + done * V, t - done}, later = {row + t, apart, 1, next, k + 1 < n ? t : 0};
       if (h == ROWS)
         settle_rows(here + i * V, ROWS, 0, V, later, own, row + i, apart);
       else
         settle_rows(here + i * V, 1, 0, V, later, own, row + i, apart);
     }
-    give_back(x + place(run, j) * t * m, here, V, t, m);
+    give_back(x + k * t * m, here, V, t, m);
   }
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -25,40 +25,8 @@ LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
 
 
-_EIGHT = 8 * ctypes.c_longlong
-
-
-@dataclass(frozen=True)
-class Run:
-    """Steps of a chain that are eliminated one after another; the band of each reaches to the one that is next."""
-
-    first: int
-    """The one that is eliminated first."""
-    count: int
-    along: int = 1
-    """1 forwards in time, −1 backwards."""
-    bound: bool = False
-    """True if the last one's band reaches to a step that does not belong to these."""
-    met: bool = False
-    """True for a single step that the bands of both its neighbours reach to."""
-
-    @classmethod
-    def of(cls, steps: int, meeting: int | None) -> list[Run]:
-        """Of all steps from the first on, or from both ends to where they meet; the one that comes last behind those
-        that may go side by side."""
-        if meeting is None:
-            return [cls(0, steps)]
-        backwards = cls(steps - 1, steps - 1 - meeting, -1, bound=True)
-        return [cls(0, meeting, bound=True), backwards, cls(meeting, 1, met=True)]
-
-    def numbers(self, steps: int, tangent: int, borders: int = 0) -> ctypes.Array[ctypes.c_longlong]:
-        """As the C code takes them."""
-        own = self.first, self.count, self.along, self.bound, self.met
-        return _EIGHT(steps, tangent, borders, *own)
-
-
 class Blocks:
-    """The functions of the C code; each works on a run of steps of a chain with N in all, and on no others."""
+    """The functions of the C code."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
@@ -66,66 +34,63 @@ class Blocks:
         self._forward_columns, self._backward_columns = both
         self._eliminate.restype = ctypes.c_longlong
 
-    def eliminate(
-        self, runs: Sequence[Run], band: Array, diagonal: Array, damping: float, border: Array
-    ) -> tuple[list[Array], int]:
+    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
         """Factorize in place: the factor L stands where the band was, L⁻¹ border where the border was.
 
         Args:
-            runs: steps, one run after another.
             band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
             diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
             damping: α.
             border: (m, N t), C-contiguous.
 
         Returns:
-            Products through the inverse of the border with itself, of each run, (m, m).
+            Products through the inverse of the border with itself, (m, m).
             0, or the number of the first pivot that is not positive.
         """
-        t = band.shape[1]
+        n, t, _ = band.shape
         m = len(border)
         wide, high = -(-m // LANES), -(-t // LANES)
         buffer = aligned((2, -(-t // ROWS) * ROWS, (2 * high + wide) * LANES))
-        corners = aligned((len(runs), wide * LANES, wide * LANES))
-        corners[:] = 0.0
-        given = *addresses(band, diagonal), ctypes.c_double(damping), *addresses(border, buffer, corners)
-        failed = self._eliminate(*self._told(runs, band, border), *given)
-        return [symmetric(corner[:m, :m]) for corner in corners], int(failed)
+        corner = aligned((wide * LANES, wide * LANES))
+        corner[:] = 0.0
+        failed = self._eliminate(
+            *sizes(n, t, m),
+            *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
+            *(address(buffer), address(corner)),
+        )
+        return symmetric(corner[:m, :m]), int(failed)
 
-    def forward(self, runs: Sequence[Run], factor: Array, border: Array, values: Array) -> Array:
-        """y = L⁻¹ values in the place of values (N t,), C-contiguous, with what ``eliminate`` left of band and border;
-        (L⁻¹ border)ᵀ y of each run, (runs, m)."""
-        pulled = np.empty((len(runs), len(border)))
-        self._forward(*self._told(runs, factor, border), *addresses(factor, border, values, pulled))
-        return pulled
-
-    def backward(
-        self, runs: Sequence[Run], factor: Array, border: Array, solved: Array | None, move: Array, out: Array
-    ) -> None:
-        """L⁻ᵀ of −(solved + Y move), (N t,), into ``out``, with Y all columns of L⁻¹ border but the last, which is
-        ``solved`` if none is given."""
-        self._backward(*self._told(runs, factor, border), *addresses(factor, border, solved, move, out))
-
-    @staticmethod
-    def _told(runs: Sequence[Run], factor: Array, border: Array) -> tuple[object, ...]:
-        """How many, and which."""
+    def forward(self, factor: Array, border: Array, right: Array) -> tuple[Array, Array]:
+        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N t,), C-contiguous; with what ``eliminate``
+        left of band and border."""
         n, t, _ = factor.shape
-        return *sizes(len(runs)), (_EIGHT * len(runs))(*(run.numbers(n, t, len(border)) for run in runs))
+        out, pulled = np.empty(n * t), np.empty(len(border))
+        self._forward(*sizes(n, t, len(border)), *addresses(factor, border, right, out, pulled))
+        return out, pulled
 
-    def forward_columns(self, run: Run, factor: Array, right: Array) -> None:
-        """L⁻¹ right in the place of right (N t, m), C-contiguous."""
-        self._substitute(self._forward_columns, run, factor, right)
+    def backward(self, factor: Array, border: Array, solved: Array | None, move: Array) -> Array:
+        """L⁻ᵀ of −(solved + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``solved`` if
+        none is given."""
+        n, t, _ = factor.shape
+        out = np.empty(n * t)
+        self._backward(*sizes(n, t, len(border)), *addresses(factor, border, solved, move, out))
+        return out
 
-    def backward_columns(self, run: Run, factor: Array, right: Array) -> None:
+    def solve(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ L⁻¹ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._forward_columns, factor, right)
+        self._substitute(self._backward_columns, factor, right)
+
+    def solve_transposed(self, factor: Array, right: Array) -> None:
         """L⁻ᵀ right in the place of right (N t, m), C-contiguous."""
-        self._substitute(self._backward_columns, run, factor, right)
+        self._substitute(self._backward_columns, factor, right)
 
     @staticmethod
-    def _substitute(function: Callable[..., object], run: Run, factor: Array, right: Array) -> None:
+    def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
         n, t, _ = factor.shape
         m = right.shape[1]
-        numbers, buffer = run.numbers(n, t), aligned((2, t, -(-m // LANES) * LANES))
-        function(numbers, *sizes(m), *addresses(factor, right, buffer))
+        buffer = aligned((2, t, -(-m // LANES) * LANES))
+        function(*sizes(n, t, m), *addresses(factor, right, buffer))
 
 
 @dataclass(frozen=True, eq=False)

@@ -284,10 +284,9 @@ INLINE void transpose(part *x) {
 }
 
 /* What `_Plan` says. A panel holds a step's Jacobian row by row, `wide` vectors each: the columns of states by their
-   places, and from a new vector on those behind them. Where the band reaches backwards, `along` is -1 and the columns of
-   the later step stand first. */
+   places, and from a new vector on those behind them. */
 typedef struct {
-  size wide, lines, places, tangent, width, unknowns, beyond, groups, bands, borders, corners, along;
+  size wide, lines, places, tangent, width, unknowns, beyond, groups, bands, borders, corners;
   const int *group; /* a panel's vector, and the eight numbers that are in it, (groups, 9) */
   const int *tile;  /* the first of four columns, the vector of eight, and where its rows begin and end, (tiles, 4) */
   const int *line;  /* rows that have something in both */
@@ -318,122 +317,66 @@ INLINE void add_products(double *to, const part *row, size from, size stop) {
   }
 }
 
-/* Products of four columns with eight, over the rows that have something in both. */
-INLINE void multiply(part sum[HIGH][PARTS], const int *tile, const int *line, const lanes *panel, size wide) {
-  memset(sum, 0, HIGH * sizeof *sum);
-  for (int e = tile[2]; e < tile[3]; ++e) {
-    const lanes *at = panel + line[e] * wide;
-    const double *left = (const double *)at + tile[0];
-    const part *right = (const part *)(at + tile[1]);
-    UNROLL for (int a = 0; a < HIGH; ++a) {
-      UNROLL for (int p = 0; p < PARTS; ++p) sum[a][p] += left[a] * right[p];
-    }
-  }
-}
-
-/* One step's products to its band, its border (in whole columns) and a corner. Columns from `one` on are those of the
-   step before where the band reaches backwards: they stand `back` columns from where those of the next step would. */
+/* One step's products to its band, its border (in whole columns) and a corner. */
 static void add_squares(const squares *q, const lanes *panel, double *band, double *border, double *corner) {
-  const int *tile = q->tile, *line = q->line, *behind = q->behind;
-  const int *bands = tile + 4 * q->bands, *borders = bands + 4 * q->borders, *corners = borders + 4 * q->corners;
-  size places = q->places, first = (places + LANES - 1) / LANES * LANES, wide = q->wide, row = wide * LANES - first;
-  size beyond = q->beyond, one = q->along < 0 ? q->tangent : places, back = q->along < 0 ? -2 * q->tangent : 0;
-  size width = q->width, unknowns = q->unknowns;
-  part sum[HIGH][PARTS];
-  for (; tile < bands; tile += 4) {
-    size begin = tile[1] * LANES, c = tile[0];
-    multiply(sum, tile, line, panel, wide);
-    for (size a = 0; a < HIGH && c < places; ++a, ++c)
-      add_products(band + (c < one ? c : c + back) * width + begin - c, sum[a], c - begin, places - begin);
-  }
-  for (; tile < borders; tile += 4) {
-    size begin = tile[1] * LANES, c = tile[0] - first;
-    multiply(sum, tile, line, panel, wide);
-    for (size a = 0; a < HIGH && c < beyond; ++a, ++c) {
-      double *to = border + behind[c] * unknowns + begin;
-      if (begin < one) add_products(to, sum[a], 0, one - begin);
-      if (back && begin + LANES > one) add_products(to + back, sum[a], one - begin, places - begin);
+  const int *tile = q->tile;
+  size high = (q->places + LANES - 1) / LANES, first = high * LANES, row = q->wide * LANES - first;
+  for (size n = 0; n < q->bands + q->borders + q->corners; ++n, tile += 4) {
+    part sum[HIGH][PARTS] = {{{0}}};
+    for (int e = tile[2]; e < tile[3]; ++e) {
+      const lanes *at = panel + q->line[e] * q->wide;
+      const double *left = (const double *)at + tile[0];
+      const part *right = (const part *)(at + tile[1]);
+      UNROLL for (int a = 0; a < HIGH; ++a) {
+        UNROLL for (int p = 0; p < PARTS; ++p) sum[a][p] += left[a] * right[p];
+      }
     }
-  }
-  for (; tile < corners; tile += 4) {
-    double *to = corner + (tile[0] - first) * row + tile[1] * LANES - first;
-    multiply(sum, tile, line, panel, wide);
-    for (size a = 0; a < HIGH; ++a) add_products(to + a * row, sum[a], 0, LANES);
+    size begin = tile[1] * LANES, stop = q->places - begin, c = tile[0];
+    for (size a = 0; a < HIGH; ++a, ++c) {
+      if (n >= q->bands + q->borders)
+        add_products(corner + (c - first) * row + begin - first, sum[a], 0, LANES);
+      else if (n >= q->bands && c - first < q->beyond)
+        add_products(border + q->behind[c - first] * q->unknowns + begin, sum[a], 0, stop);
+      else if (n < q->bands && c < q->places)
+        add_products(band + c * q->width + begin - c, sum[a], c - begin, stop);
+    }
   }
 }
 
-/* The sums of eight, which begin anew, added to the corner, whose lower half is that of the upper one. */
-static void add_corner(const squares *q, double *sums, size row, double *corner) {
-  for (size a = 0; a < q->beyond; ++a)
-    for (size b = a; b < q->beyond; ++b) {
-      double sum = 0.0;
-      for (size l = 0; l < LANES; ++l) sum += sums[(l * row + a) * row + b];
-      corner[q->behind[a] * q->beyond + q->behind[b]] += sum;
-      if (a < b) corner[q->behind[b] * q->beyond + q->behind[a]] += sum;
-    }
-  memset(sums, 0, LANES * row * row * sizeof(double));
-}
-
-/* What products of transposed Jacobians (count) of steps from `start` to `stop` are made of. The kernel `rows` gives the
-   Jacobians eight at a time if there is one; else they are in `matrix`, `step` numbers from one step to the next, all
-   others than those at some places being zero if these are given. They end at `done`. */
-typedef struct {
-  size start, stop;
-  eight rows;
-  size arguments;
-  const double **first;
-  const size *stride;
-  const double *matrix;
-  size step;
-  const size *place;
-  size count;
-  unsigned long long *seen;
-  const size *sizes;
-  const int *const *lists;
-  double *sums, *corner;
-  size fresh, done;
-} factor;
-
-/* Products J'J added to bands and borders of the chain step by step, and to `sums` over all, those of every eighth step
-   to the same of eight, which at the end are added to the corner. Where an entry differs from zero that is not `seen` it
-   ends before. The bands of the last steps that the rows see are cleared before they are reached if they are `fresh`. */
-static int add_factor(factor *f, double *band, double *border) {
-  const size *n = f->sizes;
-  const int *const *lists = f->lists;
-  squares q = {n[0], n[1], n[2],  n[3],  n[4],     n[5],     n[6],     n[7],
-               n[8], n[9], n[10], n[11], lists[0], lists[1], lists[2], lists[3]};
-  size entries = q.lines * q.wide, apart = q.tangent * q.width, reach = q.places / q.tangent - 1, s = f->start;
-  size count = f->count, row = (q.wide - (q.places + LANES - 1) / LANES) * LANES, base = q.along < 0 ? reach : 0;
+/* Products J'J of transposed Jacobians (n, count), added to bands and borders step by step, and to corners over all,
+   those of every eighth step to the same of eight. The kernel `rows` gives the Jacobians eight at a time if there is
+   one; else they are in `matrix`, `step` numbers from one step to the next, all others than those at some places being
+   zero if these are given. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
+   of steps before. The bands of the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
+EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
+                          const double *matrix, size step, const size *place, size count,
+                          unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
+                          size fresh) {
+  squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
+               sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2], lists[3]};
+  size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
+  size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
   lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
-  const double **here_first = malloc((f->arguments + 1) * sizeof(double *));
-  kernel k = {f->rows, f->arguments, count, f->first, here_first, f->stride};
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
   int failed = !J || !here_first;
   if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
-  for (; s < f->stop && !failed; s += LANES) {
-    size here = f->stop - s < LANES ? f->stop - s : LANES;
-    if (!f->rows) take(J, f->matrix + (s - f->start) * f->step, f->step, here, count, f->place);
-    if (f->rows && (failed = evaluate(&k, s, here, J))) break;
+  for (; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    if (!rows) take(J, matrix + s * step, step, here, count, place);
+    if (rows && (failed = evaluate(&f, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
-    if (grown(J, count, f->seen)) break;
+    if (grown(J, count, seen)) break;
     fill_panels(&q, J, panels);
     for (size l = 0; l < here; ++l) {
-      double *last = band + (s + l + reach) * apart;
-      for (size i = 0; f->fresh && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
-        memset(last + i * q.width, 0, q.width * sizeof(double));
-      size at = s + l + base;
-      add_squares(&q, panels + l * entries, band + at * apart, border + at * q.tangent, f->sums + l * row * row);
+      double *at = band + (s + l) * apart;
+      for (size i = 0; fresh >= 0 && i < q.tangent; ++i) /* longer ones do not stay in the nearest cache */
+        memset(at + fresh * apart + i * q.width, 0, q.width * sizeof(double));
+      add_squares(&q, panels + l * entries, at, border + (s + l) * q.tangent, corner + l * row * row);
     }
   }
-  f->done = s < f->stop ? s : f->stop;
-  if (s >= f->stop) add_corner(&q, f->sums, row, f->corner);
+  *done = s < n ? s : n;
   free(here_first);
   release(J);
   return failed;
-}
-
-/* The same of several factors, one after another, until one ends before its `stop`. */
-EXPORT int products_along(size factors, factor *f, double *band, double *border) {
-  for (size i = 0; i < factors && (!i || f[i - 1].done == f[i - 1].stop); ++i)
-    if (add_factor(f + i, band, border)) return 1;
-  return 0;
 }

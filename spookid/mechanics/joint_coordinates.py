@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
+import numpy as np
 
+from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
@@ -97,6 +99,19 @@ class JointCoordinates:
             own = displacements[self.model.freedoms_of(joint), 0]
             parts.append(joint.manifold.retract(joint.manifold.zero, own))
         return stacked([*parts, roots])
+
+    def along(self, poses: Array, displacements: Array) -> Array:
+        """Coordinates along a motion, (N, ambient), continuous in the signs of quaternions.
+
+        Args:
+            poses: q of all bodies, (N, 7 n_b).
+            displacements: of all joints, (N, n_s).
+        """
+        given = ca.SX.sym("displacements", displacements.shape[1]), ca.SX.sym("roots", 7 * len(self.roots))
+        convert = ca.Function("coordinates", list(given), [ca.densify(self.coordinates(*given))])
+        places = [7 * self.model.bodies.index(body) + i for body in self.roots for i in range(7)]
+        found = np.asarray(convert(displacements.T, poses[:, places].T).full()).T
+        return self.manifold.continuous(found)
 
     def posed(self, displacements: ca.SX) -> ca.SX:
         """q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""

@@ -145,11 +145,36 @@ class Manifold:
         parts = zip(self.parts, np.split(x, cuts), strict=True)
         return np.concatenate([p / np.linalg.norm(p) if kind == "rotation" else p for (kind, _), p in parts])
 
+    def continuous(self, points: Array) -> Array:
+        """Points along a motion, (N, ambient), with quaternions of the sign that is nearer to the one before."""
+        turns = [np.append(1.0, _signs(q[1:], q[:-1])).cumprod() for q in self._quaternions(points)]
+        return self._turned(points, turns)
+
+    def like(self, points: Array, others: Array) -> Array:
+        """Points, (N, ambient), with quaternions of the sign that is nearer to that of others."""
+        pairs = zip(self._quaternions(points), self._quaternions(others), strict=True)
+        return self._turned(points, [_signs(*pair) for pair in pairs])
+
+    def _quaternions(self, points: Array) -> list[Array]:
+        """Views of them, (N, 4) each."""
+        ends = accumulate(size for _, size in self.parts)
+        return [points[:, end - 4 : end] for end, (kind, _) in zip(ends, self.parts, strict=True) if kind == "rotation"]
+
+    def _turned(self, points: Array, signs: Sequence[Array]) -> Array:
+        turned = points.copy()
+        for quaternions, sign in zip(self._quaternions(turned), signs, strict=True):
+            quaternions *= sign[:, None]
+        return turned
+
     def _points(self, x: ca.SX) -> Sequence[ca.SX]:
         return split(x, [size for _, size in self.parts])
 
     def _steps(self, delta: ca.SX) -> Sequence[ca.SX]:
         return split(delta, [size - (kind == "rotation") for kind, size in self.parts])
+
+
+def _signs(quaternions: Array, others: Array) -> Array:
+    return np.where(np.sum(quaternions * others, axis=1) < 0, -1.0, 1.0)
 
 
 def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:

@@ -8,17 +8,15 @@ banded Cholesky does everything else, and is faster where a step has very few un
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from spookid.kernels.blocks import LANES, Blocks, Run, blocks
+from spookid.kernels.blocks import Blocks, blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
 from spookid.kernels.scipy_parts import lapack
-from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dpbtrf, _dpbtrs, _dtbtrs = lapack.dpbtrf, lapack.dpbtrs, lapack.dtbtrs
@@ -27,8 +25,6 @@ _NARROW = 32
 """Diagonals of a band up to which LAPACK takes its columns one by one, which it is slow at."""
 _FEWEST_UNKNOWNS = 4
 """Of a step, for blocks to be faster than a band."""
-_LONG = 20_000
-"""Unknowns of a chain from which on eliminating it from both ends gains more by two threads than it costs by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +71,7 @@ class Elimination(Protocol):
 
 
 def eliminate(
-    equations: NormalEquations,
-    damping: float,
-    curvature: NormalEquations | None = None,
-    overwrite: bool = False,
-    pool: ThreadPool = SERIAL,
+    equations: NormalEquations, damping: float, curvature: NormalEquations | None = None, overwrite: bool = False
 ) -> Elimination:
     """The states eliminated.
 
@@ -88,7 +80,6 @@ def eliminate(
         damping: α.
         curvature: S, if any.
         overwrite: True if the equations are not needed any more; a factor then takes their place.
-        pool: works on both ends of a chain whose equations have a ``meeting``.
 
     Raises:
         NotPositiveDefiniteError: if the damped band has no Cholesky factor.
@@ -100,7 +91,7 @@ def eliminate(
     tangent = len(whole.band) // max(equations.steps, 1)
     by = worthwhile(equations.steps, tangent, whole.band.shape[1] // max(tangent, 1) - 1)
     if by is not None:
-        return BlockElimination(whole, diagonal, damping, by, pool)
+        return BlockElimination(whole, diagonal, damping, by)
     return BandElimination(whole, diagonal, damping)
 
 
@@ -109,40 +100,16 @@ def worthwhile(steps: int, tangent: int, reach: int) -> Blocks | None:
     return blocks(steps) if steps and tangent >= _FEWEST_UNKNOWNS and reach == 1 else None
 
 
-def meeting(steps: int, tangent: int, reach: int) -> int | None:
-    """The step where eliminations from both ends of a chain meet, the later end of whole vectors of steps; None if the
-    chain is too short to gain, or eliminated as a band."""
-    end = steps - 2 - (steps - 2) % (2 * LANES)
-    if not end or steps * tangent < _LONG or worthwhile(steps, tangent, reach) is None or routines(steps) is None:
-        return None
-    return steps - 1 - end // 2
-
-
 class BlockElimination:
-    """By blocks, in the place of the equations; see ``eliminate``.
+    """By blocks, in the place of the equations; see ``eliminate``."""
 
-    If these have a ``meeting``, the steps before it are eliminated forwards and those behind it backwards in time, by
-    a thread each: a twisted factorization (Meurant, SIAM Journal on Matrix Analysis and Applications 13, 1992). What
-    the two leave of the step between them is eliminated last.
-    """
-
-    def __init__(
-        self, whole: NormalEquations, diagonal: Array, damping: float, by: Blocks, pool: ThreadPool = SERIAL
-    ) -> None:
-        self._by, self._pool, steps, meeting = by, pool, whole.steps, whole.meeting
+    def __init__(self, whole: NormalEquations, diagonal: Array, damping: float, by: Blocks) -> None:
+        self._by, steps = by, whole.steps
         self._factor = np.ascontiguousarray(whole.band).reshape(steps, len(whole.band) // steps, -1)
         self._border = np.ascontiguousarray(whole.border.T)
-        self._runs = Run.of(steps, meeting)
-        self._diagonal, self._damping = diagonal, damping
-        first, *others = (c for corners in pool.before_last(self._eliminated, self._runs) for c in corners)
-        self.corner = sum(others, first)
-
-    def _eliminated(self, runs: Sequence[Run]) -> list[Array]:
-        """What eliminating some steps takes from the corner, of each run."""
-        corners, failed = self._by.eliminate(runs, self._factor, self._diagonal, self._damping, self._border)
+        self.corner, failed = by.eliminate(self._factor, diagonal, damping, self._border)
         if failed:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
-        return corners
 
     def columns(self, some: slice) -> Array:
         columns = self._factor.reshape(-1, self._factor.shape[2])[some].copy()
@@ -158,39 +125,22 @@ class BlockElimination:
         return ForwardSubstitution(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def forward(self, gradient: Array) -> ForwardSubstitution:
-        values = gradient.copy()
-
-        def substituted(runs: Sequence[Run]) -> Array:
-            return self._by.forward(runs, self._factor, self._border, values)
-
-        taken = np.concatenate(self._pool.before_last(substituted, self._runs)).sum(axis=0)
-        return ForwardSubstitution(values, taken[:-1], float(values @ values))
+        values, products = self._by.forward(self._factor, self._border, np.ascontiguousarray(gradient))
+        return ForwardSubstitution(values, products[:-1], float(values @ values))
 
     def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
-        move, values = np.ascontiguousarray(parameters), np.empty(self._border.shape[1])
-
-        def substituted(runs: Sequence[Run]) -> None:
-            self._by.backward(runs, self._factor, self._border, forward.values, move, values)
-
-        self._pool.after_first(substituted, self._runs[::-1])
-        return values
+        return self._by.backward(self._factor, self._border, forward.values, np.ascontiguousarray(parameters))
 
     def responses(self) -> Array:
         columns = self._border.T.copy(order="C")
         self._border = self._border[:, :0].copy()
-        self._substitute_backwards(columns)
+        self._by.solve_transposed(self._factor, columns)
         return columns
 
     def solve(self, right: Array) -> Array:
         columns = np.ascontiguousarray(right)
-        for run in self._runs:
-            self._by.forward_columns(run, self._factor, columns)
-        self._substitute_backwards(columns)
+        self._by.solve(self._factor, columns)
         return columns
-
-    def _substitute_backwards(self, columns: Array) -> None:
-        for run in self._runs[::-1]:
-            self._by.backward_columns(run, self._factor, columns)
 
 
 class BandElimination:

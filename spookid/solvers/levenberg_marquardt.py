@@ -91,7 +91,7 @@ class LevenbergMarquardt(metaclass=Checked):
     newton: bool = True
     """Take exact second derivatives where the linear model is poor; False never does."""
     threads: int = 1
-    """Threads that share out recordings and halves of long ones; the answer is the same for any number of them."""
+    """Threads that share out the recordings; the answer is the same for any number of them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or self.threads < 1:
@@ -138,7 +138,7 @@ class LevenbergMarquardt(metaclass=Checked):
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
-        with ThreadPool(min(self.threads, 2 * len(transcription.chains))) as pool:
+        with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
             return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.curvature import curvature
-from spookid.solvers.elimination import meeting
 from spookid.solvers.multipliers import balanced, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.rows import Rows, Stream
@@ -100,10 +99,7 @@ class Linearization:
 
     def _assembled(self, chain: int) -> NormalEquations:
         steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
-        rows = self.rows[chain]
-        reach = max(max(block.offsets) for block in rows)
-        met = None if reduced.saddle else meeting(steps, reduced.tangent, reach)
-        return normal_equations(rows, steps, reduced.tangent, n, reduced.workspaces[chain], met, reduced.pool)
+        return normal_equations(self.rows[chain], steps, reduced.tangent, n, reduced.workspaces[chain])
 
     def _soft(self, factor: Factor) -> bool:
         return not (self.reduced.saddle and factor in self.reduced.coupled)
@@ -114,7 +110,7 @@ class Linearization:
             self.reduced.expand(s.reshape(-1, self.reduced.tangent), basis)
             for s, basis in zip(step.states, self._bases, strict=True)
         ]
-        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters, self.reduced.pool))
+        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters))
 
     @cached_property
     def diagonals(self) -> list[Array]:

@@ -299,9 +299,7 @@ class ReducedProblem:
 
     def _stream(self, factor: Factor, point: Point, chain: int) -> Stream:
         call = self.problem.jacobian(factor, point, chain)
-        return Stream(
-            tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain, pool=self.pool)
-        )
+        return Stream(tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain))
 
     def spaces(self, point: Point) -> list[TangentSpace]:
         """What is left to each chain at a point; found out once."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.compiled import Arguments, CompiledKernel
 from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
 
@@ -91,12 +90,6 @@ class Stream:
     def shape(self) -> tuple[int, int, int]:
         """Of the matrix."""
         return len(self.jacobian.stepwise[0]), *self.jacobian.shape
-
-    @cached_property
-    def arguments(self) -> Arguments:
-        """Of a compiled kernel, along the chain."""
-        assert isinstance(self.jacobian.kernel, CompiledKernel)
-        return self.jacobian.kernel.arguments(*self.jacobian.at(slice(None)))
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the

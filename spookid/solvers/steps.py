@@ -80,9 +80,9 @@ class PenaltyStep(_ParameterStep):
 
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
         self._exact = exact
-        extra, pool = here.curvature if exact else [None] * len(here.rows), here.reduced.pool
-        self._eliminations = pool.map(
-            lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], True, pool), range(len(extra))
+        extra = here.curvature if exact else [None] * len(here.rows)
+        self._eliminations = here.reduced.pool.map(
+            lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], overwrite=True), range(len(extra))
         )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
         if exact:

@@ -6,7 +6,7 @@ and no loop runs over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,9 +15,8 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
-from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
-from spookid.solvers.products import Share, add_products
+from spookid.solvers.products import add_products
 from spookid.solvers.rows import Rows, Stream
 
 _dsbmv = blas.dsbmv
@@ -49,9 +48,6 @@ class NormalEquations:
     """N; 0 if it is not known, and compiled routines are not worth while."""
     linked: tuple[int, ...] = ()
     """Unknowns of a step that stand in a factor with the step before, as far as rows were assembled, ascending."""
-    meeting: int | None = None
-    """The step behind which the rows of the band reach to the step before, band[j, d] = H[j − i − t + d, j] for unknown
-    i of a step and d ≥ t − i, so that eliminations from both ends meet there; None: all reach to the next."""
 
     @cached_property
     def diagonal(self) -> Array:
@@ -68,21 +64,12 @@ class NormalEquations:
         return replace(self, band=self.band.copy(), border=self.border.copy(order="K"), corner=self.corner.copy())
 
     def add(self, other: NormalEquations) -> None:
-        """Become the sum of two matrices of the same chain, the other's band not wider and reaching to the next steps;
-        the ``diagonal`` stays as it was if it was asked for."""
-        band = other.band if self.meeting is None else self._turned(other.band, self.meeting)
-        for mine, more in ((self.band, band), (self.border, other.border), (self.corner, other.corner)):
-            part = mine[:, : more.shape[1]]
+        """Become the sum of two matrices of the same chain, the other's band not wider; the ``diagonal`` stays as it
+        was if it was asked for."""
+        for name in ("band", "border", "corner"):
+            more = getattr(other, name)
+            part = getattr(self, name)[:, : more.shape[1]]
             np.add(part, more, out=part)
-
-    def _turned(self, band: Array, meeting: int) -> Array:
-        """A band whose rows reach to the next step as one with a ``meeting``."""
-        if band.shape[1] != self.band.shape[1]:
-            return band  # steps stand alone
-        found, given = (values.reshape(self.steps, -1, band.shape[1]) for values in (band.copy(), band))
-        coupling(found)[meeting] = 0.0
-        coupling(found)[meeting + 1 :] = coupling(given)[meeting:-1].transpose(0, 2, 1)
-        return found.reshape(band.shape)
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
@@ -92,73 +79,27 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def coupling(band: Array) -> Array:
-    """Each step's unknowns with those that its rows reach to in a band (N, t, 2 t), (N, t, t); a view."""
-    n, t, _ = band.shape
-    return band.reshape(n, -1)[:, t:].reshape(n, t, -1)[:, :, :t]
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """Rows of a chain's factors that are summed one after another."""
-
-    steps: slice
-    """Rows of factors of one step; these steps no other stretch clears."""
-    pairs: slice
-    """Rows of factors that reach farther, by their first step."""
-    along: int = 1
-    """−1 where the band reaches to the step before."""
-
-    @classmethod
-    def of(cls, steps: int, meeting: int | None) -> list[_Stretch]:
-        """All at once; or two that touch no step both, and what is left between them."""
-        if meeting is None:
-            return [cls(slice(0, steps), slice(0, steps))]
-        near, far = steps - 1 - meeting, slice(meeting, steps)
-        between = cls(slice(meeting, meeting), slice(near, meeting))
-        return [cls(slice(0, meeting), slice(0, near)), cls(far, far, -1), between]
-
-
 def normal_equations(
-    blocks: Sequence[Rows | Stream],
-    steps: int,
-    tangent: int,
-    parameters: int,
-    workspace: Workspace | None = None,
-    meeting: int | None = None,
-    pool: ThreadPool = SERIAL,
+    blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, workspace: Workspace | None = None
 ) -> NormalEquations:
-    """Normal equations of one chain from its linearized factors.
-
-    Args:
-        blocks: the factors.
-        steps: N.
-        tangent: t.
-        parameters: n_p.
-        workspace: holds the result until the next one.
-        meeting: of ``NormalEquations``; None without compiled code.
-        pool: works on both ends if there is a meeting.
-    """
+    """Normal equations of one chain from its linearized factors; ``workspace`` hold them until the next ones."""
+    reach = max(max(block.offsets) for block in blocks)
     workspace = workspace or Workspace()
-    sums = _Sums.of(steps, tangent, max(max(block.offsets) for block in blocks), parameters, workspace)
-    linked = set[int]()
-    if (by := routines(steps)) is None:
-        sums.band[:] = sums.border[:] = 0.0
-        for block in blocks:
+    sums = _Sums.of(steps, tangent, reach, parameters, workspace)
+    by, linked = routines(steps), set[int]()
+    # One that goes all the way clears the band as it goes, while it has it at hand.
+    able = (b for b in blocks if by is not None and b.shape[2])
+    spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
+    sums.band[: reach if spanning else steps] = 0.0
+    for block in (*spanning, *(b for b in blocks if b not in spanning)):
+        if by is None:
             for start, matrix in block.parts(0):
                 linked.update(sums.add_square(matrix, block.offsets, start))
-    else:
-        stretches = _Stretch.of(steps, meeting)
-        corners = np.zeros((len(stretches), *sums.corner.shape))
-
-        def added(some: Sequence[tuple[_Stretch, Array]]) -> set[int]:
-            shares = [share for stretch, corner in some for share in sums.shares(blocks, stretch, corner, workspace)]
-            return add_products(by, shares, sums.band, sums.border)
-
-        linked.update(*pool.before_last(added, list(zip(stretches, corners, strict=True))))
-        np.sum(corners, axis=0, out=sums.corner)
-    linking = sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)
-    return replace(sums.equations(), linked=tuple(linking), meeting=meeting)
+        else:
+            _, columns, rows = block.shape
+            seen = workspace.zeros(f"seen in {blocks.index(block)}", (columns * rows,)).view(np.uint64)
+            linked.update(add_products(by, block, sums.band, sums.border, sums.corner, seen, block in spanning))
+    return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
 
 
 def summed(
@@ -196,42 +137,19 @@ class _Sums:
 
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace) -> _Sums:
-        """Zeros, but for what the workspace has held before; band and border stay there until the next are asked
-        for."""
+        """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
         band = workspace.zeros("band", (steps, tangent, (reach + 1) * tangent))
         border = workspace.zeros("border", (parameters + 1, steps, tangent))  # LAPACK wants whole columns
+        border[:] = 0.0
         corner = np.zeros((parameters + 1, parameters + 1))
         return cls(band, border.transpose(1, 2, 0), corner)
 
-    def equations(self) -> NormalEquations:
+    def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
         border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
         band = self.band.reshape(unknowns, self.band.shape[2])
-        return NormalEquations(band, border, self.corner, len(self.band))
-
-    def shares(
-        self, blocks: Sequence[Rows | Stream], stretch: _Stretch, corner: Array, workspace: Workspace
-    ) -> Iterator[Share]:
-        """What is to be summed of a stretch, whose steps are cleared.
-
-        Args:
-            blocks: the factors.
-            stretch: which rows.
-            corner: what the parameters' products are added to.
-            workspace: remembers which entries are not zero.
-        """
-        steps, reach, here = len(self.band), self.band.shape[2] // max(self.band.shape[1], 1) - 1, stretch.steps
-        # One that goes all the way clears the band as it goes, while it has it at hand.
-        able = (b for b in blocks if b.shape[2] and here.start < here.stop)
-        spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
-        self.border[here] = self.band[here][: reach if spanning else steps] = 0.0
-        self.band[stretch.pairs.stop + reach : here.stop] = 0.0
-        for block in (*spanning, *(b for b in blocks if b not in spanning)):
-            _, columns, rows = block.shape
-            seen = workspace.zeros(f"seen in {blocks.index(block)}, {stretch.along}", (columns * rows,))
-            some = stretch.pairs if max(block.offsets) else here
-            yield Share(block, some, stretch.along, corner, seen.view(np.uint64), block in spanning)
+        return NormalEquations(band, border, self.corner, len(self.band), linked)
 
     def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> list[int]:
         """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after; its columns' places."""

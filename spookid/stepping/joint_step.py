@@ -63,12 +63,7 @@ class JointScheme(WorkScheme, PositionScheme):
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """Joint coordinates, and nothing transmitted."""
-        joints = JointCoordinates(model)
-        given = ca.SX.sym("displacements", len(model.freedoms)), ca.SX.sym("roots", 7 * len(joints.roots))
-        convert = ca.Function("coordinates", list(given), [ca.densify(joints.coordinates(*given))])
-        roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
-        poses = np.hstack([np.zeros((len(states), 0)), *roots])
-        tree = np.asarray(convert(displacements.T, poses.T).full()).T
+        tree = JointCoordinates(model).along(states, displacements)
         return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
 
     @abstractmethod

@@ -226,13 +226,13 @@ class Transcription:
 
         def of(c: int) -> list[Array]:
             there = known[c] if known else {}
-            return [there[f.name] if f.name in there else self._residual(f, c, point, pool) for f in self.factors]
+            return [there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors]
 
         return pool.map(of, range(len(self.chains)))
 
-    def _residual(self, factor: Factor, chain: int, point: Point, pool: ThreadPool) -> Array:
+    def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
         buffer = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
-        return pool.evaluate(self.kernels.residual(factor), *self.arguments(factor, chain, point), buffer)
+        return self.kernels.residual(factor)(*self.arguments(factor, chain, point), buffer)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array, Array]:
         """What is wanted, and the lower and upper ends, of a factor with a box law, each (count, m)."""
@@ -254,12 +254,12 @@ class Transcription:
         """What gives ``Block.matrix``, at any steps."""
         return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
-    def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array, pool: ThreadPool = SERIAL) -> Array:
+    def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
         ``Block.matrix``."""
         stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
-        return pool.evaluate(self.kernels.adjoint(factor), [*stepwise, contiguous(weights)], shared, buffer)
+        return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
     def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
@@ -324,9 +324,9 @@ class Transcription:
                     totals[factor.group] += float(np.vdot(values, values))
         return totals
 
-    def retract(self, point: Point, steps: Sequence[Array], parameters: Array, pool: ThreadPool = SERIAL) -> Point:
+    def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
         """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
-        states = tuple(self.moved(x, delta, pool) for x, delta in zip(point.states, steps, strict=True))
+        states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
         return Point(states, self.stepped(point.parameters, parameters), point.codes)
 
     def stepped(self, parameters: Array, step: Array) -> Array:
@@ -340,9 +340,9 @@ class Transcription:
         restored = self.constraints.restored(moved, self.lower, self.upper)
         return np.full_like(moved, np.nan) if restored is None else restored
 
-    def moved(self, states: Array, steps: Array, pool: ThreadPool = SERIAL) -> Array:
+    def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""
-        return pool.evaluate(self.kernels.mover, [states, contiguous(steps)], [], np.empty_like(states))
+        return self.kernels.mover([states, contiguous(steps)], [], np.empty_like(states))
 
     @cached_property
     def shared_by_chains(self) -> NDArray[np.bool_]:

@@ -122,19 +122,6 @@ def _solve(bench: Bench, assembly: Assembly, label: str, each: str, whole: str) 
     yield Row(f"{label}: residuals and Jacobians alone", 1e3 * kernels, "ms", ratio)
 
 
-def from_both_ends(bench: Bench) -> Iterator[Row]:
-    """An iteration on one recording by two threads, and what it costs one."""
-    assembly = set_up(furuta(STEPPERS["SPOOK"], bench.steps, 13))
-    given, outcomes, first = (assembly.transcription, assembly.start), [], 0.0
-    for threads, target in ((1, "≤ 0.93 floors"), (2, "≤ 0.58 floors")):
-        solver = LevenbergMarquardt(max_iterations=30, threads=threads)
-        spent, ratio = bench.beside_floor(lambda s=solver: outcomes.append(s.solve(*given)), bench.repeats)
-        iterations, first = max(len(outcomes[-1].history) - 1, 1), first or ratio
-        note = f"{ratio / first:.2f} times the floors of one thread"
-        label = f"SPOOK, 13 parameters, 1 recording, {threads} threads: an iteration"
-        yield Row(label, 1e3 * spent / iterations, "ms", ratio / iterations, target, note)
-
-
 def in_joint_coordinates(bench: Bench) -> Iterator[Row]:
     """The loop of the 4-parameter problem with known noise and its normaliser, as peers are given it."""
     problem = joint_pendulum(bench.steps)
@@ -306,7 +293,6 @@ def everything(bench: Bench, largest: int) -> Iterator[Row]:
     floor = median(bench.floor() for _ in range(5 * bench.repeats))
     yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
     yield from fits(bench)
-    yield from from_both_ends(bench)
     yield from in_joint_coordinates(bench)
     yield from shooting(bench)
     yield from default_solve(bench)
