@@ -2,7 +2,8 @@
 
 LAPACK factorizes a band of a few dozen diagonals column by column; here the rows of a step are factorized together,
 with the border in the same sweep, at a third of the time. Positive definite matrices take Cholesky's factors
-(``blocks.c``); those with the multipliers of hard rows, LU with row exchanges within a step (``saddle.c``).
+(``blocks.c``); those with the multipliers of hard rows, LU with row exchanges within a step (``saddle.c``, and
+``saddle_solves.c`` for what follows from it).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 SOURCES = {
     "native": ("platform.h", "kernels.h", "native.c", "condense.c"),
     "blocks": ("platform.h", "vectors.h", "panels.h", "blocks.c"),
-    "saddle": ("platform.h", "vectors.h", "saddle.c"),
+    "saddle": ("platform.h", "vectors.h", "saddle.c", "saddle_solves.c"),
     "riccati": ("platform.h", "vectors.h", "panels.h", "riccati.c"),
     "newton": ("platform.h", "newton.c"),
     "window": ("platform.h", "kernels.h", "vectors.h", "window.c", "window_steps.c"),
