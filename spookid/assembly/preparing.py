@@ -14,6 +14,7 @@ from spookid.data.sampling import Grid
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values, evaluated
+from spookid.mechanics.manifold import QUATERNION
 from spookid.mechanics.model import Model
 
 
@@ -40,9 +41,7 @@ def _continuous(recording: Recording, signals: Sequence[str]) -> dict[str, Array
     """Signals whose sign together may be either, with that which is nearer to the sample before."""
     values = np.column_stack([recording.signal(signal) for signal in signals])
     whole = np.isfinite(values).all(axis=1)
-    known = values[whole]
-    flips = np.where(np.sum(known[1:] * known[:-1], axis=1) < 0, -1.0, 1.0)
-    values[whole] = known * np.cumprod(np.append(1.0, flips))[:, None]
+    values[whole] = QUATERNION.continuous(values[whole])
     return dict(zip(signals, values.T, strict=True))
 
 
@@ -61,6 +60,6 @@ def oriented(
         shown = ca.vertcat(*(c.predicted(state) for c in channels if c.sensor is sensor))
         predicted = evaluated(shown, q, states[:, : q.numel()], values)[nearest]
         measured = np.column_stack([recording.signal(signal) for signal in sensor.signals])
-        measured *= np.where(np.sum(measured * predicted, axis=1) < 0, -1.0, 1.0)[:, None]
+        measured = QUATERNION.like(measured, predicted)
         recording = recording.with_signals(**dict(zip(sensor.signals, measured.T, strict=True)))
     return recording

@@ -211,11 +211,8 @@ class SaddleBlocks:
     def solve(self, factor: SaddleFactor, right: Array) -> Array:
         """K⁻¹ right, (N, most, m)."""
         if right.shape[2] == 1:
-            half, still = (
-                self.forward(factor, np.ascontiguousarray(right[:, :, 0]))[0],
-                np.zeros(factor.places.sizes[4]),
-            )
-            return -self.backward(factor, half, still)[:, :, None]
+            half, _, _ = self.forward(factor, np.ascontiguousarray(right[:, :, 0]))
+            return -self.backward(factor, half, np.zeros(factor.places.sizes[4]))[:, :, None]
         return self._substituted(factor, right, forward=True)
 
     def responses(self, factor: SaddleFactor) -> Array:

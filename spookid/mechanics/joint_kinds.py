@@ -15,7 +15,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics import rotations
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.manifold import QUATERNION, Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x
 from spookid.parameter import is_zero, symbolic
 
@@ -177,7 +177,7 @@ class Spherical(Joint):
     @property
     def manifold(self) -> Manifold:
         """A unit quaternion."""
-        return Manifold((("rotation", 4),))
+        return QUATERNION
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Where the origins are apart, (3,)."""

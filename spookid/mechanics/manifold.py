@@ -173,6 +173,10 @@ class Manifold:
         return split(delta, [size - (kind == "rotation") for kind, size in self.parts])
 
 
+QUATERNION = Manifold((("rotation", 4),))
+"""The space of one."""
+
+
 def _signs(quaternions: Array, others: Array) -> Array:
     return np.where(np.sum(quaternions * others, axis=1) < 0, -1.0, 1.0)
 
