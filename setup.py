@@ -1,17 +1,21 @@
-"""Builds the package: pure Python, or with SPOOKID_PREBUILT=1 a wheel of this platform with the C code compiled.
+"""Builds the package with its C code: one library for each level of processors.
 
-Zig has clang, headers and libraries for all platforms in one package.
+A C compiler is used where there is one (CC, cc, gcc, clang); without, the package works slowly. SPOOKID_PREBUILT=1
+makes wheels for others: Zig has clang, headers and libraries for all platforms in one package.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from setuptools import setup
@@ -19,10 +23,11 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spookid.kernels.prebuilt import FAST, FOLDER, SOURCES, file_name, source
+from spookid.kernels.library import FOLDER, LEVELS, SOURCE, UNITS, digest, file_name
 
 PREBUILT = os.environ.get("SPOOKID_PREBUILT", "") == "1"
-FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-s")
+# Nothing lets the compiler reorder sums. Functions are hidden: one called like another of the process is not that one.
+FLAGS = ("-O3", "-fno-math-errno", "-Wno-psabi", "-fPIC", "-fvisibility=hidden")
 
 
 def target(platform: str) -> str:
@@ -32,31 +37,58 @@ def target(platform: str) -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(processor, processor) + "-" + systems[system]
 
 
-def compile_to(folder: Path, machine: str) -> None:
-    """All libraries; those for x86-64 at both levels."""
+@cache
+def compiler() -> tuple[str, ...]:
+    """The command of a C compiler with gcc's options; empty if there is none."""
+    if PREBUILT:
+        return sys.executable, "-m", "ziglang", "cc", "-target", target(sysconfig.get_platform())
+    for command in (shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]):
+        if command and (where := shutil.which(command[0])):
+            return where, *command[1:]
+    return ()
+
+
+def compile_to(folder: Path) -> None:
+    """All libraries."""
     folder.mkdir(parents=True, exist_ok=True)
-    levels = {"": [], FAST: ["-mavx2", "-mfma"]} if machine.startswith("x86_64") else {"": []}
-    with tempfile.TemporaryDirectory() as room:  # a linker for Windows leaves more than the library
-        for name, level in itertools.product(SOURCES, levels):
-            code, library = Path(room, f"{name}.c"), Path(room, file_name(name, level))
-            code.write_text(source(name), encoding="ascii")
-            zig = [sys.executable, "-m", "ziglang", "cc", "-target", machine, *FLAGS, *levels[level]]
-            subprocess.run([*zig, str(code), "-o", str(library)], check=True)
+    intel = sysconfig.get_platform().rpartition("-")[2].replace("linux_", "") in {"x86_64", "amd64"}
+    levels = [*LEVELS] if intel else [*LEVELS][:1]
+    with tempfile.TemporaryDirectory() as room, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def run(*words: object) -> None:
+            subprocess.run([*compiler(), *map(str, words)], check=True)
+
+        def compiled(level: str, unit: str) -> None:
+            source = f"-DSOURCE_DIGEST=0x{digest()}ULL", SOURCE / f"{unit}.c"
+            run(*FLAGS, *LEVELS[level], *source, "-c", "-o", Path(room, f"{level}-{unit}.o"))
+
+        list(pool.map(compiled, *zip(*itertools.product(levels, UNITS), strict=True)))
+        for level in levels:  # a linker for Windows leaves more than the library
+            library = Path(room, file_name(level))
+            run("-shared", "-s", *(Path(room, f"{level}-{unit}.o") for unit in UNITS), "-lm", "-o", library)
             shutil.copy(library, folder)
 
 
 class BuildPy(build_py):
     def run(self) -> None:
         super().run()
-        if PREBUILT and not self.editable_mode:
-            compile_to(Path(self.build_lib, "spookid", "kernels", FOLDER.name), target(sysconfig.get_platform()))
+        folder = FOLDER if self.editable_mode else Path(self.build_lib, "spookid", "kernels", FOLDER.name)
+        if not compiler():
+            sys.stderr.write("spookid: no C compiler (CC, cc, gcc, clang) was found; fits will take many times as long" + "\n")
+            return
+        try:
+            compile_to(folder)
+        except (OSError, subprocess.CalledProcessError) as error:
+            if PREBUILT:
+                raise
+            sys.stderr.write(f"spookid: the C extension was not built, so fits will take many times as long ({error})" + "\n")
 
 
 class Wheel(bdist_wheel):
     """One for every Python: nothing that is compiled uses Python's own libraries."""
 
     def finalize_options(self) -> None:
-        self.distribution.has_ext_modules = lambda: PREBUILT  # or it would be taken for pure Python
+        self.distribution.has_ext_modules = lambda: bool(compiler())  # or it would be taken for pure Python
         super().finalize_options()
 
     def get_tag(self) -> tuple[str, str, str]:

@@ -26,9 +26,7 @@ def run() -> None:
     status = main()
     for number in interruption.SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if status == interruption.INTERRUPTED:  # a problem file's function could hold it up once more
-        interruption.end_compilers()
-    else:
+    if status != interruption.INTERRUPTED:  # a problem file's function could hold it up once more
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # closed by who reads it, or by a problem file

@@ -56,8 +56,6 @@ WIDTH_SHARE = 0.01
 """Default friction width of a coordinate as a share of the root mean square of its slip rate."""
 _NEVER = 1e8
 """Widths that no slip rate comes near."""
-_PASSES = 2
-"""A fit with steps half as long follows."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
 _ROUNDING = 1e-15
@@ -174,7 +172,7 @@ def assemble(
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(sampled)]
-    transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
+    transcription = transcribed(problem, written, constants, chains)
     check_fit(problem, transcription)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in sampled),
@@ -192,10 +190,8 @@ def transcribed(
     written: Sequence[Factor],
     constants: Sequence[Constant],
     chains: Sequence[Chain],
-    passes: int = 1,
 ) -> Transcription:
-    """Factors and recordings with the bounds and magnitudes of the free parameters; ``passes`` as of
-    ``Transcription``."""
+    """Factors and recordings with the bounds and magnitudes of the free parameters."""
     free = problem.free
     sizes = np.array([magnitude(p, problem.guess[p.name]) for p in free])
     return Transcription(
@@ -210,7 +206,6 @@ def transcribed(
         chains,
         problem.parameter_set.choice,
         inertia_charts(problem),
-        passes,
         parameter_constraints(problem, sizes),
     )
 

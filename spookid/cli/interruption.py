@@ -105,16 +105,8 @@ def _granted() -> float:
     return time.monotonic() - 1e-9 * waited
 
 
-def end_compilers() -> None:
-    """Those of this process, whose ends nobody waits for."""
-    if (compiler := sys.modules.get("spookid.kernels.compiler")) is not None:  # nothing may be imported here
-        compiler.end_all()
-
-
 def end(*_: object) -> None:
-    """End the process here and now, with compilers that its threads wait for and files that it has not finished; also
-    as the handler of a signal."""
-    end_compilers()
+    """End the process here and now, with files that it has not finished; also as the handler of a signal."""
     if (files := sys.modules.get("spookid.files")) is not None:
         files.remove_unfinished()
     os.write(2, b"spookid: interrupted\n")

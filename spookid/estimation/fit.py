@@ -40,6 +40,7 @@ from spookid.estimation.remaining_cost import held_notices
 from spookid.estimation.schedule_notices import schedule_notices
 from spookid.estimation.sliding import sliding_notices
 from spookid.estimation.unexplained import excess_notices, unexplained_notices
+from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -196,7 +197,7 @@ class Fit:
             sticking=self.later(lambda: sticking(problem, self.motion)),
             size=_size(transcription),
             times=self.times,
-            versions={**_VERSIONS, "kernels": transcription.kernels.points.how},
+            versions={**_VERSIONS, "kernels": evaluator()},
             constraints=self.later(lambda: self.tensions),
             trajectories=self.later(lambda: self.motion),
             disturbance=self.later(self._disturbance),
@@ -250,9 +251,9 @@ class Fit:
     def _notices(self) -> tuple[str, ...]:
         """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
         assembly, identifiability = self.assembly, self.identifiability
-        problem, known, kernels = assembly.problem, identifiability.sensitivities, assembly.transcription.kernels
+        problem, known = assembly.problem, identifiability.sensitivities
         remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
-        remarks += filter(None, [kernels.points.notice])
+        remarks += filter(None, [warning()])
         remarks += unexplained_notices(assembly, self.point, self.motion)
         remarks += excess_notices(problem, self.motion)
         remarks += schedule_notices(assembly, self.point, self.motion)

@@ -82,12 +82,8 @@ def fit(
     _check_freedom(assembly, point)
     searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
     kernels = assembly.transcription.kernels
-    if searches and isinstance(solver, LevenbergMarquardt):
-        linear = assembly.transcription.has_density
-        solver.prepare(assembly.transcription, point, [lambda: kernels.contractions], linear)
-    else:
-        solver.prepare(assembly.transcription, point)
-    compiling = assembly.transcription.kernels.seconds - compiled
+    kernels.prepare(contractions=searches)
+    compiling = kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
         outcome = solved(solver, assembly.transcription, point, callback)

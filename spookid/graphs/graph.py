@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _PRIORS = "prior of parameters"
 _ENDLESS = 10**9
-"""Steps of a stream: enough that its functions are worth a compiler."""
+"""Steps of a horizon that goes on."""
 
 
 class Graph(Tabular, metaclass=Checked):

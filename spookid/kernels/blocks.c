@@ -4,6 +4,8 @@
    the border. Rows are padded to a multiple of four, columns to whole vectors. What is done goes back to where the
    matrix was, so that a factor needs no room of its own. */
 
+#include "panels.h"
+
 /* The rows of one step of H + damping D as given. */
 static void fill(lanes *panel, size n, size t, size borders, size k, const double *band, const double *diagonal,
                  double damping, const double *border) {

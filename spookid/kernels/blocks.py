@@ -1,4 +1,4 @@
-"""Block-tridiagonal systems in compiled C, from a wheel or by a compiler.
+"""Block-tridiagonal systems in C.
 
 LAPACK factorizes a band of a few dozen diagonals column by column; here the rows of a step are factorized together,
 with the border in the same sweep, at a third of the time. Positive definite matrices take Cholesky's factors
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array, Integers, Mask, location
-from spookid.kernels.native import address, own_library
+from spookid.kernels.library import library
+from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace
 
 LANES, ROWS = 8, 4
@@ -265,15 +266,15 @@ class SaddleFactor:
         return signs, logarithms.sum(axis=1)
 
 
-def blocks(steps: int) -> Blocks | None:
-    """The functions; None as ``own_library``."""
-    loaded = own_library("blocks", steps)
+def blocks() -> Blocks | None:
+    """The functions; None without the C extension."""
+    loaded = library()
     return None if loaded is None else _blocks(loaded)
 
 
-def saddle_blocks(steps: int) -> SaddleBlocks | None:
-    """Likewise; compiled apart, for few problems have hard rows."""
-    loaded = own_library("saddle", steps)
+def saddle_blocks() -> SaddleBlocks | None:
+    """Likewise, of systems with hard rows."""
+    loaded = library()
     return None if loaded is None else _saddle_blocks(loaded)
 
 

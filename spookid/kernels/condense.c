@@ -1,5 +1,7 @@
 /* Sparse matrices of one pattern at every step: their factors, and products with them, eight steps at once; see
-   reflections.py and condensing.py. Behind native.c. */
+   reflections.py and condensing.py. */
+
+#include "along.h"
 
 #define TILE 4
 
@@ -137,104 +139,120 @@ static double largest(const lanes *a, size here, size count) {
   return found;
 }
 
-/* States (n, ambient) moved onto a surface by Newton's method, eight at a time. The kernel `rows` gives `count` numbers:
-   of the transposed Jacobian T (wide, k), the slopes to parameters, in whole columns of which some number is
+/* States (n, ambient) moved onto a surface by Newton's method, a block of steps at a time. The program `rows` gives
+   numbers of the transposed Jacobian T (wide, k), of the slopes to parameters, in whole columns of which some number is
    `slope`, and of the residual; `move` takes states and steps (tangent) in the seen columns. Left there: null
    (n, wide, wide - k) and drag (n, wide, parameters). */
-EXPORT int settle_along(size n, eight rows, size arguments, const double **first, const size *stride, eight move,
+EXPORT int settle_along(size n, const program *rows, const double **first, const size *stride, const program *move,
                         double *states, size ambient, size tangent, const size *seen, const size *sizes,
-                        const int *const *lists, size count, size parameters, const int *slope, size passes,
-                        const double *limits, double *null, double *drag) {
+                        const int *const *lists, size parameters, const int *slope, size passes, const double *limits,
+                        double *null, double *drag) {
   plan p = plan_of(sizes, lists);
-  lanes *T = room(p.entries + 2 * p.k + p.m * (p.left + 1) + count + ambient), *tau = T + p.entries, *b = tau + p.k;
-  lanes *x = b + p.k, *N = x + p.m, *J = N + p.m * p.left, *to = J + count;
-  double *steps = calloc(LANES * tangent + 1, sizeof(double));
-  const double **here_first = malloc((arguments + 1) * sizeof(double *));
-  kernel f = {rows, arguments, count, first, here_first, stride};
+  lanes *T = room(p.entries + 2 * p.k + p.m * (p.left + 1)), *tau = T + p.entries, *b = tau + p.k;
+  lanes *x = b + p.k, *N = x + p.m;
+  evaluation e, moved;
+  int failed = (T == NULL) | open_evaluation(&e, rows, first, stride, n);
+  size block = LANES * e.width;
+  double *steps = calloc(block * tangent + 1, sizeof(double));
+  const double *given[2] = {states, steps};
   const size moved_stride[] = {ambient, tangent};
-  int failed = !T || !steps || !here_first;
-  for (size s = 0; s < n && !failed; s += LANES) {
-    size here = n - s < LANES ? n - s : LANES;
-    double *at = states + s * ambient;
+  failed |= open_evaluation(&moved, move, given, moved_stride, n) | (steps == NULL);
+  for (size s = 0; s < n && !failed; s += block) {
+    size here = n - s < block ? n - s : block;
+    given[0] = states + s * ambient;
     for (size pass = 0, last = 0;; ++pass) {
-      failed |= evaluate(&f, s, here, J);
-      factorize(&p, J, T, tau);
-      choose(b, J, p.k, p.residual);
-      double error = largest(b, here, p.k);
+      evaluate_block(&e, s, here);
+      double error = 0.0;
+      for (size at = 0; at < here; at += LANES) {
+        choose(b, e.numbers + at / LANES * e.apart, p.k, p.residual);
+        double most = largest(b, here - at < LANES ? here - at : LANES, p.k);
+        if (!(most <= error)) error = most;
+      }
       if (last || pass == passes || error <= limits[0] || !isfinite(error)) break;
-      for (size i = 0; i < p.k; ++i) b[i] = -b[i];
-      shortest(&p, T, tau, b, x);
-      for (size i = 0; i < p.m; ++i)
-        for (size l = 0; l < here; ++l) steps[l * tangent + seen[i]] = x[i][l];
-      const double *given[] = {at, steps};
-      failed |= move(here, given, moved_stride, (double *)to);
-      put(to, at, ambient, here, ambient, 1);
+      for (size at = 0; at < here; at += LANES) {
+        const lanes *J = e.numbers + at / LANES * e.apart;
+        factorize(&p, J, T, tau);
+        choose(b, J, p.k, p.residual);
+        for (size i = 0; i < p.k; ++i) b[i] = -b[i];
+        shortest(&p, T, tau, b, x);
+        for (size i = 0; i < p.m; ++i)
+          for (size l = 0; l < LANES; ++l) steps[(at + l) * tangent + seen[i]] = x[i][l];
+      }
+      evaluate_block(&moved, 0, here);
+      for (size at = 0; at < here; at += LANES)
+        put(moved.numbers + at / LANES * moved.apart, (double *)given[0] + at * ambient, ambient,
+            here - at < LANES ? here - at : LANES, ambient, 1);
       last = error <= limits[1];
     }
-    unreached(&p, T, tau, N, null + s * p.m * p.left, here);
-    for (size c = 0; c < parameters; ++c) {
-      for (size i = 0; i < p.k; ++i) {
-        int number = slope[c * p.k + i];
-        b[i] = number < 0 ? ZERO : -J[number];
+    for (size at = 0; at < here; at += LANES) {
+      const lanes *J = e.numbers + at / LANES * e.apart;
+      size some = here - at < LANES ? here - at : LANES;
+      factorize(&p, J, T, tau);
+      unreached(&p, T, tau, N, null + (s + at) * p.m * p.left, some);
+      for (size c = 0; c < parameters; ++c) {
+        for (size i = 0; i < p.k; ++i) {
+          int number = slope[c * p.k + i];
+          b[i] = number < 0 ? ZERO : -J[number];
+        }
+        shortest(&p, T, tau, b, x);
+        put(x, drag + (s + at) * p.m * parameters + c, p.m * parameters, some, p.m, parameters);
       }
-      shortest(&p, T, tau, b, x);
-      put(x, drag + s * p.m * parameters + c, p.m * parameters, here, p.m, parameters);
     }
   }
-  free(here_first);
+  close_evaluation(&e), close_evaluation(&moved);
   free(steps);
   release(T);
   return failed;
 }
 
-/* Entries (k) of states (n, ambient) fitted by least squares, eight at a time. The kernel `rows` gives `count` numbers,
-   of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More than one
-   pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the residual
-   (n, m). */
-EXPORT int fit_along(size n, eight rows, size arguments, const double **first, const size *stride, double *states,
-                     size ambient, const size *entries, const size *sizes, const int *const *lists, size count,
+/* Entries (k) of states (n, ambient) fitted by least squares, a block of steps at a time. The program `rows` gives
+   numbers of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More
+   than one pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the
+   residual (n, m), to first order where the last move is not followed by another pass. */
+EXPORT int fit_along(size n, const program *rows, const double **first, const size *stride, double *states,
+                     size ambient, const size *entries, const size *sizes, const int *const *lists,
                      const double *shift, size passes, const double *still, double *null, double *residual) {
   plan p = plan_of(sizes, lists);
   size m = p.m, k = p.k;
-  lanes *T = room(p.entries + 2 * k + m * (p.left + 2) + count), *tau = T + p.entries, *y = tau + k, *x = y + k;
-  lanes *r = x + m, *N = r + m, *J = N + m * p.left;
-  const double **here_first = malloc((arguments + 1) * sizeof(double *));
-  kernel f = {rows, arguments, count, first, here_first, stride};
-  int failed = !T || !here_first;
-  for (size s = 0; s < n && !failed; s += LANES) {
-    size here = n - s < LANES ? n - s : LANES;
-    double *at = states + s * ambient;
-    int moved = 0;
-    for (size pass = 0;; ++pass) {
+  lanes *T = room(p.entries + 2 * k + m * (p.left + 2)), *tau = T + p.entries, *y = tau + k, *x = y + k;
+  lanes *r = x + m, *N = r + m;
+  evaluation e;
+  int failed = (T == NULL) | open_evaluation(&e, rows, first, stride, n);
+  size block = LANES * e.width;
+  for (size s = 0; s < n && !failed; s += block) {
+    size here = n - s < block ? n - s : block;
+    for (size pass = 0, again = 1; again; ++pass) {
       double size_of_all = *still, size_of_move = 0.0;
-      failed |= evaluate(&f, s, here, J);
-      factorize(&p, J, T, tau);
-      choose(r, J, m, p.residual);
-      moved = pass < passes;
-      if (!moved) break;
-      for (size i = 0; i < m; ++i)
-        for (size l = 0; l < LANES; ++l)
-          x[i][l] = -r[i][l] - (shift ? shift[(s + (l < here ? l : here - 1)) * m + i] : 0.0);
-      nearest(&p, T, tau, x, y);
-      for (size i = 0; i < k; ++i)
-        for (size l = 0; l < here; ++l) {
-          double *entry = at + l * ambient + entries[i];
-          *entry += y[i][l];
-          if (fabs(*entry) > size_of_all) size_of_all = fabs(*entry);
-          if (fabs(y[i][l]) > size_of_move) size_of_move = fabs(y[i][l]);
+      evaluate_block(&e, s, here);
+      for (size at = 0; at < here; at += LANES) {
+        const lanes *J = e.numbers + at / LANES * e.apart;
+        size some = here - at < LANES ? here - at : LANES;
+        factorize(&p, J, T, tau);
+        choose(r, J, m, p.residual);
+        if (pass < passes) {
+          for (size i = 0; i < m; ++i)
+            for (size l = 0; l < LANES; ++l)
+              x[i][l] = -r[i][l] - (shift ? shift[(s + at + (l < some ? l : some - 1)) * m + i] : 0.0);
+          nearest(&p, T, tau, x, y);
+          for (size i = 0; i < k; ++i)
+            for (size l = 0; l < some; ++l) {
+              double *entry = states + (s + at + l) * ambient + entries[i];
+              *entry += y[i][l];
+              if (fabs(*entry) > size_of_all) size_of_all = fabs(*entry);
+              if (fabs(y[i][l]) > size_of_move) size_of_move = fabs(y[i][l]);
+            }
+          for (size i = 0; i < p.numbers; ++i) {
+            int row = p.origin[2 * i], column = p.origin[2 * i + 1];
+            r[row] += J[p.number[i]] * y[column];
+          }
         }
-      if (passes == 1 || !(size_of_move >= *still * size_of_all)) break;
-    }
-    if (moved) {  /* the rows are linear, and the kernel was not asked again */
-      for (size i = 0; i < p.numbers; ++i) {
-        int row = p.origin[2 * i], column = p.origin[2 * i + 1];
-        r[row] += J[p.number[i]] * y[column];
+        put(r, residual + (s + at) * m, m, some, m, 1);
+        unreached(&p, T, tau, N, null + (s + at) * m * p.left, some);
       }
+      again = pass < passes && passes > 1 && size_of_move >= *still * size_of_all;
     }
-    put(r, residual + s * m, m, here, m, 1);
-    unreached(&p, T, tau, N, null + s * m * p.left, here);
   }
-  free(here_first);
+  close_evaluation(&e);
   release(T);
   return failed;
 }
@@ -316,23 +334,22 @@ static void plain_columns(const sparse *p, const lanes *J, const lanes *C, size 
 }
 
 /* Transposes of C' J Z for each offset of a factor, C' (J D + the parameters' columns) and C' r, (n, columns, kept). J
-   are numbers of a kernel; basis Z (wide, tangent) and drag D (wide, dragged) are those of all steps of a chain, and
+   are numbers of a program; basis Z (wide, tangent) and drag D (wide, dragged) are those of all steps of a chain, and
    complement C (rows, kept) that of the factor's; null if there is none, then `kept` are all rows. */
-EXPORT int condense_along(size n, eight rows, size arguments, const double **first, const size *stride,
-                          const size *sizes, const int *const *lists, const double *basis, const double *drag,
+EXPORT int condense_along(size n, const program *rows, const double **first, const size *stride, const size *sizes,
+                          const int *const *lists, const double *basis, const double *drag,
                           const double *complement, size kept, double *out) {
   sparse p = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
               lists[0], lists[1], lists[2], lists[3], lists[4], lists[5], lists[6], lists[7], lists[8]};
   size width = p.tangent > p.dragged ? p.tangent : p.dragged;
-  lanes *J = room(p.numbers + (p.wide + p.rows) * width + (p.rows + p.columns + p.dragged) * kept);
-  lanes *Z = J + p.numbers, *W = Z + p.wide * width, *C = W + p.rows * width, *sums = C + p.rows * kept;
+  lanes *Z = room((p.wide + p.rows) * width + (p.rows + p.columns + p.dragged) * kept);
+  lanes *W = Z + p.wide * width, *C = W + p.rows * width, *sums = C + p.rows * kept;
   lanes *pulled = sums + p.columns * kept;
-  const double **here_first = malloc((arguments + 1) * sizeof(double *));
-  kernel f = {rows, arguments, p.numbers, first, here_first, stride};
-  int failed = !J || !here_first;
+  evaluation e;
+  int failed = (Z == NULL) | open_evaluation(&e, rows, first, stride, n);
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    failed |= evaluate(&f, s, here, J);
+    const lanes *J = numbers_at(&e, s, n);
     if (complement) take(C, complement + s * p.rows * kept, p.rows * kept, here, p.rows * kept, 0);
     for (size i = 0; i < p.columns * kept; ++i) sums[i] = ZERO;
     plain_columns(&p, J, complement ? C : NULL, kept, sums);
@@ -361,7 +378,7 @@ EXPORT int condense_along(size n, eight rows, size arguments, const double **fir
     }
     put(sums, out + s * p.columns * kept, p.columns * kept, here, p.columns * kept, 1);
   }
-  free(here_first);
-  release(J);
+  close_evaluation(&e);
+  release(Z);
   return failed;
 }

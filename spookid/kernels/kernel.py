@@ -2,54 +2,73 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
-from typing import Any
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Integers = NDArray[np.int64]
-
-Evaluate = Callable[[Sequence[Array], Sequence[Array], Array], Array]
-"""What a kernel does, whatever evaluates it: stepwise arrays, shared arrays and the result's place to the result."""
-
-_Byte = ctypes.c_char
+from spookid.kernels.arrays import Array as Array
+from spookid.kernels.arrays import Integers as Integers
+from spookid.kernels.arrays import Mask as Mask
+from spookid.kernels.arrays import contiguous as contiguous
+from spookid.kernels.arrays import location as location
+from spookid.kernels.program import Program, program_of
 
 CHUNK = 128
-"""Steps evaluated by one mapped call. Creating a map costs time in proportion; a chunk is mapped once and rebound."""
+"""Steps evaluated by one call of CasADi's virtual machine. Creating a map costs time in proportion; a chunk is mapped
+once and rebound."""
 
 
 class Kernel:
     """A one-step function with one result, repeated along rows of arrays.
 
+    The block interpreter evaluates it; without the C extension, and at single steps, CasADi's virtual machine does.
+
     Args:
         function: CasADi function of ``repeated`` per-step vectors followed by shared vectors, with one dense result.
         repeated: how many of its arguments change from step to step.
-        places: where its numbers stand in a step's result, ascending, all others being zero; None: everywhere.
+        places: places of its numbers in a step's result, ascending, all others being zero; None: they are the result.
+        once: True if it is evaluated at one step alone, which takes less time than reading its instructions.
     """
 
-    def __init__(self, function: ca.Function, repeated: int, places: Integers | None = None) -> None:
-        self._function = function
-        self._repeated = repeated
+    def __init__(
+        self, function: ca.Function, repeated: int, places: Integers | None = None, once: bool = False
+    ) -> None:
+        self._function, self._repeated, self._once = function, repeated, once
         self.places = places
         self._mapped = lru_cache(maxsize=8)(self._map)
         self._lock = Lock()
 
+    @cached_property
+    def program(self) -> Program | None:
+        """What C code calls; None where CasADi's virtual machine evaluates the function."""
+        return None if self._once else program_of(self._function, self._repeated)
+
     def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
-        """Evaluate into ``out`` and return it.
+        """Evaluate into ``out`` and return it. Several threads may do so at once.
 
         Args:
             stepwise: arrays (n, size), C-contiguous; may be shifted views of one another.
             shared: arrays (size,).
             out: (n, columns, rows), C-contiguous: CasADi's column-major result of each step.
         """
+        if self.program is not None:
+            self.program.run(stepwise, shared, out, self.places)
+        else:
+            self._by_casadi(stepwise, shared, out)
+        return out
+
+    def numbers(self, shape: tuple[int, int]) -> Integers:
+        """Which of its numbers is where in a step's result of this shape, −1 where there is none."""
+        assert self.places is not None
+        which = np.full(shape, -1, dtype=np.int64)
+        which.ravel()[self.places] = np.arange(len(self.places))
+        return which
+
+    def _by_casadi(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> None:
         n = out.shape[0]
         size = min(CHUNK, n)
         start = 0
@@ -65,7 +84,6 @@ class Kernel:
                 part[:] = 0.0
                 part.reshape(size, -1)[:, self.places] = numbers
             start += size
-        return out
 
     def _evaluate(self, size: int, arguments: Sequence[Array], out: Array) -> None:
         with self._lock:  # a buffer serves one thread at a time
@@ -93,7 +111,7 @@ class Kernel:
 class Call:
     """A kernel with its arguments along a chain."""
 
-    kernel: Evaluate
+    kernel: Kernel
     stepwise: Sequence[Array]
     shared: Sequence[Array]
     shape: tuple[int, int]
@@ -119,16 +137,3 @@ class Call:
     def at(self, steps: slice) -> tuple[Sequence[Array], Sequence[Array]]:
         """Stepwise arguments at some steps, and shared ones."""
         return [a[steps] for a in self.stepwise], self.shared
-
-
-def location(array: NDArray[Any]) -> int:
-    """Address of an array's first number."""
-    try:  # NumPy takes several times as long to tell
-        return ctypes.addressof(_Byte.from_buffer(array.data))
-    except (TypeError, ValueError):  # read-only, not contiguous, or empty
-        return int(array.ctypes.data)
-
-
-def contiguous(values: object) -> Array:
-    """Float64 C-contiguous array, as the buffers need it."""
-    return np.ascontiguousarray(values, dtype=np.float64)

@@ -1,48 +1,6 @@
 /* Small linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
 
-typedef long long masks __attribute__((vector_size(8 * LANES)));
-
-#define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
-#ifdef __clang__
-#define MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define MIX(a, b, ...) __builtin_shuffle(a, b, (choice){__VA_ARGS__})
-#endif
-
-static const lanes ZERO = {0};
-static const masks COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
-
-static lanes *room(size count) { return allocate((count + 1) * sizeof(lanes)); }
-
-static int any(masks bits) {
-  long long found = 0;
-  for (int l = 0; l < LANES; ++l) found |= bits[l];
-  return found != 0;
-}
-
-/* Some numbers of up to eight steps, `stride` apart, those at some places if these are given; the last step fills what is
-   left. */
-static void take(lanes *to, const double *a, size stride, size here, size count, const size *place) {
-  const double *from[LANES];
-  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
-  for (size i = 0; i < count; ++i)
-    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][place ? place[i] : i];
-}
-
-/* A compiled kernel of count numbers, and its arguments at the first step; at the next they stand stride numbers
-   further on. */
-typedef struct {
-  eight function;
-  size arguments, count;
-  const double **first, **here;
-  const size *stride;
-} kernel;
-
-/* The kernel at `here` steps from step s on. */
-static int evaluate(const kernel *f, size s, size here, lanes *out) {
-  for (size i = 0; i < f->arguments; ++i) f->here[i] = f->first[i] + s * f->stride[i];
-  return f->function(here, f->here, f->stride, (double *)out);
-}
+#include "along.h"
 
 /* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from columns of L,
    (n t, w), entry [j][d] of which stands in row j + d. Those of the step behind them stand there already. With R the
@@ -344,27 +302,26 @@ static void add_squares(const squares *q, const lanes *panel, double *band, doub
 }
 
 /* Products J'J of transposed Jacobians (n, count), added to bands and borders step by step, and to corners over all,
-   those of every eighth step to the same of eight. The kernel `rows` gives the Jacobians eight at a time if there is
-   one; else they are in `matrix`, `step` numbers from one step to the next, all others than those at some places being
-   zero if these are given. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
+   those of every eighth step to the same of eight. The program `rows` gives the Jacobians if there is one; else they
+   are in `matrix`, `step` numbers from one step to the next, all others than those at some places being zero if these
+   are given. Where an entry differs from zero that is not `seen` it all ends: `done` is the number
    of steps before. The bands of the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
-EXPORT int products_along(size n, eight rows, size arguments, const double **first, const size *stride,
-                          const double *matrix, size step, const size *place, size count,
+EXPORT int products_along(size n, const program *rows, const double **first, const size *stride, const double *matrix,
+                          size step, const size *place, size count,
                           unsigned long long *seen, const size *sizes, const int *const *lists, double *band, double *border, double *corner, size *done,
                           size fresh) {
   squares q = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5], sizes[6],
                sizes[7], sizes[8], sizes[9], sizes[10], lists[0], lists[1], lists[2], lists[3]};
   size entries = q.lines * q.wide, apart = q.tangent * q.width, s = 0;
   size row = (q.wide - (q.places + LANES - 1) / LANES) * LANES;
-  lanes *J = room(count + 1 + LANES * entries), *panels = J + count + 1;
-  const double **here_first = malloc((arguments + 1) * sizeof(double *));
-  kernel f = {rows, arguments, count, first, here_first, stride};
-  int failed = !J || !here_first;
-  if (!failed) memset(J + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero stands behind all numbers */
+  lanes *taken = room(count + 1 + LANES * entries), *panels = taken + count + 1;
+  evaluation e = {0};
+  int failed = !taken || (rows && open_evaluation(&e, rows, first, stride, n));
+  if (!failed) memset(taken + count, 0, (1 + LANES * entries) * sizeof(lanes)); /* a zero is behind all numbers */
   for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
+    lanes *J = rows ? numbers_at(&e, s, n) : taken;
     if (!rows) take(J, matrix + s * step, step, here, count, place);
-    if (rows && (failed = evaluate(&f, s, here, J))) break;
     for (size i = 0; here < LANES && i < count; ++i) J[i] = PICK(COUNT < here, J[i], ZERO);
     if (grown(J, count, seen)) break;
     fill_panels(&q, J, panels);
@@ -376,7 +333,7 @@ EXPORT int products_along(size n, eight rows, size arguments, const double **fir
     }
   }
   *done = s < n ? s : n;
-  free(here_first);
-  release(J);
+  close_evaluation(&e);
+  release(taken);
   return failed;
 }

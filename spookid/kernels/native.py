@@ -1,14 +1,11 @@
-"""Small linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
+"""Small linear algebra along a horizon in C (``native.c``, ``condense.c``), on eight steps at once.
 
-The C code (``native.c``, ``condense.c``) works on eight steps at once, and is used when a horizon is long enough to
-gain by it. What a wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it
-is compiled, and kept with the compiled kernels.
+NumPy does the same without the C extension.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -16,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import code_library, compiles
-from spookid.kernels.compiler import CompilationError
-from spookid.kernels.kernel import Array, location
-from spookid.kernels.prebuilt import prebuilt_library, source
+from spookid.kernels.arrays import Array, location
+from spookid.kernels.library import library
 
 Routine = Callable[..., None]
 
@@ -36,11 +31,6 @@ _NAMES = (
 )
 
 
-_SERVES = 10
-"""By how many times fewer steps it pays than a problem's own code: it is compiled once for all problems, if not
-beforehand."""
-
-
 class Routines:
     """The functions of ``native.c``; arrays are given by their addresses, and nothing is checked."""
 
@@ -50,33 +40,18 @@ class Routines:
         self.selected_inverse, self.invert, self.images, self.pulls = rest
 
 
-def routines(steps: int) -> Routines | None:
-    """The routines; None as ``own_library``."""
-    loaded = own_library("native", steps)
+def routines() -> Routines | None:
+    """The routines; None without the C extension."""
+    loaded = library()
     return None if loaded is None else _found(loaded)
 
 
-_found = lru_cache(maxsize=16)(Routines)
-
-
-def own_library(name: str, steps: int) -> ctypes.CDLL | None:
-    """C code of this package; None if there is neither a prebuilt library nor a compiler, or if it is not wanted for so
-    few steps."""
-    wanted = compiles(_SERVES * steps)
-    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted else None
+_found = lru_cache(maxsize=4)(Routines)
 
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
     """Of an array's first number; null for None."""
     return ctypes.c_void_p(None if array is None else location(array))
-
-
-@lru_cache(maxsize=16)
-def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
-    try:
-        return prebuilt_library(name) or code_library(source(name))
-    except (CompilationError, OSError):
-        return None
 
 
 def _routine(loaded: ctypes.CDLL, name: str) -> Routine:

@@ -1,5 +1,7 @@
 /* The equations of one step solved by a damped Newton method; see newton.py. */
 
+#include "platform.h"
+
 #include <math.h>
 
 typedef long long size;

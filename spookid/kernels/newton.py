@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.kernels.native import address, own_library
+from spookid.kernels.library import library
+from spookid.kernels.native import address
 
-_ALWAYS = 1_000_000
-"""Steps of simulations, which are worth a compiler: there are many of few steps, and one library for all."""
 _Size, _Address, _Number = ctypes.c_longlong, ctypes.c_void_p, ctypes.c_double
 _Evaluate = ctypes.CFUNCTYPE(None)
 
@@ -65,14 +64,14 @@ def newton_routine(
     velocities: int,
     limits: Limits,
 ) -> NewtonRoutine | None:
-    """The routine for buffers that stay where they are; None as ``own_library``.
+    """The routine for buffers that stay where they are; None without the C extension.
 
     Args:
         evaluate: from the buffer of unknowns (n,) into those of the outputs; what it raises is lost.
         outputs: of the equations (n,), their Jacobian (n, n), by columns, and what must be finite at the end.
         velocities: how many of the unknowns are velocities, which come first.
     """
-    loaded = own_library("newton", _ALWAYS)
+    loaded = library()
     if loaded is None:
         return None
     callback = _Evaluate(evaluate)

@@ -1,5 +1,7 @@
 /* Panels of rows: products taken from tiles of them, and Cholesky's factor of four rows; see blocks.c, riccati.c. */
 
+#include "vectors.h"
+
 /* The upper triangle of four rows' Cholesky factor, and the inverse of its diagonal. */
 typedef struct {
   double inverse[ROWS], above[ROWS][ROWS];

@@ -1,5 +1,8 @@
 /* What depends on the processor and on the operating system. */
 
+#ifndef PLATFORM_H
+#define PLATFORM_H
+
 #include <stdlib.h>
 
 /* Functions that Python calls, and room for vectors. */
@@ -40,13 +43,15 @@ typedef double loose_part __attribute__((vector_size(8 * LANES / PARTS), aligned
    slower; for the rest of a block. */
 #ifdef __SSE2__
 #include <xmmintrin.h>
-static unsigned flush(void) {
+static inline unsigned flush(void) {
   unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);
   return before;
 }
-static void unflush(unsigned *before) { _mm_setcsr(*before); }
+static inline void unflush(unsigned *before) { _mm_setcsr(*before); }
 #define FLUSH unsigned mode __attribute__((cleanup(unflush))) = flush()
 #else
 #define FLUSH
+#endif
+
 #endif

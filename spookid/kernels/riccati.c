@@ -11,6 +11,8 @@
 
    A row of V vectors has the columns of u (T vectors), of the x that this step sees (X) and of the border (B). */
 
+#include "panels.h"
+
 typedef struct {
   size n, t, m, borders, seen, most, gives, T, X, B, V, kept;
 } Stages;
@@ -25,7 +27,7 @@ static Stages stages(const size *given) {
 /* Where hard rows (count, 2 t + borders, m) are used: at the later step that they see (1), at the earlier one (0) or
    nowhere (-1), and their places among those of that step (`rows` in all), of which the latter come first; unknowns of a
    step that the next one sees, through a row or the band, are marked. */
-EXPORT void place_rows(const size *given, size count, const double *hard, const double *band, size *later, size *slot,
+EXPORT void place_stages(const size *given, size count, const double *hard, const double *band, size *later, size *slot,
                        size *rows, unsigned char *marked) {
   FLUSH;
   Stages z = stages(given);

@@ -1,4 +1,4 @@
-"""The Riccati recursion of a chain in compiled C (``riccati.c``), from a wheel or by a compiler."""
+"""The Riccati recursion of a chain in C (``riccati.c``)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 
 from spookid.kernels.blocks import LANES, ROWS, addresses, aligned, sizes, symmetric
 from spookid.kernels.kernel import Array, Integers
-from spookid.kernels.native import address, own_library
+from spookid.kernels.library import library
+from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace
 
-_FOREVER = 1_000_000
-"""Steps that are worth a compiler: there is no other way to do this."""
 _NO_ROOM = -2
 """What C code says if the rows of a step are more than it was told."""
 
@@ -132,8 +131,8 @@ class RiccatiRoutines:
 
 
 def riccati_routines() -> RiccatiRoutines | None:
-    """The functions; None as ``own_library``."""
-    loaded = own_library("riccati", _FOREVER)
+    """The functions; None without the C extension."""
+    loaded = library()
     return None if loaded is None else RiccatiRoutines(loaded)
 
 

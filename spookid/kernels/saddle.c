@@ -7,6 +7,8 @@
    factors (S vectors), and X with the border behind it (G vectors); in the place of pivots stand their inverses. F and
    X have W columns: for the `linked` unknowns of the next step that see this one, and for its multipliers. */
 
+#include "vectors.h"
+
 typedef struct {
   size n, t, m, columns, borders, most, links, W, S, G, V;
 } Sizes;
@@ -346,3 +348,5 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
   release(carry);
   return 0;
 }
+
+#include "saddle_solves.c"

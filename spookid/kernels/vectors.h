@@ -1,5 +1,7 @@
 /* What all code along a chain has in common; see blocks.py, riccati.py, window.py. */
 
+#include "platform.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

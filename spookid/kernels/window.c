@@ -3,19 +3,20 @@
    A front has rows of whole vectors: the states of `reach` + 1 steps, the parameters, the value. Rows are moved by their
    pointers. What is carried and the rows of the parameters alone (the border) are kept likewise. */
 
+#include "vectors.h"
+#include "program.h"
+
 #define RANK 1e-11
 #define HARD_RANK 1e-9
 #define ROUNDING 1e-12
 
-/* A factor in the window; `jacobian` and `residual` are null where something else evaluates it. */
+/* A factor in the window; `jacobian` and `value` are null where something else evaluates it. */
 typedef struct {
   size count, rows, offsets, hard;
   const size *offset;
   double *matrix, *residual;
-  eight jacobian, value;
-  size numbers;
+  const program *jacobian, *value;
   const size *place;
-  double *room;
   const double *data;
   const unsigned char *absent;
   size width;
@@ -355,3 +356,5 @@ EXPORT size sweep(window *w, size leaves, const double *slopes, size believed, c
   w->square = square;
   return 0;
 }
+
+#include "window_steps.c"

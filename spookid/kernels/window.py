@@ -1,6 +1,6 @@
-"""A window of steps eliminated in compiled C (``window.c``, ``window_steps.c``), from a wheel or by a compiler.
+"""A window of steps eliminated in C (``window.c``, ``window_steps.c``).
 
-Rows of a step are worked on as whole vectors, and compiled kernels are called from C, so that an update has no Python
+Rows of a step are worked on as whole vectors, and programs are run from C, so that an update has no Python
 loop over steps or factors.
 """
 
@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
-from spookid.kernels.native import own_library
+from spookid.kernels.library import library
 
 LANES = 8
-_FOREVER = 1_000_000
-"""Steps of a stream, which is worth a compiler."""
-
 _Size, _Address = ctypes.c_longlong, ctypes.c_void_p
 
 
@@ -29,8 +26,7 @@ class FactorRows(ctypes.Structure):
     _fields_ = [
         *((name, _Size) for name in ("count", "rows", "offsets", "hard")),
         *((name, _Address) for name in ("offset", "matrix", "residual", "jacobian", "value")),
-        ("numbers", _Size),
-        *((name, _Address) for name in ("place", "room", "data", "absent")),
+        *((name, _Address) for name in ("place", "data", "absent")),
         ("width", _Size),
     ]
 
@@ -105,8 +101,8 @@ class WindowRoutines:
 
 
 def window_library() -> ctypes.CDLL | None:
-    """The compiled code; None as ``own_library``."""
-    return own_library("window", _FOREVER)
+    """The compiled code; None without the C extension."""
+    return library()
 
 
 def vectors(count: int) -> int:

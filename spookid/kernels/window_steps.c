@@ -118,7 +118,7 @@ static void arguments(const window *w, const factor *f, const double *states, co
   stride[f->offsets + 1] = stride[f->offsets + 2] = 0;
 }
 
-/* Jacobians of the factors that have a kernel, at `count` steps at the most; 1 if one fails. */
+/* Jacobians of the factors that have a program, at `count` steps at the most; 1 if one fails. */
 EXPORT size window_jacobians(window *w, size count) {
   for (size i = 0; i < w->factors; ++i) {
     const factor *f = w->factor + i;
@@ -127,13 +127,12 @@ EXPORT size window_jacobians(window *w, size count) {
     size columns = (f->offsets * w->tangent + w->parameters + 1) * f->rows;
     if (!f->jacobian || n <= 0) continue;
     arguments(w, f, w->points, w->theta_point, first, stride);
-    if (evaluate_steps(f->jacobian, n, f->offsets + 3, first, stride, f->numbers, f->place, f->room, f->matrix, columns))
-      return 1;
+    if (evaluate_along(f->jacobian, n, first, stride, f->place, 0, f->matrix, columns)) return 1;
   }
   return 0;
 }
 
-/* Residuals of the factors that have a kernel, and the cost of soft rows and the largest value of a hard one, of all. */
+/* Residuals of the factors that have a program, and the cost of soft rows and the largest value of a hard one, of all. */
 EXPORT size window_residuals(window *w, size count, double *out) {
   out[0] = out[1] = 0.0;
   for (size i = 0; i < w->factors; ++i) {
@@ -143,8 +142,7 @@ EXPORT size window_residuals(window *w, size count, double *out) {
     if (n <= 0) continue;
     if (f->value) {
       arguments(w, f, w->best, w->theta, first, stride);
-      if (evaluate_steps(f->value, n, f->offsets + 3, first, stride, f->rows, NULL, f->room, f->residual, f->rows))
-        return 1;
+      if (evaluate_along(f->value, n, first, stride, NULL, 0, f->residual, f->rows)) return 1;
     }
     for (size k = 0; k < n * f->rows; ++k) {
       if (f->absent[k]) continue;

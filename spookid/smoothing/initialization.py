@@ -35,7 +35,7 @@ from spookid.transcription.factor import Constant, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 _ENDLESS = 10**9
-"""Steps of a stream: enough that its functions are worth a compiler."""
+"""Steps of a horizon that goes on."""
 
 
 @dataclass(frozen=True, eq=False)

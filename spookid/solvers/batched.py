@@ -26,7 +26,7 @@ class NullSpaceAndInverse:
 def inverses(matrices: Array) -> tuple[Array, Array]:
     """A⁻¹ and log |det A| of every step's matrix (n, t, t); −∞, and an inverse of no meaning, if one is singular."""
     n, t, _ = matrices.shape
-    if (by := routines(n)) is not None:
+    if (by := routines()) is not None:
         given, found, logarithms = np.ascontiguousarray(matrices), np.empty(matrices.shape), np.empty(n)
         by.invert(n, t, address(given), address(found), address(logarithms))
         return found, logarithms

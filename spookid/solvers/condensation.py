@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Call, Integers, contiguous
 from spookid.kernels.native import Lists, Routines, address, integers, routines
+from spookid.kernels.program import Program
 
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
@@ -78,23 +78,24 @@ def condensed(call: Call, layout: Layout, basis: Array | None, drag: Array | Non
     count, tangent = len(call.stepwise[0]), len(layout.visible) if basis is None else basis.shape[2]
     rows = call.shape[1] if complement is None else complement.shape[2]
     out = np.empty((count, len(layout.offsets) * tangent + layout.parameters + 1, rows))
-    by, kernel = routines(count), call.kernel
-    if by is not None and isinstance(kernel, CompiledKernel) and kernel.places is not None:
-        _compiled(by, kernel, call, layout, left, out)
+    by, kernel = routines(), call.kernel
+    if by is not None and kernel.program is not None and kernel.places is not None:
+        _by_program(by, kernel.program, kernel.places, call, layout, left, out)
     else:
         _interpreted(call(slice(None)), layout, left, out)
     return out
 
 
-def _compiled(by: Routines, kernel: CompiledKernel, call: Call, layout: Layout, left: _Left, out: Array) -> None:
-    assert kernel.places is not None
+def _by_program(
+    by: Routines, program: Program, places: Integers, call: Call, layout: Layout, left: _Left, out: Array
+) -> None:
     tangent = (out.shape[1] - layout.parameters - 1) // len(layout.offsets)
     based = left.basis is not None
-    plan = _plan(layout, kernel.places.tobytes(), call.shape, tangent, based, tuple(left.follows.tolist()))
+    plan = _plan(layout, places.tobytes(), call.shape, tangent, based, tuple(left.follows.tolist()))
     for start in range(0, len(out), _LONGEST):
         part = slice(start, min(start + _LONGEST, len(out)))
         by.condense(
-            *(part.stop - start, kernel.function, *kernel.arguments(*call.at(part))),
+            *(part.stop - start, program.address, *program.arguments(*call.at(part))),
             *(address(plan.sizes), plan.lists.address),
             *(address(None if a is None else a[start:]) for a in (left.basis, left.drag, left.complement)),
             *(out.shape[2], address(out[part])),

@@ -1,7 +1,7 @@
 """A chain's states eliminated from its damped normal equations: (JᵀJ + α D), or (JᵀJ + S + α D).
 
 With the Cholesky factor L of the states' part and the border B, the corner loses (L⁻¹B)ᵀ(L⁻¹B); the gradient is the
-border's last column. Steps that couple with the next alone are factorized by blocks if there is a compiler; LAPACK's
+border's last column. Steps that couple with the next alone are factorized by blocks in C; LAPACK's
 banded Cholesky does everything else, and is faster where a step has very few unknowns.
 """
 
@@ -97,7 +97,7 @@ def eliminate(
 
 def worthwhile(steps: int, tangent: int, reach: int) -> Blocks | None:
     """What eliminates by blocks, if that pays: steps of so many unknowns that couple with so many of the next."""
-    return blocks(steps) if steps and tangent >= _FEWEST_UNKNOWNS and reach == 1 else None
+    return blocks() if steps and tangent >= _FEWEST_UNKNOWNS and reach == 1 else None
 
 
 class BlockElimination:
@@ -148,7 +148,7 @@ class BandElimination:
 
     def __init__(self, whole: NormalEquations, diagonal: Array, damping: float) -> None:
         band = whole.band
-        by = routines(whole.steps) if band.flags.c_contiguous and whole.border.T.flags.c_contiguous else None
+        by = routines() if whole.steps and band.flags.c_contiguous and whole.border.T.flags.c_contiguous else None
         narrow = by is not None and band.shape[1] <= _NARROW
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, failed = band.T, 0

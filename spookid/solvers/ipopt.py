@@ -16,7 +16,6 @@ the residual, as the cosine that Levenberg–Marquardt tests, too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -67,11 +66,6 @@ class Ipopt(metaclass=Checked):
     """True if the start tells which member of each pair is zero: pairs are then not relaxed first."""
     verbose: bool = False
     """True to let IPOPT write its table on stdout."""
-
-    def prepare(self, transcription: Transcription, start: Point, beside: Sequence[Callable[[], object]] = ()) -> None:
-        """Have all kernels ready that ``solve`` takes from any start, and what those ``beside`` make ready."""
-        for make in (lambda: transcription.kernels.points, lambda: transcription.kernels.jacobians, *beside):
-            make()
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""

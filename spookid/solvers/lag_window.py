@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
-from spookid.kernels.compiled import compiles
 from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
-_FOREVER = 1_000_000
-"""Steps of a stream, whose kernels are worth a compiler."""
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
 _ROUNDING = 1e-12
@@ -167,9 +163,7 @@ class LagWindow:
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
             raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
-        self.most, kernels = most, transcription.kernels
-        streamed = replace(kernels, steps=_FOREVER, _made=[], _boxes={}, _curvatures={})
-        self.kernels = kernels if compiles(kernels.steps) or not compiles(_FOREVER) else streamed
+        self.most, self.kernels = most, transcription.kernels
         self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
         self.beliefs = [Beliefs(f, self) for f in transcription.factors if f.group is Group.PRIOR]
         self.by_name = {placed.factor.name: placed for placed in self.placed}

@@ -10,24 +10,21 @@ NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 198
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
-from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
-from spookid.kernels.thread_pool import ThreadPool, processors
-from spookid.kernels.turns import turn
+from spookid.kernels.thread_pool import ThreadPool
 from spookid.solvers.active_set import ActiveSet
-from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduced_problem import Evaluation, ReducedProblem, needed
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
@@ -54,8 +51,6 @@ _LATE = 1e-6
 _PATIENCE = 16
 """Plain steps fail at the most before the exact Hessian is tried; damping rises less often before it is given up."""
 _SMALLEST_DAMPING = 1e-20
-_COMPILERS = 4
-"""At the most at once."""
 
 
 @dataclass(frozen=True)
@@ -97,28 +92,6 @@ class LevenbergMarquardt(metaclass=Checked):
         if not isinstance(self.threads, int) or self.threads < 1:
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
-    def prepare(
-        self, problem: Transcription, start: Point, beside: Sequence[Callable[[], object]] = (), linear: bool = False
-    ) -> None:
-        """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
-        one that takes longest, which starts first, is not the last to end.
-
-        Args:
-            beside: each makes something else ready, which a compiler is longer at.
-            linear: True if states are found by linear steps, and only by ``solve`` where these do not suffice.
-        """
-        longest = max(chain.steps for chain in problem.chains)
-        with ThreadPool(min(_COMPILERS, processors())) as pool:
-            routine, *kernels = needed(problem)
-            pool.map(_done, [routine, *beside, *kernels])
-            reduced = ReducedProblem(problem, start, recursion=self.recursion())
-            reach = max(factor.reach for factor in reduced.kept)
-            late = reduced.adjoints(linear)
-            late.append(partial(worthwhile, longest, reduced.tangent, reach))
-            if reduced.saddle and not self.recursive and reach <= 1:
-                late.append(partial(saddle_blocks, longest))
-            pool.map(_done, late)
-
     def like(self, other: LevenbergMarquardt) -> LevenbergMarquardt:
         """The same method with the settings of another, but for the threads."""
         settings = {f.name: getattr(other, f.name) for f in fields(other)}
@@ -128,12 +101,12 @@ class LevenbergMarquardt(metaclass=Checked):
         """What solves for coupled rows if the method is a recursion.
 
         Raises:
-            ProblemError: if there is no compiled code for it.
+            ProblemError: without the C extension.
         """
         if not self.recursive:
             return None
         if (found := riccati_routines()) is None:
-            raise ProblemError("backend 'riccati' is compiled code, and there is no compiler; use backend 'lm'")
+            raise ProblemError("backend 'riccati' takes the C extension, which is not installed; use backend 'lm'")
         return found
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
@@ -149,11 +122,6 @@ class RecursiveLevenbergMarquardt(LevenbergMarquardt):
 
     name: ClassVar[str] = "riccati"
     recursive: ClassVar[bool] = True
-
-
-def _done(task: Callable[[], object]) -> object:
-    with turn():  # but for the compilers
-        return task()
 
 
 @dataclass(eq=False)
@@ -182,8 +150,7 @@ class _Run:
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduced = ReducedProblem(self.problem, start, self.pool, self.settings.recursion())
-        for make in (*needed(self.problem), *self.reduced.adjoints()):  # by one thread
-            make()
+        self.problem.kernels.prepare()
         self.active_set = ActiveSet(self.reduced)
         start = self.active_set.start(start)
         try:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.blocks import LANES, aligned
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
 from spookid.solvers.fronts import Pivots
@@ -58,22 +56,20 @@ class NativeMemory(Memory):
         self._bound: tuple[int, ...] = ()
 
     def _factor(self, placed: Placed) -> FactorRows:
-        """Of a factor; kernels that are not compiled are called from Python."""
+        """Of a factor; kernels without a program are called from Python."""
         offsets = np.array(placed.offsets, dtype=np.int64)
         jacobian, value = placed.jacobian_kernel, placed.residual_kernel
         placed.held.append(offsets)
         where = (offsets.ctypes.data, placed.matrix.ctypes.data, placed.residual.ctypes.data)
         sizes = 0, placed.rows, len(offsets), int(placed.factor.hard)
         width = placed.factor.data.numel()
-        if isinstance(jacobian, CompiledKernel) and isinstance(value, CompiledKernel):
+        if jacobian.program is not None and value.program is not None:
             assert jacobian.places is not None
-            room = aligned((max(jacobian.count, placed.rows), LANES))
-            placed.held += [room, jacobian.places]
+            placed.held.append(jacobian.places)
             placed.native = True
-            functions = jacobian.function.value, value.function.value
-            places = jacobian.count, jacobian.places.ctypes.data, room.ctypes.data
-            return FactorRows(*sizes, *where, *functions, *places, 0, 0, width)
-        return FactorRows(*sizes, *where, 0, 0, 0, 0, 0, 0, 0, width)
+            programs = jacobian.program.address.value, value.program.address.value
+            return FactorRows(*sizes, *where, *programs, jacobian.places.ctypes.data, 0, 0, width)
+        return FactorRows(*sizes, *where, 0, 0, 0, 0, 0, width)
 
     def _bind(self) -> None:
         """Tell the compiled code where the window stands by now."""

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
 from spookid.kernels.reflections import Reflections, reflections
@@ -58,7 +57,7 @@ class NullSpace:
         self._problem, self._pool = problem, pool
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
         moves = bool(problem.local or self._private)
-        self._native = routines(sum(chain.steps for chain in problem.chains)) if moves else None
+        self._native = routines() if moves else None
         self._wide, self._seen = len(problem.visible), integers(problem.visible)
         self._entries = {
             f.name: integers([problem.manifold.coordinate(c) for c in f.private[1]]) for f in self._private if f.private
@@ -118,21 +117,22 @@ class NullSpace:
         return basis, drag
 
     def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
-        """Some steps moved by compiled C; False if there is none, or if the rows depend on one another."""
+        """Some steps moved by C code; False if there is none, or if the rows depend on one another."""
         problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.kernels.mover
         call, rows = problem.local_rows(factor, point, chain), len(factor.rows)
         if by is None or len(problem.local) > 1 or not self.rank == rows <= self._wide:
             return False
-        if not (isinstance(call.kernel, CompiledKernel) and isinstance(move, CompiledKernel)):
+        program, moving = call.kernel.program, move.program
+        if program is None or moving is None:
             return False
         states, parameters = point.states[chain][part], len(problem.names) * problem.drags
         numbers = call.kernel.numbers((self._wide + parameters + 1, rows))
         plan = self._plan(factor.name, numbers[: self._wide], numbers[-1])
         slopes = np.ascontiguousarray(numbers[self._wide : -1], dtype=np.int32)
         by.settle(
-            *(len(states), call.kernel.function, *call.kernel.arguments(*call.at(part)), move.function),
+            *(len(states), program.address, *program.arguments(*call.at(part)), moving.address),
             *(address(states), problem.manifold.ambient, problem.manifold.tangent, address(self._seen)),
-            *(address(plan.sizes), plan.lists.address, call.kernel.count, parameters, address(slopes), passes),
+            *(address(plan.sizes), plan.lists.address, parameters, address(slopes), passes),
             *(address(_LIMITS), address(basis), address(drag)),
         )
         return True
@@ -215,16 +215,17 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By compiled C; False if there is none, or if the unknowns cannot be told apart."""
+        """By C code; False if there is none, or if the unknowns cannot be told apart."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
-        if by is None or not isinstance(kernel, CompiledKernel) or not self.rank == columns - 1 <= rows:
+        program = kernel.program
+        if by is None or program is None or not self.rank == columns - 1 <= rows:
             return False
         numbers = kernel.numbers(self.call.shape)
         by_columns = plan(numbers[:-1].T, numbers[-1])
         by.fit(
-            *(len(self.states), kernel.function, *kernel.arguments(*self.call.at(self.steps))),
+            *(len(self.states), program.address, *program.arguments(*self.call.at(self.steps))),
             *(address(self.states), self.states.shape[1], address(self.entries)),
-            *(address(by_columns.sizes), by_columns.lists.address, kernel.count, address(self.shift)),
+            *(address(by_columns.sizes), by_columns.lists.address, address(self.shift)),
             *(self.passes, address(_STILL), address(self.complement), address(self.residual)),
         )
         return True

@@ -1,4 +1,4 @@
-"""JᵀJ of one factor by compiled C, straight into the band.
+"""JᵀJ of one factor by C code, straight into the band.
 
 A step's products are made in tiles of four rows and eight columns, from those rows of J that have something in both.
 Entries are taken for zero until they are not; the plan is then drawn up anew for the steps to come. Jacobians that are
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
 from spookid.solvers.rows import Rows, Stream
@@ -76,23 +75,23 @@ def add_products(
 
 
 def _places(block: Rows | Stream) -> Integers | None:
-    """Where the numbers of a compiled kernel stand among the entries; None if they are all there."""
+    """Where the numbers of a program are among the entries; None if they are all there."""
     if isinstance(block, Rows):
         return block.places
     kernel = block.jacobian.kernel
-    return kernel.places if isinstance(kernel, CompiledKernel) else None
+    return kernel.places if kernel.program is not None else None
 
 
 def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
-    """Some steps from one on, the compiled kernel that gives their transposed Jacobians, with its arguments, or else
+    """Some steps from one on, the program that gives their transposed Jacobians, with its arguments, or else
     these themselves."""
-    nothing = address(None), 0, address(None), address(None)
+    nothing = address(None), address(None), address(None)
     far = slice(first, min(first + _LONGEST, block.shape[0]))
     if isinstance(block, Rows):
         return far, nothing, np.ascontiguousarray(block.matrix[far])
     kernel = block.jacobian.kernel
-    if isinstance(kernel, CompiledKernel):
-        return far, (kernel.function, *kernel.arguments(*block.jacobian.at(far))), None
+    if (program := kernel.program) is not None:
+        return far, (program.address, *program.arguments(*block.jacobian.at(far))), None
     near = slice(first, min(first + CHUNK, far.stop))
     return near, nothing, block.jacobian(near)
 

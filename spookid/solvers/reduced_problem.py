@@ -19,9 +19,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, contiguous
-from spookid.kernels.native import routines
 from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
@@ -79,12 +77,6 @@ class _Linearized:
     """By chain and name of the factor."""
 
 
-def needed(problem: Transcription) -> list[Callable[[], object]]:
-    """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
-    steps, kernels = sum(chain.steps for chain in problem.chains), problem.kernels
-    return [lambda: routines(steps), lambda: kernels.jacobians, lambda: kernels.points]
-
-
 class ReducedProblem:
     """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
 
@@ -123,11 +115,6 @@ class ReducedProblem:
         self.saddle = few or switching or linked or recursion is not None
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
-
-    def adjoints(self, linear: bool = False) -> list[Callable[[], object]]:
-        """The same of gradients of weighted residuals, if it takes any; steps that are ``linear`` do without."""
-        pulled = self.whole and not (linear and not self.coupled)
-        return [lambda: self.problem.kernels.adjoints] if pulled else []
 
     @property
     def _chains(self) -> range:
@@ -364,7 +351,7 @@ class ReducedProblem:
         call = self.problem.jacobian(factor, point, chain)
         places = None
         if self.whole:
-            matrix, places = call(slice(None)), call.kernel.places if isinstance(call.kernel, CompiledKernel) else None
+            matrix, places = call(slice(None)), call.kernel.places
         else:
             layout = Layout(offsets, self.problem.manifold.tangent, self.problem.visible, len(self.problem.names))
             matrix = condensed(call, layout, space.basis, space.drag, complement)

@@ -59,7 +59,7 @@ class Rows:
 
     @property
     def _by(self) -> Routines | None:
-        return routines(len(self.matrix)) if self.matrix.flags.c_contiguous else None
+        return routines() if self.matrix.flags.c_contiguous else None
 
     def _sizes(self, tangent: int, columns: int) -> tuple[object, ...]:
         """What compiled code is told of so many columns of steps."""

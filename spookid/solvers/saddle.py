@@ -7,7 +7,7 @@ With H = JᵀJ + α D of the soft rows and hard rows A δ + b = 0, the states' s
 
 ordered step by step, each step's multipliers behind its unknowns, at a cost that is linear in the number of steps.
 Unlike a penalty it does not square the condition of A. The tiny ε lets rows be redundant. Where no row reaches beyond
-the next step and there is a compiler, steps are eliminated by blocks, several times faster than LAPACK's general band;
+the next step, steps are eliminated by blocks, several times faster than LAPACK's general band;
 there the multiplier of a row that others imply is zero.
 """
 
@@ -66,7 +66,7 @@ def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, wor
     """
     tangent = len(equations.band) // equations.steps
     near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
-    if near and (by := saddle_blocks(equations.steps)) is not None:
+    if near and (by := saddle_blocks()) is not None:
         return BlockSaddle(equations, hard, damping, by, workspace)
     return BandSaddle(equations, hard, damping)
 

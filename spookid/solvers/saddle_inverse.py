@@ -38,7 +38,7 @@ class SaddleInverse(Protocol):
 
 
 def saddle_inverse(equations: NormalEquations, hard: Array, compliance: Array, held: Mask) -> SaddleInverse:
-    """K of a chain, by C where there is a compiler.
+    """K of a chain, in C or by NumPy.
 
     Args:
         equations: of H, which couples neighbours at most.
@@ -50,7 +50,7 @@ def saddle_inverse(equations: NormalEquations, hard: Array, compliance: Array, h
         NotPositiveDefiniteError: if a block is singular, or does not have t positive eigenvalues as far as its
             determinant tells.
     """
-    by = saddle_blocks(len(hard))
+    by = saddle_blocks()
     found = (
         ByElimination(equations, hard, compliance, held, by) if by else ByInverses(equations, hard, compliance, held)
     )

@@ -27,7 +27,7 @@ def selected_inverse(factor: Array, tangent: int) -> Array:
         tangent: t.
     """
     result = np.zeros((factor.shape[1] // tangent + 1, len(factor), len(factor)))
-    _fill(factor, tangent, result, routines(len(result) - 1))
+    _fill(factor, tangent, result, routines())
     return result[:-1]
 
 
@@ -41,7 +41,7 @@ def selected_inverse_backward(
         columns: gives some columns of L.
         steps: N.
     """
-    width, by = len(columns(slice(0, tangent))), routines(steps)
+    width, by = len(columns(slice(0, tangent))), routines()
     size = min(max(_NUMBERS // width**2, 1), steps)
     buffer = np.zeros((size + 1, width, width))
     for stop in range(steps, 0, -size):

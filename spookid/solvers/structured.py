@@ -86,7 +86,7 @@ def normal_equations(
     reach = max(max(block.offsets) for block in blocks)
     workspace = workspace or Workspace()
     sums = _Sums.of(steps, tangent, reach, parameters, workspace)
-    by, linked = routines(steps), set[int]()
+    by, linked = routines(), set[int]()
     # One that goes all the way clears the band as it goes, while it has it at hand.
     able = (b for b in blocks if by is not None and b.shape[2])
     spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
@@ -165,7 +164,7 @@ def linearize_beside(problem: Transcription, factor: Factor, point: Point) -> li
 
 
 def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> LinearizedFactor:
-    if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
+    if isinstance(rows, Stream) and (factor.first_only or rows.jacobian.kernel.program is None):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
         basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only

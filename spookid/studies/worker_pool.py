@@ -21,7 +21,6 @@ from typing import Any, TypeAlias, TypeVar
 from loky import get_reusable_executor
 
 from spookid.errors import ProblemError
-from spookid.kernels import compiler
 from spookid.kernels.single_thread import ONE_THREAD
 
 R = TypeVar("R")
@@ -188,7 +187,6 @@ def _begin(parent: int) -> None:
 def _follow(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.2)
-    compiler.end_all()
     os._exit(1)
 
 

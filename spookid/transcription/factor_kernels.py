@@ -1,57 +1,23 @@
-"""What a factor's residual is differentiated to, and its kernels: compiled or loaded when they are first needed."""
+"""What a factor's residual is differentiated to, and its kernels, which are made when they are first needed."""
 
 from __future__ import annotations
 
-import math
+import hashlib
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
+from threading import RLock
 
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.compiled import Kernels, Signature, prepare_kernels
-from spookid.kernels.kernel import Evaluate, Integers, Kernel
+from spookid.kernels.kernel import Kernel
+from spookid.kernels.library import level
 from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A kernel in the making: its arguments are cheap to have, its result is not."""
-
-    kind: str
-    """What it is of its factor."""
-    factor: int | None
-    """Number of its factor; None if it is made of none."""
-    stepwise: tuple[ca.SX, ...]
-    shared: tuple[ca.SX, ...]
-    result: Callable[[], ca.SX]
-    once: bool = False
-    """True if it is evaluated at one step alone."""
-    pattern: ca.Sparsity | None = None
-    """Where the result, then a matrix, can differ from zero: the kernel has these entries alone."""
-
-    @property
-    def signature(self) -> Signature:
-        """What the kernel takes."""
-        sizes = tuple(symbol.numel() for symbol in (*self.stepwise, *self.shared))
-        return Signature(self.kind, sizes, len(self.stepwise), self.places)
-
-    @property
-    def places(self) -> Integers | None:
-        """Of the entries in the dense result, column by column."""
-        return None if self.pattern is None else np.array(self.pattern.find(), dtype=np.int64)
-
-    def function(self) -> ca.Function:
-        """The kernel as a CasADi function. Finding common subexpressions takes longer than one evaluation without."""
-        result = self.result()
-        if self.pattern is not None:
-            result = stacked(ca.project(result, self.pattern).nonzeros())
-        result = ca.densify(result)
-        return ca.Function(self.kind, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
 
 
 def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
@@ -144,201 +110,186 @@ def _settled(factor: Factor, slopes: Sequence[ca.SX]) -> ca.SX:
     return whole if factor.through is None else factor.through.settled(whole)
 
 
-_RESIDUAL, _JACOBIAN, _ADJOINT = "residual", "jacobian", "adjoint"
-_LOCAL, _PRIVATE, _CONTRACTED = "local", "private", "contracted"
-_RETRACT = "retract"
-_USUAL = 1000
-"""Instructions of the factors of a mechanism with few joints."""
+_KEPT = 512
+"""Kernels that are kept for other problems with the same factors, such as that of half the step."""
+_made: OrderedDict[bytes, Kernel] = OrderedDict()
+_lock = RLock()
+"""Of CasADi's expressions, which count who refers to them, and not safely for threads."""
 
 
 @dataclass(frozen=True, eq=False)
 class FactorKernels:
-    """Kernels in groups that are made together; their arguments are those of the factors, then ``shared``."""
+    """Kernels of factors, made when they are first needed. Arguments are those of the factors, then ``shared``."""
 
     manifold: Manifold
     factors: tuple[Factor, ...]
     shared: tuple[ca.SX, ca.SX]
-    """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+    """Symbols that are in the factors of all steps: free parameters (n_p,), and constants."""
     local: tuple[Factor, ...]
     """Those whose rows hold one step alone."""
     visible: tuple[int, ...]
     """Tangent columns of a step that are no factor's private unknowns."""
     drags: bool
     """True if the parameters move the surface of the local factors."""
-    steps: int
-    """Of all horizons together."""
-    _made: list[Kernels] = field(default_factory=list)
-    _boxes: dict[str, Kernel] = field(default_factory=dict)
-    _curvatures: dict[str, Kernel] = field(default_factory=dict)
+    _own: dict[tuple[str, str], Kernel] = field(default_factory=dict)
+    _spent: list[float] = field(default_factory=lambda: [0.0])
 
-    @cached_property
-    def points(self) -> Kernels:
-        """Residuals, and all that moves points."""
-        recipes = [self._recipe(_RESIDUAL, i, partial(getattr, f, "residual")) for i, f in enumerate(self.factors)]
-        for i, factor in enumerate(self.factors):
+    def prepare(self, contractions: bool = False) -> None:
+        """Make all kernels that linearizing takes, and contractions if they are wanted."""
+        for factor in self.factors:
+            _ = self.residual(factor), self.jacobian(factor)
             if factor in self.local:
-                border = self.shared[0] if self.drags else None
-                recipes.append(self._sparse(_LOCAL, i, some, some_pattern, 0, self.visible, border))
+                self.local_rows(factor)
             if factor.private is not None:
-                recipes.append(self._sparse(_PRIVATE, i, some, some_pattern, *factor.private))
-        x, delta = self._move
-        move = Recipe(_RETRACT, None, (x, delta), (), partial(self.manifold.retract, x, delta))
-        return self._prepared([*recipes, move], "points")
-
-    @cached_property
-    def jacobians(self) -> Kernels:
-        """Residuals with their full Jacobians."""
-        numbers = range(len(self.factors))
-        recipes = [self._sparse(_JACOBIAN, i, augmented, augmented_pattern, self.shared[0]) for i in numbers]
-        return self._prepared(recipes, "jacobians")
-
-    @cached_property
-    def adjoints(self) -> Kernels:
-        """Gradients of weighted sums of soft residuals."""
-        recipes = []
-        for i, factor in enumerate(self.factors):
-            if factor.soft:
-                weights = ca.SX.sym("w", len(factor.rows))
-                result = partial(pulled_back, factor, self.manifold, self.shared[0], weights)
-                recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
-        return self._prepared(recipes, "adjoints")
-
-    @cached_property
-    def contractions(self) -> Kernels:
-        """Gradients of weighted sums of the states' Jacobians."""
-        recipes = []
-        for i, factor in enumerate(self.factors):
-            if factor.group is not Group.PRIOR and not factor.pairs:
-                weights = contraction_weights(factor, self.manifold)
-                result = partial(contracted, factor, self.manifold, self.shared[0], weights)
-                recipes.append(self._recipe(_CONTRACTED, i, result, [ca.vec(weights.T)]))
-        return self._prepared(recipes, "contractions")
+                self.private_rows(factor)
+            if contractions and factor.group is not Group.PRIOR and not factor.pairs:
+                self.contraction(factor)
+        _ = self.mover
 
     @property
     def seconds(self) -> float:
-        """Time spent so far on compiling or loading [s]; of several at once it counts once."""
-        total, last = 0.0, -math.inf
-        for began, ended in sorted((made.ended - made.seconds, made.ended) for made in self._made):
-            total, last = total + max(ended - max(began, last), 0.0), max(ended, last)
-        return total
+        """Time spent on making kernels [s]."""
+        return self._spent[0]
 
     @property
-    def mover(self) -> Evaluate:
+    def mover(self) -> Kernel:
         """States (ambient,) moved by tangent steps."""
-        return self.points.functions[_RETRACT]
+        x, delta = self._move
+        return self._kernel("retract", None, lambda: self.manifold.retract(x, delta), [x, delta])
 
-    @cached_property
+    @property
     def continued(self) -> Kernel:
         """The state that follows two, the later of them given first, if the next difference is as the last."""
         last, before = ca.SX.sym("last", self.manifold.ambient), ca.SX.sym("before", self.manifold.ambient)
-        after = self.manifold.retract(last, self.manifold.difference(last, before))
-        return Kernel(ca.Function("continued", [last, before], [ca.densify(after)]), 2)
 
-    def residual(self, factor: Factor) -> Evaluate:
+        def after() -> ca.SX:
+            return self.manifold.retract(last, self.manifold.difference(last, before))
+
+        return self._kernel("continued", None, after, [last, before])
+
+    def residual(self, factor: Factor) -> Kernel:
         """Whitened residuals."""
-        return self.points.functions[self._named(_RESIDUAL, factor)]
+        return self._kernel("residual", factor, lambda: factor.residual)
 
-    def local_rows(self, factor: Factor) -> Evaluate:
+    def local_rows(self, factor: Factor) -> Kernel:
         """Transposed Jacobians of a local factor in the visible columns, and in the parameters if they move it; then
         the residual."""
-        return self.points.functions[self._named(_LOCAL, factor)]
+        border = self.shared[0] if self.drags else None
+        return self._sparse("local", factor, some, some_pattern, 0, self.visible, border)
 
-    def private_rows(self, factor: Factor) -> Evaluate:
+    def private_rows(self, factor: Factor) -> Kernel:
         """Transposed Jacobians of a factor in its private unknowns, then the residual."""
-        return self.points.functions[self._named(_PRIVATE, factor)]
+        return self._sparse("private", factor, some, some_pattern, *(factor.private or (0, ())))
 
-    def jacobian(self, factor: Factor) -> Evaluate:
+    def jacobian(self, factor: Factor) -> Kernel:
         """Transposed Jacobians in the tangents of all its steps and the parameters, then the residual."""
-        return self.jacobians.functions[self._named(_JACOBIAN, factor)]
+        return self._sparse("jacobian", factor, augmented, augmented_pattern, self.shared[0])
 
-    def adjoint(self, factor: Factor) -> Evaluate:
+    def adjoint(self, factor: Factor) -> Kernel:
         """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
-        return self.adjoints.functions[self._named(_ADJOINT, factor)]
+        weights = ca.SX.sym("w", len(factor.rows))
+        make = partial(pulled_back, factor, self.manifold, self.shared[0], weights)
+        return self._kernel("adjoint", factor, make, [weights])
 
-    def contraction(self, factor: Factor) -> Evaluate:
+    def contraction(self, factor: Factor) -> Kernel:
         """The gradient of Σ A_cr J_rc in the tangents of all its steps and the parameters, J the Jacobian in these
         tangents; behind its own stepwise arguments A, (columns, rows)."""
-        return self.contractions.functions[self._named(_CONTRACTED, factor)]
+        weights = contraction_weights(factor, self.manifold)
+        make = partial(contracted, factor, self.manifold, self.shared[0], weights)
+        return self._kernel("contracted", factor, make, [ca.vec(weights.T)])
 
     def box(self, factor: Factor) -> Kernel:
         """What is wanted, and between which ends, of a factor with a box law."""
-        assert factor.box is not None
-        if factor.name not in self._boxes:
-            box = factor.box
-            self._boxes[factor.name] = self._interpreted(factor, ca.vertcat(box.wanted, box.lower, box.upper))
-        return self._boxes[factor.name]
+        box = factor.box
+        assert box is not None
+        return self._kernel("box", factor, lambda: ca.vertcat(box.wanted, box.lower, box.upper))
 
     def curvature(self, factor: Factor) -> Kernel:
         """Second derivatives of wᵀr along x ⊞ δ; behind its own stepwise arguments the weights w."""
-        if factor.name not in self._curvatures:
-            w = ca.SX.sym("w", len(factor.rows))
-            slope = pulled_back(factor, self.manifold, self.shared[0], w)
+        weights = ca.SX.sym("w", len(factor.rows))
+
+        def hessian() -> ca.SX:
+            slope = pulled_back(factor, self.manifold, self.shared[0], weights)
             steps = [jacobian(slope, x, self.manifold) for x in factor.variables.values()]
-            hessian = ca.horzcat(*steps, ca.jacobian(slope, self.shared[0]))
+            whole = ca.horzcat(*steps, ca.jacobian(slope, self.shared[0]))
             # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
-            self._curvatures[factor.name] = self._interpreted(factor, (hessian + hessian.T) / 2, w)
-        return self._curvatures[factor.name]
+            return (whole + whole.T) / 2
 
-    def _named(self, kind: str, factor: Factor) -> str:
-        return _name(kind, self.factors.index(factor))
-
-    def _interpreted(self, factor: Factor, result: ca.SX, *extra: ca.SX) -> Kernel:
-        """On CasADi's virtual machine."""
-        stepwise = [*_stepwise(factor), *extra]
-        return Kernel(ca.Function("kernel", [*stepwise, *self.shared], [ca.cse(ca.densify(result))]), len(stepwise))
-
-    def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
-        """Factors that stand at one step are not worth a compiler."""
-        often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
-        numbers = dict.fromkeys(r.factor for r in often)
-        made = [self._library([r for r in often if r.factor == number], number, purpose) for number in numbers]
-        self._made.extend(made)
-        functions: dict[str, Evaluate] = {
-            _name(r.kind, r.factor): Kernel(r.function(), len(r.stepwise), r.places) for r in once
-        }
-        for number, library in zip(numbers, made, strict=True):
-            functions |= {_name(kind, number): function for kind, function in library.functions.items()}
-        notice = next((library.notice for library in made if library.notice), "")
-        return replace(made[0], functions=functions, notice=notice)
-
-    def _library(self, recipes: Sequence[Recipe], number: int | None, purpose: str) -> Kernels:
-        """Kernels of one factor: other problems have it, too, such as the motion with half the step."""
-        factor = [] if number is None else [self.expressions[number], repr(self.factors[number].private).encode()]
-        rest = repr((purpose, [r.kind for r in recipes], self.visible, self.drags)).encode()
-        seed = b"\0".join([*factor, *self._seed, rest])
-        return prepare_kernels(
-            [r.signature for r in recipes], seed, lambda: [r.function() for r in recipes], self._worth
-        )
-
-    def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
-        factor = self.factors[number]
-        return Recipe(kind, number, (*_stepwise(factor), *seeds), self.shared, result, factor.first_only)
+        return self._kernel("curvature", factor, hessian, [weights])
 
     def _sparse(
-        self, kind: str, number: int, result: Callable[..., ca.SX], pattern: Callable[..., ca.Sparsity], *of: object
-    ) -> Recipe:
+        self, kind: str, factor: Factor, make: Callable[..., ca.SX], pattern: Callable[..., ca.Sparsity], *of: object
+    ) -> Kernel:
         """A sparse matrix of a factor's derivatives, of which only entries that can differ from zero are evaluated."""
-        factor = self.factors[number]
-        recipe = self._recipe(kind, number, partial(result, factor, self.manifold, *of))
-        return replace(recipe, pattern=pattern(factor, self.manifold, *of))
+        return self._kernel(
+            kind, factor, partial(make, factor, self.manifold, *of), (), partial(pattern, factor, self.manifold, *of)
+        )
+
+    def _kernel(
+        self,
+        kind: str,
+        factor: Factor | None,
+        make: Callable[[], ca.SX],
+        beside: Sequence[ca.SX] = (),
+        pattern: Callable[[], ca.Sparsity] | None = None,
+    ) -> Kernel:
+        """The kernel of a kind, of a factor or of the manifold.
+
+        Args:
+            make: its result, which takes long to have.
+            beside: stepwise arguments behind those of the factor.
+            pattern: entries of the result, then a matrix, that can differ from zero; None: all.
+        """
+        place = kind, "" if factor is None else factor.name
+        if (known := self._own.get(place)) is not None:
+            return known
+        with _lock:
+            began = time.perf_counter()
+            seed = self._seed(kind, factor)
+            if seed not in _made:
+                result, numbers, once = make(), None, factor is not None and factor.first_only
+                if pattern is not None:
+                    entries = pattern()
+                    numbers = np.array(entries.find(), dtype=np.int64)
+                    result = stacked(ca.project(result, entries).nonzeros())
+                stepwise = [*(() if factor is None else _stepwise(factor)), *beside]
+                shared = () if factor is None else self.shared
+                result = ca.densify(result)
+                function = ca.Function(kind, [*stepwise, *shared], [result if once else ca.cse(result)])
+                _made[seed] = Kernel(function, len(stepwise), numbers, once)
+                _ = _made[seed].program
+                if len(_made) > _KEPT:
+                    _made.popitem(last=False)
+            _made.move_to_end(seed)
+            self._spent[0] += time.perf_counter() - began
+            return self._own.setdefault(place, _made[seed])
+
+    def _seed(self, kind: str, factor: Factor | None) -> bytes:
+        """All that a kernel follows from, far quicker to have than the kernel itself."""
+        own = b"" if factor is None else self._expressions[factor.name] + repr(factor.private).encode()
+        rest = repr((kind, self.visible, self.drags, level(), [s.numel() for s in self.shared])).encode()
+        return hashlib.sha256(b"\0".join([own, self._space, rest])).digest()
 
     @cached_property
-    def _written(self) -> list[ca.Function]:
-        """The factors as they are written down."""
-        return [ca.Function("factor", [*_stepwise(f), *self.shared], [f.residual]) for f in self.factors]
-
-    @cached_property
-    def _worth(self) -> int:
-        """Steps of a model of the usual size that are evaluated as long. Compilers take as much longer for a larger
-        one as machines do, but its fits take more iterations, too: about as the root of its size."""
-        size = sum(written.n_instructions() for written in self._written)
-        return round(self.steps * max(1.0, math.sqrt(size / _USUAL)))
+    def _expressions(self) -> dict[str, bytes]:
+        """The factors as they are written down, by name, also as they are differentiated."""
+        found = dict[str, bytes]()
+        for f in self.factors:
+            parts = [f.residual]
+            if f.box is not None:
+                parts += [f.box.wanted, f.box.lower, f.box.upper]
+            inner = [] if f.through is None else [f.through.symbols]
+            if f.through is not None:
+                parts += [f.through.residual, f.through.values]
+            function = ca.Function("factor", [*_stepwise(f), *self.shared, *inner], parts)
+            found[f.name] = function.serialize().encode()
+        return found
 
     @cached_property
     def expressions(self) -> list[bytes]:
         """The factors and the space of their variables, as they are written down."""
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
-        return [*(f.serialize().encode() for f in self._written), self._space, roles]
+        return [*self._expressions.values(), self._space, roles]
 
     @cached_property
     def _space(self) -> bytes:
@@ -347,12 +298,6 @@ class FactorKernels:
         return bytes(space.serialize().encode())
 
     @cached_property
-    def _seed(self) -> list[bytes]:
-        """All that kernels follow from beside their factors, far quicker to have than the kernels themselves."""
-        files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [self._space, *(Path(file).read_bytes() for file in files)]
-
-    @property
     def _move(self) -> tuple[ca.SX, ca.SX]:
         """Symbols of a state and of its tangent step."""
         return ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
@@ -361,7 +306,3 @@ class FactorKernels:
 def _stepwise(factor: Factor) -> list[ca.SX]:
     codes = [] if factor.box is None else [factor.box.codes]
     return [*factor.variables.values(), factor.data, *codes]
-
-
-def _name(kind: str, number: int | None) -> str:
-    return kind if number is None else f"{kind}_{number}"

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Call, Evaluate, Mask, contiguous
+from spookid.kernels.kernel import Array, Call, Kernel, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.transcription.chart import Chart
@@ -89,7 +89,6 @@ class Transcription:
         chains: the horizons.
         choice: symbols of the factors whose numbers are those of each chain.
         charts: of parameters that do not move in straight lines.
-        passes: how often fits that have most kernels in common run along the horizons of this one.
         constraints: between parameters; None: there are none.
     """
 
@@ -106,7 +105,6 @@ class Transcription:
         chains: Sequence[Chain],
         choice: ca.SX | None = None,
         charts: Sequence[Chart] = (),
-        passes: int = 1,
         constraints: ParameterConstraints | None = None,
     ) -> None:
         self.manifold = manifold
@@ -128,8 +126,7 @@ class Transcription:
         self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
-        self._passes, steps = passes, passes * sum(c.steps for c in chains)
-        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, steps)
+        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure)
 
     @cached_property
     def linear(self) -> frozenset[str]:
@@ -142,7 +139,7 @@ class Transcription:
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
-        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self._passes, self.constraints)
+        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self.constraints)
 
     def with_chains(self, chains: Sequence[Chain]) -> Transcription:
         """The same with other data along its chains; nothing is built anew."""
@@ -285,7 +282,7 @@ class Transcription:
         columns = 0 if factor.private is None else len(factor.private[1])
         return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 
-    def call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
+    def call(self, kernel: Kernel, factor: Factor, point: Point, chain: int, columns: int) -> Call:
         """A kernel of a factor with its arguments along a chain; its result has so many columns."""
         return Call(kernel, *self.arguments(factor, chain, point), (columns, len(factor.rows)))
 

@@ -1,0 +1,143 @@
+"""Programs: CasADi's one-step functions, whose instructions C code executes on many steps at once.
+
+A function of scalars is a list of instructions, which CasADi lets be read. ``program.c`` improves the list,
+``interpreter.c`` executes each instruction on up to 64 steps, so that finding out what it is costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from functools import cache
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.arrays import Array, Integers, location
+from spookid.kernels.library import library
+
+# fmt: off
+_OPERATIONS = (
+    "ASSIGN", "ADD", "SUB", "MUL", "DIV", "NEG", "EXP", "LOG", "POW", "SQRT", "SQ", "TWICE", "SIN", "COS", "TAN",
+    "ASIN", "ACOS", "ATAN", "LT", "LE", "EQ", "NE", "NOT", "AND", "OR", "FLOOR", "CEIL", "FMOD", "FABS", "SIGN",
+    "COPYSIGN", "IF_ELSE_ZERO", "ERF", "FMIN", "FMAX", "INV", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH",
+    "ATAN2", "LOG1P", "EXPM1", "HYPOT", "REMAINDER", "CONST", "INPUT", "OUTPUT",
+)
+# fmt: on
+"""In the order of ``operations.h``."""
+_FLOAT = np.dtype(np.float64)
+_CHUNK = 65536
+"""Steps of one call, so that an interruption is not held up for long."""
+_Size, _Address = ctypes.c_longlong, ctypes.c_void_p
+
+Arguments = tuple["ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
+"""Where each argument is at the first step, and how much further on at the next."""
+
+
+class Program:
+    """A function as the interpreter takes it.
+
+    Args:
+        loaded: the C code.
+        instructions: of the function, (n, 4), and its constants, as ``instructions`` reads them.
+        places: that the results of instructions are put in.
+        sizes: length of each argument.
+        repeated: how many of the arguments, the first ones, change from step to step.
+        count: how many numbers a step has.
+        exact: True for the very digits of CasADi.
+    """
+
+    def __init__(
+        self,
+        loaded: ctypes.CDLL,
+        instructions: tuple[NDArray[np.int32], Array],
+        places: int,
+        sizes: Sequence[int],
+        repeated: int,
+        count: int,
+        exact: bool = False,
+    ) -> None:
+        raw, constants = instructions
+        make, free = loaded.make_program, loaded.free_program
+        make.restype, free.argtypes = _Address, [_Address]
+        given = _Size(len(raw)), _Address(location(raw)), _Size(places), _Address(location(constants))
+        found = make(*given, _Size(len(sizes)), _Size(repeated), _Size(count), _Size(exact))
+        if found is None:
+            raise MemoryError("make_program")
+        weakref.finalize(self, free, found)
+        self.address = _Address(found)
+        """For C code that calls it."""
+        self.count = count
+        self._shapes, self._repeated = tuple(sizes), repeated
+        strides = [size if i < repeated else 0 for i, size in enumerate(sizes)]
+        self._strides = (_Size * len(sizes))(*strides)
+        self._pointers = _Address * len(sizes)
+        self._evaluate = loaded.evaluate_along
+
+    def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
+        """Of C code that calls it along the stepwise arrays, which it believes."""
+        steps, sizes, repeated = len(stepwise[-1]), self._shapes, self._repeated
+        arguments = [*stepwise, *shared]
+        shapes = [(steps, size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
+        if [a.shape for a in arguments] != shapes:
+            raise ValueError(f"arrays of shapes {shapes} are wanted")
+        for array in arguments:
+            if not (array.flags.c_contiguous and array.dtype == _FLOAT):
+                raise ValueError("C-contiguous arrays of float64 are wanted")
+        return self._pointers(*[location(a) if a.size else None for a in arguments]), self._strides
+
+    def run(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array, places: Integers | None) -> None:
+        """The numbers of each step into ``out`` (n, ...), one after another or at their places, all others zero."""
+        if not (out.flags.c_contiguous and out.dtype == _FLOAT):
+            raise ValueError("the result is C-contiguous float64")
+        at = _Address(None if places is None else location(places))
+        for start in range(0, len(out), _CHUNK):
+            part = slice(start, min(start + _CHUNK, len(out)))
+            pointers, strides = self.arguments([a[part] for a in stepwise], shared)
+            apart = _Size(out[0].size)
+            given = _Size(part.stop - start), pointers, strides, at, _Size(places is not None)
+            if self._evaluate(self.address, *given, _Address(location(out[part])), apart):
+                raise MemoryError("evaluate_along")
+
+
+def program_of(function: ca.Function, repeated: int, exact: bool = False) -> Program | None:
+    """The program of a function with one dense result; None without the C code, or if the function is more than a list
+    of operations on scalars."""
+    loaded = library()
+    found = None if loaded is None else instructions(function)
+    if loaded is None or found is None:
+        return None
+    sizes = [function.numel_in(i) for i in range(function.n_in())]
+    return Program(loaded, found, function.sz_w(), sizes, repeated, function.numel_out(0), exact)
+
+
+def instructions(function: ca.Function) -> tuple[NDArray[np.int32], Array] | None:
+    """What a function does, (n, 4): the operation, the place of its result, and those of two operands, with constants
+    apart; None if that cannot be said so."""
+    if function.class_name() != "SXFunction":
+        return None
+    codes, rows, constants = _codes(), list[tuple[int, int, int, int]](), list[float]()
+    constant, output = codes[ca.OP_CONST], codes[ca.OP_OUTPUT]
+    kind, read, write = function.instruction_id, function.instruction_input, function.instruction_output
+    for k in range(function.n_instructions()):
+        code = codes.get(kind(k))
+        if code is None:
+            return None
+        if code == constant:
+            rows.append((code, write(k)[0], len(constants), 0))
+            constants.append(function.instruction_constant(k))
+        elif code == output:
+            rows.append((code, write(k)[1], read(k)[0], 0))
+        else:
+            operands = read(k)
+            rows.append((code, write(k)[0], operands[0], operands[-1]))
+    return np.array(rows, dtype=np.int32).reshape(-1, 4), np.array([*constants, 0.0])
+
+
+@cache
+def _codes() -> dict[int, int]:
+    """Our numbers of CasADi's operations."""
+    found = {getattr(ca, f"OP_{name}"): number for number, name in enumerate(_OPERATIONS)}
+    return found | {ca.OP_CONSTPOW: found[ca.OP_POW]}
