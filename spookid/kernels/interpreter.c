@@ -241,7 +241,7 @@ void close_evaluation(evaluation *e) {
 }
 
 EXPORT int evaluate_along(const program *p, size n, const double **first, const size *stride, const size *place,
-                          size clear, double *out, size apart) {
+                          double *out, size apart) {
   evaluation e;
   int failed = open_evaluation(&e, p, first, stride, n);
   for (size s = 0; s < n && !failed; s += LANES) {
@@ -249,7 +249,6 @@ EXPORT int evaluate_along(const program *p, size n, const double **first, const 
     const double *numbers = (const double *)numbers_at(&e, s, n);
     for (size l = 0; l < here; ++l) {
       double *to = out + (s + l) * apart;
-      if (clear) memset(to, 0, apart * sizeof(double));
       if (place)
         for (size k = 0; k < p->count; ++k) to[place[k]] = numbers[k * LANES + l];
       else

@@ -53,7 +53,8 @@ class Kernel:
         Args:
             stepwise: arrays (n, size), C-contiguous; may be shifted views of one another.
             shared: arrays (size,).
-            out: (n, columns, rows), C-contiguous: CasADi's column-major result of each step.
+            out: (n, columns, rows), C-contiguous: CasADi's column-major result of each step. Zero where the kernel
+                has no ``places``, for there it stays as it is: pages that nothing is written to cost no time.
         """
         if self.program is not None:
             self.program.run(stepwise, shared, out, self.places)
@@ -81,7 +82,6 @@ class Kernel:
             else:
                 numbers = np.empty((size, len(self.places)))
                 self._evaluate(size, [*rows, *shared], numbers)
-                part[:] = 0.0
                 part.reshape(size, -1)[:, self.places] = numbers
             start += size
 
@@ -116,23 +116,37 @@ class Call:
     shared: Sequence[Array]
     shape: tuple[int, int]
     """Of one step's result: columns and rows."""
+    scales: Array | None = None
+    """What its rows are multiplied with, (rows,)."""
+
+    @property
+    def program(self) -> Program | None:
+        """What C code calls for the result; None where it has to ask Python."""
+        return self.kernel.program if self.scales is None else None
 
     def __call__(self, steps: slice) -> Array:
         """The result at some steps, (count, columns, rows)."""
         stepwise, shared = self.at(steps)
-        return self.kernel(stepwise, shared, np.empty((len(stepwise[0]), *self.shape)))
+        return self._into(self._room(len(stepwise[0])), stepwise, shared)
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The results from a step on, a few steps at a time: the first's number and (count, columns, rows), in a room
         that is used again."""
         n = len(self.stepwise[0])
         size = min(CHUNK, n)
-        room = np.empty((size, *self.shape))
+        room = self._room(size)
         while start < n:
             first = min(start, n - size)  # the last part overlaps the one before, as in ``Kernel``
-            self.kernel(*self.at(slice(first, first + size)), room)
+            self._into(room, *self.at(slice(first, first + size)))
             yield start, room[start - first :]
             start = first + size
+
+    def _into(self, room: Array, stepwise: Sequence[Array], shared: Sequence[Array]) -> Array:
+        self.kernel(stepwise, shared, room)
+        return room if self.scales is None else np.multiply(room, self.scales, out=room)
+
+    def _room(self, count: int) -> Array:
+        return (np.empty if self.kernel.places is None else np.zeros)((count, *self.shape))
 
     def at(self, steps: slice) -> tuple[Sequence[Array], Sequence[Array]]:
         """Stepwise arguments at some steps, and shared ones."""

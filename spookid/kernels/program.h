@@ -48,9 +48,9 @@ static inline lanes *numbers_at(const evaluation *e, size s, size n) {
   return e->numbers + within / LANES * e->apart;
 }
 
-/* The results of n steps, `apart` numbers from one step to the next: one after another, or at their places, all others
-   becoming zero if they are to be cleared. 1 if there is no memory. */
+/* The results of n steps, `apart` numbers from one step to the next: one after another, or at their places. What is
+   elsewhere stays as it is. 1 if there is no memory. */
 EXPORT int evaluate_along(const program *p, size n, const double **first, const size *stride, const size *place,
-                          size clear, double *out, size apart);
+                          double *out, size apart);
 
 #endif

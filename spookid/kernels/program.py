@@ -89,7 +89,7 @@ class Program:
         return self._pointers(*[location(a) if a.size else None for a in arguments]), self._strides
 
     def run(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array, places: Integers | None) -> None:
-        """The numbers of each step into ``out`` (n, ...), one after another or at their places, all others zero."""
+        """The numbers of each step into ``out`` (n, ...), one after another or at their places."""
         if not (out.flags.c_contiguous and out.dtype == _FLOAT):
             raise ValueError("the result is C-contiguous float64")
         at = _Address(None if places is None else location(places))
@@ -97,7 +97,7 @@ class Program:
             part = slice(start, min(start + _CHUNK, len(out)))
             pointers, strides = self.arguments([a[part] for a in stepwise], shared)
             apart = _Size(out[0].size)
-            given = _Size(part.stop - start), pointers, strides, at, _Size(places is not None)
+            given = _Size(part.stop - start), pointers, strides, at
             if self._evaluate(self.address, *given, _Address(location(out[part])), apart):
                 raise MemoryError("evaluate_along")
 

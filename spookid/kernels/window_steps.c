@@ -127,7 +127,7 @@ EXPORT size window_jacobians(window *w, size count) {
     size columns = (f->offsets * w->tangent + w->parameters + 1) * f->rows;
     if (!f->jacobian || n <= 0) continue;
     arguments(w, f, w->points, w->theta_point, first, stride);
-    if (evaluate_along(f->jacobian, n, first, stride, f->place, 0, f->matrix, columns)) return 1;
+    if (evaluate_along(f->jacobian, n, first, stride, f->place, f->matrix, columns)) return 1;
   }
   return 0;
 }
@@ -142,7 +142,7 @@ EXPORT size window_residuals(window *w, size count, double *out) {
     if (n <= 0) continue;
     if (f->value) {
       arguments(w, f, w->best, w->theta, first, stride);
-      if (evaluate_along(f->value, n, first, stride, NULL, 0, f->residual, f->rows)) return 1;
+      if (evaluate_along(f->value, n, first, stride, NULL, f->residual, f->rows)) return 1;
     }
     for (size k = 0; k < n * f->rows; ++k) {
       if (f->absent[k]) continue;

@@ -79,8 +79,8 @@ def condensed(call: Call, layout: Layout, basis: Array | None, drag: Array | Non
     rows = call.shape[1] if complement is None else complement.shape[2]
     out = np.empty((count, len(layout.offsets) * tangent + layout.parameters + 1, rows))
     by, kernel = routines(), call.kernel
-    if by is not None and kernel.program is not None and kernel.places is not None:
-        _by_program(by, kernel.program, kernel.places, call, layout, left, out)
+    if by is not None and call.program is not None and kernel.places is not None:
+        _by_program(by, call.program, kernel.places, call, layout, left, out)
     else:
         _interpreted(call(slice(None)), layout, left, out)
     return out

@@ -78,8 +78,7 @@ def _places(block: Rows | Stream) -> Integers | None:
     """Where the numbers of a program are among the entries; None if they are all there."""
     if isinstance(block, Rows):
         return block.places
-    kernel = block.jacobian.kernel
-    return kernel.places if kernel.program is not None else None
+    return block.jacobian.kernel.places if block.jacobian.program is not None else None
 
 
 def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
@@ -89,8 +88,7 @@ def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...],
     far = slice(first, min(first + _LONGEST, block.shape[0]))
     if isinstance(block, Rows):
         return far, nothing, np.ascontiguousarray(block.matrix[far])
-    kernel = block.jacobian.kernel
-    if (program := kernel.program) is not None:
+    if (program := block.jacobian.program) is not None:
         return far, (program.address, *program.arguments(*block.jacobian.at(far))), None
     near = slice(first, min(first + CHUNK, far.stop))
     return near, nothing, block.jacobian(near)

@@ -105,11 +105,8 @@ def _scaled(source: Rows | Stream, scales: Array) -> Rows | Stream:
     if isinstance(source, Rows):
         return replace(source, matrix=source.matrix * scales)
     call, pull_back = source.jacobian, source.pull_back
-
-    def evaluate(stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
-        return np.multiply(call.kernel(stepwise, shared, out), scales, out=out)
-
-    return Stream(source.offsets, replace(call, kernel=evaluate), lambda residual: pull_back(residual * scales))
+    scaled = scales if call.scales is None else call.scales * scales
+    return Stream(source.offsets, replace(call, scales=scaled), lambda residual: pull_back(residual * scales))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +161,7 @@ def linearize_beside(problem: Transcription, factor: Factor, point: Point) -> li
 
 
 def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> LinearizedFactor:
-    if isinstance(rows, Stream) and (factor.first_only or rows.jacobian.kernel.program is None):
+    if isinstance(rows, Stream) and (factor.first_only or rows.jacobian.program is None):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
         basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only
