@@ -51,6 +51,8 @@ def _rank(matrices: Array) -> int:
 
 def null_space_basis(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
+    if (found := _decomposed(matrices, rank, inverse=False)) is not None:
+        return found.null
     rows, columns = matrices.shape[1:]
     if not rank == rows <= columns:
         return null_space_and_inverse(matrices, rank).null
@@ -61,6 +63,10 @@ def orthonormal(columns: Array) -> Array:
     """Orthonormal columns of the same span for every step, (n, rows, columns), by Gram–Schmidt, twice and the longest
     first: rows that are longer than others by many orders of magnitude cost these no digits (Householder's reflections
     mix them)."""
+    if (by := routines()) is not None:
+        found = np.array(columns, order="C")
+        by.orthonormal(*found.shape, address(found))
+        return found
     left, found, every = columns.copy(), np.zeros_like(columns), np.arange(len(columns))
     for i in range(columns.shape[2]):
         longest = np.argmax(np.linalg.norm(left, axis=1), axis=1)
@@ -75,10 +81,9 @@ def orthonormal(columns: Array) -> Array:
 
 
 def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
-    """Null space and pseudo-inverse of every step's matrix, of one rank.
-
-    By Householder's reflections if the rows are independent, which compiled C does, too, else by singular values.
-    """
+    """Null space and pseudo-inverse of every step's matrix, of one rank."""
+    if (decomposed := _decomposed(matrices, rank)) is not None:
+        return decomposed
     rows, columns = matrices.shape[1:]
     if rank == rows <= columns:
         Q, R = np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")
@@ -91,6 +96,16 @@ def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
     scaled = left[:, :, :rank] / values[:, None, :rank]
     inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
     return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
+
+
+def _decomposed(matrices: Array, rank: int, inverse: bool = True) -> NullSpaceAndInverse | None:
+    """Null space and pseudo-inverse in C, the latter empty if it is not wanted; None without the C extension."""
+    if (by := routines()) is None:
+        return None
+    (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
+    null, found = np.empty((n, columns, columns - rank)), np.empty((n, columns, rows) if inverse else 0)
+    by.decompose(n, rows, columns, rank, address(given), address(null), address(found if inverse else None))
+    return NullSpaceAndInverse(null, found)
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
@@ -108,6 +123,8 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
 
 
 def _smallest(matrices: Array, right: Array, rank: int) -> Array:
+    if (found := _decomposed(matrices, rank)) is not None:
+        return np.asarray(np.matmul(found.inverse, right[:, :, None])[:, :, 0])
     rows, columns = matrices.shape[1:]
     transposed = matrices.transpose(0, 2, 1)
     if rank == rows <= columns:
