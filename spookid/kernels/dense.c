@@ -26,8 +26,10 @@ static void apply(size count, const double *x, size apart, double tau, double *y
   for (size i = 1; i < count; ++i) y[i * step] -= sum * x[i * apart];
 }
 
-/* A' (k, m) in `a` = Q R P' by columns, the longest of those that are left first; `order` (m) is P. */
-static void triangle(size k, size m, size rank, double *a, double *tau, size *order) {
+/* A' (k, m) in `a` = Q R P' by columns, the longest of those that are left first; `order` (m) is P. It ends after `rank`
+   columns, or where what is left is below some share of the first; how many there are. */
+static size triangle(size k, size m, size rank, double least, double *a, double *tau, size *order) {
+  double first = 0.0;
   for (size j = 0; j < m; ++j) order[j] = j;
   for (size r = 0; r < rank; ++r) {
     size best = r;
@@ -37,6 +39,8 @@ static void triangle(size k, size m, size rank, double *a, double *tau, size *or
       for (size i = r; i < k; ++i) sum += a[i * m + j] * a[i * m + j];
       if (sum > most) most = sum, best = j;
     }
+    if (r == 0) first = most;
+    if (!(most > least * least * first)) return r;
     size other = order[best];
     order[best] = order[r], order[r] = other;
     for (size i = 0; i < k && best != r; ++i) {
@@ -46,11 +50,30 @@ static void triangle(size k, size m, size rank, double *a, double *tau, size *or
     tau[r] = reflect(k - r, a + r * m + r, m);
     for (size j = r + 1; j < m; ++j) apply(k - r, a + r * m + r, m, tau[r], a + r * m + j, m);
   }
+  return rank;
+}
+
+/* The largest rank of matrices (n, m, k) as far as rows above some share of the first say, in `rank`; 1 if there is no
+   memory. */
+EXPORT int rank_along(size n, size m, size k, const double *matrices, const double *least, size *rank) {
+  size full = m < k ? m : k;
+  double *a = malloc((k * m + full + 1) * sizeof(double));
+  size *order = malloc((m + 1) * sizeof(size));
+  int failed = !a || !order;
+  *rank = 0;
+  for (size s = 0; s < n && !failed && *rank < full; ++s, matrices += m * k) {
+    for (size i = 0; i < k; ++i)
+      for (size j = 0; j < m; ++j) a[i * m + j] = matrices[j * k + i];
+    size found = triangle(k, m, full, *least, a, a + k * m, order);
+    if (found > *rank) *rank = found;
+  }
+  free(a), free(order);
+  return failed;
 }
 
 /* Of matrices A (n, m, k) of one rank: orthonormal columns with A null = 0, (n, k, k - rank), and the pseudo-inverse
    (n, k, m), by A' = Q1 W P' and W' = U T, two triangular factorizations of rows that are not squared (G. H. Golub and
-   C. F. Van Loan, Matrix Computations, 5.4). Either may be null. 1 if there is no memory. */
+   C. F. Van Loan, Matrix Computations, 5.4); NaN where the rank is less. Either may be null. 1 if there is no memory. */
 EXPORT int decompose_along(size n, size m, size k, size rank, const double *matrices, double *null, double *inverse) {
   double *a = malloc((k * m + rank * m + 2 * rank + m + k + 1) * sizeof(double));
   size *order = malloc((m + 1) * sizeof(size));
@@ -62,7 +85,11 @@ EXPORT int decompose_along(size n, size m, size k, size rank, const double *matr
   for (size s = 0; s < n; ++s, matrices += m * k) {
     for (size i = 0; i < k; ++i)
       for (size j = 0; j < m; ++j) a[i * m + j] = matrices[j * k + i];
-    triangle(k, m, rank, a, tau, order);
+    if (triangle(k, m, rank, 0.0, a, tau, order) < rank) {
+      for (size i = 0; null && i < k * (k - rank); ++i) null[s * k * (k - rank) + i] = NAN;
+      for (size i = 0; inverse && i < k * m; ++i) inverse[s * k * m + i] = NAN;
+      continue;
+    }
     for (size c = 0; null && c < k - rank; ++c) {
       double *to = null + s * k * (k - rank) + c;
       for (size i = 0; i < k; ++i) to[i * (k - rank)] = i == rank + c;

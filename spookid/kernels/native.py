@@ -28,18 +28,19 @@ _NAMES = (
     "invert_along",
     "images_along",
     "pulls_along",
+    "rank_along",
     "decompose_along",
     "orthonormal_along",
 )
 
 
 class Routines:
-    """The functions of ``native.c``, ``condense.c`` and ``dense.c``; arrays are given by their addresses, and nothing is checked."""
+    """The functions of ``native.c``, ``condense.c`` and ``dense.c``; arrays are given by their addresses, unchecked."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
         self.settle, self.fit, self.condense, self.products, self.forward, *rest = found
-        self.selected_inverse, self.invert, self.images, self.pulls, self.decompose, self.orthonormal = rest
+        self.selected_inverse, self.invert, self.images, self.pulls, self.rank, self.decompose, self.orthonormal = rest
 
 
 def routines() -> Routines | None:

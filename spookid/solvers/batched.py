@@ -10,7 +10,8 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
 
 _RANK = 1e-9
-"""Singular values below this share of a step's largest are zero: the rows are redundant."""
+"""Singular values, or lengths of rows less what others reach of them, below this share of a step's largest are zero:
+the rows are redundant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,10 @@ def rank(matrices: Array) -> int:
 
 
 def _rank(matrices: Array) -> int:
+    if (by := routines()) is not None:
+        given, found = np.ascontiguousarray(matrices), np.zeros(1, dtype=np.int64)
+        by.rank(*matrices.shape, address(given), address(np.array([_RANK])), address(found))
+        return int(found[0])
     values = np.linalg.svd(matrices, compute_uv=False)
     return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
 

@@ -22,16 +22,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.batched import inverses
+from spookid.solvers.batched import inverses, null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
-
-_RANK = 1e-9
-"""Singular values below this share of the largest are zero."""
 
 
 @dataclass(eq=False)
@@ -99,7 +96,8 @@ class Slopes:
         if factor.private is not None:
             offset, private = factor.private
             place = list(factor.variables).index(offset) * full + np.array(private)
-            inverse = np.asarray(np.linalg.pinv(matrix[:, place].transpose(0, 2, 1), rcond=_RANK), float)
+            reached = matrix[:, place].transpose(0, 2, 1)
+            inverse = null_space_and_inverse(reached, self.reduced.hidden(factor)).inverse
             lifted[:, place] = -np.matmul(inverse, along)
             self._reached.append((factor, matrix, inverse))
         return lifted
@@ -119,7 +117,7 @@ class Slopes:
             problem, wide = self.reduced.problem, len(self.reduced.columns)
             blocks = [problem.local_rows(f, self.point, self.chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
-            self._inverse = np.asarray(np.linalg.pinv(G, rcond=_RANK), float)
+            self._inverse = null_space_and_inverse(G, wide - self.reduced.tangent).inverse
         return self._inverse.shape[2], self._inverse
 
     def _contract_surface(self, surface: Array) -> None:
