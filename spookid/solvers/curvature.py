@@ -11,13 +11,13 @@ JᵀJ + S is half the Hessian of the cost. In the unknowns of the reduced proble
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
-from spookid.solvers.batched import null_space_and_inverse, rank
+from spookid.kernels.kernel import CHUNK, Array
+from spookid.solvers.batched import null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed
 from spookid.transcription.factor import Factor
@@ -56,32 +56,37 @@ class _Curvature:
         self._surface = None if basis is None else self._tangent_space(local, basis)
 
     def assembled(self) -> NormalEquations:
-        parts = [(b.factor, self._of(b, w)) for b, w in zip(self._kept, self._weights, strict=True)]
-        parts += [(f, self._visible(f, self._second(f, mu), axes=2)) for f, mu in self._multipliers()]
-        products = ((tuple(f.variables), self._padded(self._kept_rows(f, part))) for f, part in parts)
         reach = max(f.reach for f in self._reduced.kept)
         steps = self._problem.chains[self._chain].steps
-        return summed(products, reach, steps, self._reduced.tangent, len(self._problem.names))
+        return summed(self._parts(), reach, steps, self._reduced.tangent, len(self._problem.names))
+
+    def _parts(self) -> Iterator[tuple[tuple[int, ...], Array, int]]:
+        """S of each factor, a few steps at a time, which then stay in the processor's cache."""
+        kept = zip(self._kept, self._weights, strict=True)
+        terms: list[tuple[Factor, Block | None, Array]] = [(block.factor, block, w) for block, w in kept]
+        terms += [(factor, None, mu) for factor, mu in self._multipliers()]
+        for factor, block, weights in terms:
+            for start in range(0, len(weights), CHUNK):
+                here = slice(start, min(start + CHUNK, len(weights)))
+                second = self._problem.curvature(factor, self._point, self._chain, weights[here], here)
+                own = self._visible(factor, second, axes=2) if block is None else self._of(block, second, here)
+                yield tuple(factor.variables), self._padded(self._kept_rows(factor, own, start)), start
 
     def _stiffness(self, factor: Factor) -> float:
         """What the rows are multiplied by before they are squared."""
         return float(np.sqrt(self._reduced.penalty)) if factor in self._reduced.coupled else 1.0
 
-    def _second(self, factor: Factor, weights: Array) -> Array:
-        return self._problem.curvature(factor, self._point, self._chain, weights)
-
-    def _of(self, block: Block, weights: Array) -> Array:
-        """S of a kept factor, its private unknowns eliminated, in the visible columns."""
+    def _of(self, block: Block, second: Array, here: slice) -> Array:
+        """S of a kept factor at some steps, its private unknowns eliminated, in the visible columns."""
         factor = block.factor
-        second = self._second(factor, weights)
         visible = self._visible(factor, second, axes=2)
         if factor.name not in self._reduced.private:
             return visible
         offset, columns = self._reduced.private[factor.name]
         hidden = list(factor.variables).index(offset) * self._width + columns
-        jacobian = self._stiffness(factor) * block.matrix[:, :-1]
+        jacobian = self._stiffness(factor) * block.matrix[here, :-1]
         fitted = jacobian[:, hidden].transpose(0, 2, 1)
-        inverse = null_space_and_inverse(fitted, rank(fitted)).inverse
+        inverse = null_space_and_inverse(fitted, self._reduced.hidden(factor)).inverse
         slopes = self._visible(factor, jacobian, axes=1)
         moved = slopes + np.matmul(self._visible(factor, second[:, :, hidden], axes=1), inverse)
         return visible + _square(slopes) - _square(moved)
@@ -112,8 +117,9 @@ class _Curvature:
         keep = np.r_[places.ravel(), len(factor.variables) * self._width : matrix.shape[1]]
         return matrix[:, keep] if axes == 1 else matrix[:, keep[:, None], keep]
 
-    def _kept_rows(self, factor: Factor, matrix: Array) -> Array:
-        """TᵀST with T from the unknowns that are left to the visible ones of a factor, parameters last."""
+    def _kept_rows(self, factor: Factor, matrix: Array, start: int) -> Array:
+        """TᵀST at some steps from ``start`` on, with T from the unknowns that are left to the visible ones of a factor,
+        parameters last."""
         if self._surface is None:
             return matrix
         wide, narrow = len(self._reduced.columns), self._reduced.tangent
@@ -121,7 +127,7 @@ class _Curvature:
         expansion = np.zeros((count, steps * wide + n, steps * narrow + n))
         expansion[:, steps * wide :, steps * narrow :] = np.eye(n)
         for i, offset in enumerate(factor.variables):
-            at = slice(offset, offset + count)
+            at = slice(start + offset, start + offset + count)
             rows = slice(i * wide, (i + 1) * wide)
             expansion[:, rows, i * narrow : (i + 1) * narrow] = self._surface.basis[at]
             expansion[:, rows, steps * narrow :] = self._surface.drag[at]

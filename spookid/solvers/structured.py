@@ -103,16 +103,17 @@ def normal_equations(
 
 
 def summed(
-    products: Iterable[tuple[tuple[int, ...], Array]], reach: int, steps: int, tangent: int, parameters: int
+    products: Iterable[tuple[tuple[int, ...], Array, int]], reach: int, steps: int, tangent: int, parameters: int
 ) -> NormalEquations:
-    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets.
+    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets and its
+    first step.
 
     Columns are the steps in order of offset, then the parameters, then the gradient.
     """
     sums = _Sums.of(steps, tangent, reach, parameters, Workspace())
-    for offsets, block in products:
+    for offsets, block, start in products:
         places = [offset * tangent + local for offset in offsets for local in range(tangent)]
-        sums.add(block, places, _runs(places), 0)
+        sums.add(block, places, _runs(places), start)
     return sums.equations()
 
 

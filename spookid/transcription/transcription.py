@@ -286,15 +286,17 @@ class Transcription:
         """A kernel of a factor with its arguments along a chain; its result has so many columns."""
         return Call(kernel, *self.arguments(factor, chain, point), (columns, len(factor.rows)))
 
-    def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
-        """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
+    def curvature(self, factor: Factor, point: Point, chain: int, weights: Array, steps: slice = slice(None)) -> Array:
+        """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows) at some
+        steps.
 
         Columns as in ``Block.matrix``. The kernel is built when first asked for.
         """
         stepwise, shared = self.arguments(factor, chain, point)
         columns = self._columns(factor)
         buffer = np.empty((len(weights), columns, columns))
-        return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, buffer)
+        here = [values[steps] for values in stepwise]
+        return self.kernels.curvature(factor)([*here, contiguous(weights)], shared, buffer)
 
     def symbols(self, factor: Factor) -> list[ca.SX]:
         """Of what ``arguments`` gives, (n,) each."""
