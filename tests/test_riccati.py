@@ -155,7 +155,6 @@ def test_a_motion_too_unstable_for_the_recursion_is_told():
     assert "nothing determines" in found.detail
 
 
-def test_without_compiled_code_it_says_so(monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+def test_without_c_code_it_says_so(by_numpy):
     with pytest.raises(ProblemError, match="backend 'riccati' is compiled code"):
         swing().solve(backend="riccati")
