@@ -18,6 +18,7 @@ from spookid.solvers.condensation import Layout
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor_kernels import augmented, augmented_pattern
 
+
 @pytest.fixture
 def by(by_c):
     return native.routines()

@@ -156,5 +156,5 @@ def test_a_motion_too_unstable_for_the_recursion_is_told():
 
 
 def test_without_c_code_it_says_so(by_numpy):
-    with pytest.raises(ProblemError, match="backend 'riccati' is compiled code"):
+    with pytest.raises(ProblemError, match="backend 'riccati' takes the C extension"):
         swing().solve(backend="riccati")

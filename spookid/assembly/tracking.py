@@ -85,7 +85,7 @@ class Tracking:
             [],
         )
         self._rows, self._sizes = rows.numel(), (system.shape, q.numel())
-        self._numbers = contiguous([values[p.name] for p in parameters])
+        self._shared = [contiguous([values[p.name] for p in parameters])] if parameters else []
 
     def at(self, displacements: Array) -> Array:
         """x of displacements of all joints, free bodies at the origin, (N, n_s) to (N, n_x)."""
@@ -93,7 +93,7 @@ class Tracking:
 
     def poses(self, x: Array) -> Array:
         """q, (N, n_x) to (N, 7 n_b)."""
-        return self._posed([contiguous(x)], [self._numbers], np.empty((len(x), self._sizes[1])))
+        return self._posed([contiguous(x)], self._shared, np.empty((len(x), self._sizes[1])))
 
     def moved(self, x: Array, steps: Array) -> Array:
         """x ⊞ step, (N, n_x), (N, n) to (N, n_x)."""
@@ -147,7 +147,7 @@ class Tracking:
         """Slopes and values, of the rows and of the way from ``before``, (N, rows + n, n + 1)."""
         out = np.empty((len(x), *self._sizes[0][::-1]))
         stepwise = [contiguous(part) for part in (x, before, targets)]
-        return self._system(stepwise, [self._numbers], out).transpose(0, 2, 1)
+        return self._system(stepwise, self._shared, out).transpose(0, 2, 1)
 
     def _points(self, count: int) -> Array:
         return np.empty((count, self.space.ambient))

@@ -215,7 +215,9 @@ def chains(bench: Bench, longest: int = 16) -> Iterator[Row]:
                 bench.clock,
             )
             each = spent / max(counts[-1], 1)
-            grown = [f"{now / then:.2f} times" if then else "" for now, then in zip((prepared, each), before, strict=True)]
+            grown = [
+                f"{now / then:.2f} times" if then else "" for now, then in zip((prepared, each), before, strict=True)
+            ]
             setup, iteration = goals if hinges == 16 else ("", "")
             yield Row(f"{label}: set-up", prepared, "s", target=setup, note=grown[0])
             yield Row(f"{label}: an iteration", 1e3 * each, "ms", target=iteration, note=grown[1])
