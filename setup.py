@@ -74,18 +74,14 @@ class BuildPy(build_py):
         super().run()
         folder = FOLDER if self.editable_mode else Path(self.build_lib, "spookid", "kernels", FOLDER.name)
         if not compiler():
-            sys.stderr.write(
-                "spookid: no C compiler (CC, cc, gcc, clang) was found; fits will take many times as long" + "\n"
-            )
+            sys.stderr.write("spookid: no C compiler (CC, cc, gcc, clang): fits will take many times as long\n")
             return
         try:
             compile_to(folder)
         except (OSError, subprocess.CalledProcessError) as error:
             if PREBUILT:
                 raise
-            sys.stderr.write(
-                f"spookid: the C extension was not built, so fits will take many times as long ({error})" + "\n"
-            )
+            sys.stderr.write(f"spookid: no C extension, so fits will take many times as long ({error})\n")
 
 
 class Wheel(bdist_wheel):

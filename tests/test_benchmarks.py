@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import shooting as simulated
 from benchmarks.rows import Bench, scaling, shooting
 from benchmarks.shooting import COMPILER, estimates, single_shooting
 from benchmarks.table import markdown, text
@@ -19,6 +20,12 @@ from spookid import Spook, Status
 pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="SciPy's simulation is compiled")
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that optimizes takes longer than what it makes."""
+    monkeypatch.setattr(simulated, "OPTIONS", ["-O0"])
 
 
 def test_measurements_are_in_a_table_and_on_a_page():

@@ -27,6 +27,7 @@ March = Callable[[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong], None]
 SCALE = np.array([1e-3, 1e-3, 1e-3, 1e-4])
 SUBSTEPS = 2
 COMPILER = os.environ.get("CC", "cc")
+OPTIONS = ["-O3", "-march=native"]
 
 
 def rate() -> ca.Function:
@@ -82,8 +83,10 @@ def compiled() -> March:
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "march.c"), Path(folder, "march.so")
         source.write_text(generator.dump() + MARCH, encoding="ascii")
-        options = ["-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden"]
-        subprocess.run([COMPILER, *options, str(source), "-lm", "-o", str(library)], check=True)
+        subprocess.run(
+            [COMPILER, *OPTIONS, "-fPIC", "-shared", "-fvisibility=hidden", str(source), "-lm", "-o", str(library)],
+            check=True,
+        )
         loaded = ctypes.CDLL(str(library))
     march: March = loaded.march
     return march
