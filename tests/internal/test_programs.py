@@ -25,7 +25,7 @@ from spookid.transcription.factor import Group
 ROOT = Path(__file__).parents[2]
 LENGTHS = (1, 7, 8, 9, 63, 64, 65, 130)
 """Steps: blocks that are full, and ones that are not."""
-ROUNDINGS = 4.0
+ROUNDINGS = 2.0
 """Errors that a program's result may be off, in those that each operation alone makes."""
 
 pytestmark = [pytest.mark.usefixtures("by_c"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
