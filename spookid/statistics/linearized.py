@@ -77,8 +77,8 @@ class LinearizedFactor:
                 yield here, self.at(here)
             else:
                 call, size = self.source.jacobian, here.stop - here.start
-                buffer = buffer if buffer.size else np.empty((size, columns, rows))
-                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), buffer[:size]), None)
+                buffer = buffer if buffer.size else call.room(size)
+                yield here, Rows(self.source.offsets, call.into(buffer[:size], here), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
