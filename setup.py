@@ -70,26 +70,33 @@ def compile_to(folder: Path) -> None:
 
 
 class BuildPy(build_py):
+    """Without a compiler, or with one that fails, there is no library; a wheel for others has to have it."""
+
     def run(self) -> None:
         super().run()
         folder = FOLDER if self.editable_mode else Path(self.build_lib, "spookid", "kernels", FOLDER.name)
-        if not compiler():
-            sys.stderr.write("spookid: no C compiler (CC, cc, gcc, clang) was found; fits will take many times as long" + "\n")
-            return
+        shutil.rmtree(folder, ignore_errors=True)
         try:
+            if not compiler():
+                raise FileNotFoundError("no C compiler (CC, cc, gcc, clang)")
             compile_to(folder)
         except (OSError, subprocess.CalledProcessError) as error:
             if PREBUILT:
                 raise
-            sys.stderr.write(f"spookid: the C extension was not built, so fits will take many times as long ({error})" + "\n")
+            shutil.rmtree(folder, ignore_errors=True)
+            sys.stderr.write(f"spookid: no C extension, so fits will take many times as long ({error})\n")
 
 
 class Wheel(bdist_wheel):
-    """One for every Python: nothing that is compiled uses Python's own libraries."""
+    """One for every Python: nothing that is compiled uses Python's own libraries. Pure if nothing is compiled."""
 
-    def finalize_options(self) -> None:
-        self.distribution.has_ext_modules = lambda: bool(compiler())  # or it would be taken for pure Python
-        super().finalize_options()
+    def run(self) -> None:
+        self.run_command("build")
+        folder = Path(self.get_finalized_command("build_py").build_lib, "spookid", "kernels", FOLDER.name)
+        compiled = folder.exists()
+        self.distribution.has_ext_modules = lambda: compiled
+        self.root_is_pure = not compiled
+        super().run()
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]

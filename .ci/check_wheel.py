@@ -1,4 +1,4 @@
-"""Fits the measured pendulum by what a wheel brings, without a compiler, in the environment of the wheel."""
+"""Fits the measured pendulum by what a wheel brings, at each level of this processor and without C code."""
 
 import json
 import os
@@ -7,21 +7,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-from spookid.kernels.prebuilt import SOURCES, prebuilt_library
+from spookid.kernels.library import LEVELS, SETTING, level, warning
 
 INERTIA = 1.48622e-5
-"""By a compiler's code and by NumPy alike [kg m²]."""
+"""The same by all of them [kg m²]."""
 
-missing = [name for name in SOURCES if prebuilt_library(name) is None]
-if missing:
-    sys.exit(f"not in the wheel, or not for this processor: {', '.join(missing)}")
+if not level():
+    sys.exit(f"not in the wheel, or not for this processor: {warning()}")
 problem = Path(__file__).parents[1] / "problems" / "pendulum.py"
-with tempfile.TemporaryDirectory() as folder:
-    alone = {**os.environ, "PATH": "", "CC": "", "SPOOKID_CACHE": "off"}
-    command = [sys.executable, "-m", "spookid", "solve", str(problem), "--quiet", "--out", folder]
-    subprocess.run(command, env=alone, cwd=folder, check=True)
-    solution = json.loads(Path(folder, "solution.json").read_text(encoding="utf-8"))
-if not solution["versions"]["kernels"].startswith("CasADi"):
-    sys.exit("a compiler was found")
-if abs(solution["parameters"]["J"]["estimate"] / INERTIA - 1.0) > 1e-4:
-    sys.exit(f"J is {solution['parameters']['J']['estimate']}")
+known = [*LEVELS][: [*LEVELS].index(level()) + 1]
+for setting in (*known, "off"):
+    with tempfile.TemporaryDirectory() as folder:
+        alone = {**os.environ, "PATH": "", "CC": "", SETTING: setting}
+        command = [sys.executable, "-m", "spookid", "solve", str(problem), "--quiet", "--out", folder]
+        subprocess.run(command, env=alone, cwd=folder, check=True)
+        solution = json.loads(Path(folder, "solution.json").read_text(encoding="utf-8"))
+    expected = "CasADi's virtual machine" if setting == "off" else f"block interpreter ({setting})"
+    if solution["versions"]["kernels"] != expected:
+        sys.exit(f"{setting}: kernels by {solution['versions']['kernels']}")
+    if abs(solution["parameters"]["J"]["estimate"] / INERTIA - 1.0) > 1e-4:
+        sys.exit(f"{setting}: J is {solution['parameters']['J']['estimate']}")

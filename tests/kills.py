@@ -62,7 +62,7 @@ FILES = {
     "arm.py": 'problem = pendulum("arm", runs(1), gain=1.0, friction_width=0.05)\n',
 }
 TRUTH = {"J": 0.01, "b": 2e-3, "c": 0.02}
-OUR_TEMPORARIES = (".part", ".old", ".build", ".tmp")
+OUR_TEMPORARIES = (".part", ".old", ".tmp")
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,9 @@ def digest() -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of commands: compiled code is kept in the folder."""
-    here = {"PYTHONPATH": str(ROOT), "SPOOKID_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
+    """Of commands: temporary files are kept in the folder."""
     (folder / "tmp").mkdir(exist_ok=True)
-    return {**os.environ, "OMP_NUM_THREADS": "1", **here}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
 
 
 def begun(words: Sequence[str], folder: Path) -> subprocess.Popen[str]:
@@ -276,8 +275,7 @@ def struck(words: Sequence[str], folder: Path, strike: Strike) -> Outcome:
     ended = time.monotonic()
     prompt = allowed(folder)
     left = session(running.pid)
-    patience = LIMIT if strike.number == signal.SIGKILL else prompt  # compilers do not hear of their caller's end
-    while left and time.monotonic() < ended + patience:
+    while left and time.monotonic() < ended + prompt:
         time.sleep(0.02)
         left = session(running.pid)
     for one in left:
@@ -313,15 +311,15 @@ def complaints(
         lines = [line for line in found.err.splitlines() if "interrupted" in line]
         if found.status == 130 and len(lines) not in (1, 1 + (strike.again is not None)):
             yield f"{len(lines)} lines say so"
-        if names := [name for name in set(leftovers(folder)) - set(before) if not name.endswith(".build")]:
+        if names := set(leftovers(folder)) - set(before):
             yield f"leaves {', '.join(names)}"
     yield from broken(folder / command.out) if command.out else ()
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Hidden parts, and folders of compilations."""
+    """Hidden parts, and temporary files."""
     parts = [p.name for p in folder.rglob(".*") if p.suffix in OUR_TEMPORARIES]
-    return parts + [p.name for p in (folder / "cache").glob("*.tmp")] + [p.name for p in (folder / "tmp").iterdir()]
+    return parts + [p.name for p in (folder / "tmp").iterdir()]
 
 
 def broken(out: Path) -> Iterator[str]:
@@ -430,8 +428,6 @@ class Study:
             for one in COMMANDS.values():
                 self.forget(one)
         if command.name not in self.known:
-            fresh(command.words, self.folder, command.ends)
-            self.forget(command)
             seconds = fresh(command.words, self.folder, command.ends)
             self.known[command.name] = seconds, told(self.folder / command.out) if command.out else None
             say(f"{command.name}: {seconds:.2f} s")
@@ -441,10 +437,7 @@ class Study:
     def strike(self, command: Command, draw: random.Random, finish: bool) -> None:
         """Strike a command at a random moment; if asked, let it go on to its end."""
         folder, (seconds, expected) = self.folder, self.undisturbed(command)
-        compiled = draw.random() >= 0.2
-        if not compiled:
-            shutil.rmtree(folder / "cache", ignore_errors=True)
-        strike = Strike.drawn(draw, seconds if compiled else 2 * seconds)
+        strike = Strike.drawn(draw, seconds)
         if command.name == "new":
             removed(folder / command.out)
         before, lying = points(folder / command.out) if command.out else {}, leftovers(folder)
@@ -453,7 +446,7 @@ class Study:
         if any(points(folder / command.out).get(p, t) != t for p, t in before.items()):
             wrong.append("a point was solved again")
         if found.after < 0:
-            if command.name in self.anew and compiled:  # the machine has become faster
+            if command.name in self.anew:  # the machine has become faster
                 self.known[command.name] = found.ran, expected
             self.forget(command)
         else:

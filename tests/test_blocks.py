@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,11 @@ from benchmarks.problems import furuta
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.identifiability import a_priori
-from spookid.kernels import native
 from spookid.kernels.blocks import blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.rows import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
@@ -26,7 +23,7 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 ALPHA = 1e-3
 
 
-pytestmark = pytest.mark.usefixtures("compiling")
+pytestmark = pytest.mark.usefixtures("by_c")
 
 
 def equations(steps: int, tangent: int, parameters: int, reach: int = 1) -> NormalEquations:
@@ -130,7 +127,7 @@ def test_numbers_that_fade_do_not_linger():
 def test_the_answer_is_the_same_by_bands(monkeypatch):
     assembly = assembled(furuta(Spook(), 201, 4))
     found = a_priori(assembly).sensitivities
-    monkeypatch.setattr(elimination, "blocks", lambda steps: None)
+    monkeypatch.setattr(elimination, "blocks", lambda: None)
     expected = a_priori(assembly).sensitivities
     assert np.isfinite(expected.standard_errors).any()
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
@@ -167,7 +164,7 @@ def test_what_is_not_positive_definite_is_refused_at_the_same_place(value):
     whole = equations(7, 6, 2)
     diagonal = whole.diagonal
     whole.band[3 * 6 + 4, 0] = value
-    by = blocks(7)
+    by = blocks()
     assert by is not None
     with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
         BlockElimination(whole.copy(), diagonal, 0.0, by)
@@ -181,8 +178,7 @@ def test_few_unknowns_and_wide_couplings_are_left_to_the_band(tangent, reach):
     assert isinstance(eliminate(equations(8, tangent, 2, reach), ALPHA), BandElimination)
 
 
-def test_no_compiler_no_blocks(monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+def test_no_c_code_no_blocks(by_numpy):
     assert isinstance(eliminate(equations(8, 6, 2), ALPHA), BandElimination)
 
 
@@ -253,18 +249,3 @@ def test_a_singular_saddle_point_is_refused():
     damping = np.zeros(len(whole.band))  # unknowns that move nothing are left without a pivot
     with pytest.raises(NotPositiveDefiniteError, match="no pivot in step"):
         saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping, Workspace())
-
-
-@pytest.mark.study
-def test_all_that_a_solve_takes_is_compiled_before_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
-    native._loaded.cache_clear()
-    assembly = assembled(furuta(Spook(multipliers="lifted"), 41, 4))
-    solver = LevenbergMarquardt(max_iterations=2, newton=False)
-    began = time.perf_counter()
-    solver.prepare(assembly.transcription, assembly.start)
-    assert 0 < assembly.transcription.kernels.seconds < time.perf_counter() - began  # compilers at once count once
-    libraries = sorted(tmp_path.iterdir())
-    solver.solve(assembly.transcription, assembly.start)
-    assert sorted(tmp_path.iterdir()) == libraries
-    assert len(libraries) == 9  # six of kernels, the motion's apart, two of linear algebra, and one for hard rows

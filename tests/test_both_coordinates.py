@@ -114,8 +114,7 @@ def errors(name: str, coordinates: Literal["joint", "maximal"]) -> Array:
 
 @pytest.mark.study
 @pytest.mark.parametrize("name", RELEASES)
-def test_estimates_differ_by_the_square_of_the_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")  # a compiler takes longer than the fits
+def test_estimates_differ_by_the_square_of_the_step(name: str) -> None:
     found = np.array([errors(name, "joint"), errors(name, "maximal")])
     apart = np.abs(found[0] - found[1]).max(axis=1)
     assert apart[0] > 1e-4
@@ -158,9 +157,8 @@ def measured(coordinates: Literal["joint", "maximal"]) -> Problem:
 
 
 @pytest.mark.study
-def test_measured_torques_and_weak_priors_lead_to_the_same_inertias(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_torques_and_weak_priors_lead_to_the_same_inertias() -> None:
     """Nothing but the squares may move what priors alone tell: the volume of the states is another at each inertia."""
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
     problems, apart = [measured("joint"), measured("maximal")], []
     for step in (0.04, 0.02):
         one, other = (problem.solve(step=step, step_correction=False) for problem in problems)

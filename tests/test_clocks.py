@@ -39,7 +39,6 @@ from spookid import (
 )
 from spookid.data.inputs import acting
 from spookid.data.sampling import Grid
-from spookid.kernels import compiled
 from spookid.mechanics.motor import Input
 
 Array = NDArray[np.float64]
@@ -50,12 +49,6 @@ LATE, OFF = 0.006, 0.02
 """Delay of the motor's signal [s], and offset of the angle's [rad]."""
 COMMANDS = 0.002
 """Between samples of the motor's signal [s]."""
-
-
-@pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fits are over before a compiler would be."""
-    monkeypatch.setattr(compiled, "FEWEST_STEPS", 5000)
 
 
 def command(t: Array) -> Array:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-from types import SimpleNamespace
-
 import casadi as ca
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
-from spookid.kernels.kernel import Array, Call
+from spookid.kernels.kernel import Array, Call, Kernel
 from spookid.kernels.native import address, integers
 from spookid.kernels.reflections import reflections
 from spookid.solvers import condensation
@@ -21,30 +18,23 @@ from spookid.solvers.condensation import Layout
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor_kernels import augmented, augmented_pattern
 
-NUMBERS = ctypes.POINTER(ctypes.c_double)
-EIGHT = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_longlong, ctypes.POINTER(NUMBERS), ctypes.POINTER(ctypes.c_longlong), NUMBERS
-)
-
-
-@EIGHT
-def copied(here, first, stride, out):
-    """A kernel whose numbers are its argument, for up to eight steps."""
-    count = stride[0]
-    np.ctypeslib.as_array(out, (count, 8))[:, :here] = np.ctypeslib.as_array(first[0], (here, count)).T
-    return 0
-
 
 @pytest.fixture
-def by(compiling):
-    return native.routines(1)
+def by(by_c):
+    return native.routines()
+
+
+def copying(count: int) -> Kernel:
+    """A kernel whose numbers are its argument."""
+    x = ca.SX.sym("x", count)
+    return Kernel(ca.Function("copied", [x], [x]), 1)
 
 
 def given(numbers: Array) -> tuple[object, ...]:
-    """The kernel that copies these, (steps, count), as the routines take it."""
-    count = numbers.shape[1]
-    pointers, strides = (ctypes.c_void_p * 1)(numbers.ctypes.data), (ctypes.c_longlong * 1)(count)
-    return ctypes.cast(copied, ctypes.c_void_p), 1, pointers, strides
+    """The program that copies these, (steps, count), as the routines take it."""
+    program = copying(numbers.shape[1]).program
+    assert program is not None
+    return program, program.address, *program.arguments([numbers], [])
 
 
 def chained(bodies: int, loop: bool) -> NDArray[np.bool_]:
@@ -89,9 +79,10 @@ def test_private_unknowns_are_fitted_by_sparse_reflections(name, by):
     states, entries = np.zeros((steps, k + 2)), integers(np.arange(k) + 1)
     complement, residual = np.empty((steps, m, m - k)), np.empty((steps, m))
     still = np.array([1e-12])
+    _held, *arguments = given(numbers)
     by.fit(
-        *(steps, *given(numbers), address(states), k + 2, address(entries), address(plan.sizes), plan.lists.address),
-        *(numbers.shape[1], address(shift), 1, address(still), address(complement), address(residual)),
+        *(steps, *arguments, address(states), k + 2, address(entries), address(plan.sizes), plan.lists.address),
+        *(address(shift), 1, address(still), address(complement), address(residual)),
     )
     expected = np.stack([np.linalg.lstsq(A, -b, rcond=None)[0] for A, b in zip(T, r + shift, strict=True)])
     np.testing.assert_allclose(states[:, 1:-1], expected, atol=1e-11)
@@ -112,14 +103,13 @@ def test_condensed_jacobians_are_products_of_full_ones(based, dragged, left, by)
     pattern[-1] = True
     places = np.flatnonzero(pattern)
     numbers = rng.normal(size=(count, len(places)))
-    kernel = SimpleNamespace(places=places, function=given(numbers)[0], arguments=lambda *_: given(numbers)[1:])
+    kernel = copying(len(places))
     basis = rng.normal(size=(steps, wide, 6)) if based else None
     drag = rng.normal(size=(steps, wide, 2)) if dragged else None
     complement = None if left is None else rng.normal(size=(count, rows, left))
     remains = condensation._Left(basis, drag, integers([0, 2] if dragged else []), complement)
     found, expected = np.full((2, count, 2 * (6 if based else wide) + 4, left or rows), np.nan)
-    call = Call(lambda *_: numbers, [numbers], [], shape)
-    condensation._compiled(by, kernel, call, layout, remains, found)
+    condensation._by_program(by, kernel.program, places, Call(kernel, [numbers], [], shape), layout, remains, found)
     matrix = np.zeros((count, *shape))
     matrix.reshape(count, -1)[:, places] = numbers
     condensation._interpreted(matrix, layout, remains, expected)

@@ -25,15 +25,6 @@ from spookid.transcription.factor import Group, Kind
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def engine(request, monkeypatch) -> str:
-    """Both ways to eliminate."""
-    if request.param == "compiled":
-        request.getfixturevalue("c_compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", {"numpy": "off", "compiled": "on"}[request.param])
-    return request.param
-
-
 def close(found: Array, expected: Array, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * max(1.0, np.abs(expected).max()))
 
@@ -55,12 +46,12 @@ def test_a_linear_problem_has_the_answer_of_all_data_at_once(engine, reach, wind
         assert np.abs(lag.states @ [1, 2] - known.data["surface"][-window:, 0]).max() < 1e-12
 
 
-def test_both_ways_give_the_same_numbers(monkeypatch):
+def test_both_ways_give_the_same_numbers(by_c, monkeypatch):
     found = []
-    for setting in ("off", "on"):
-        monkeypatch.setenv("SPOOKID_COMPILE", setting)
+    for _ in range(2):
         problem, data = exponential(np.random.default_rng(1))
         found.append(run(problem, data, 60, window=8, start=np.zeros(1)))
+        monkeypatch.setenv("SPOOKID_NATIVE", "off")
     one, other = ((lag.states, lag.parameters, lag.state_covariance(), *lag.released()) for lag in found)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(a).max())
@@ -197,8 +188,7 @@ def known_of(lag: FixedLag) -> Array:
 
 @pytest.mark.study
 @pytest.mark.parametrize(("model", "start"), [(bilinear, (1.0, 1.5)), (scaled, (1.5, 0.05))])
-def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start, monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start):
     problem, data = model(np.random.default_rng(0))
     lag, way = FixedLag(problem, 5, parameters=np.array(start)), []
     for k in range(2000):
@@ -219,17 +209,15 @@ def test_at_present_estimates_it_would_become_known(monkeypatch):
     assert known_of(run(problem, data, 400, window=5, start=np.array([1.0, 1.5])))[0] > 1e-6
 
 
-def test_first_estimates_that_are_far_off_give_way(monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def test_first_estimates_that_are_far_off_give_way():
     lag = run(*exponential(np.random.default_rng(0)), 300, window=5, start=np.zeros(1))
     error = np.sqrt(lag.parameter_covariance()[0, 0])
     assert abs(lag.parameters[0] - 1.2) < 4 * error
     assert lag.arrays()["first estimates"] == pytest.approx(1.2, abs=0.02)
 
 
-def test_a_parameter_of_which_nothing_is_known_yet_stays_near_its_start(monkeypatch):
+def test_a_parameter_of_which_nothing_is_known_yet_stays_near_its_start():
     # The first steps are so short that noise makes their length: any small step fits, and there none would tell of θ.
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
     for seed in range(4):
         problem, data = exponential(np.random.default_rng(seed), short=1e-3)
         lag = run(problem, data, 20, window=5, start=np.zeros(1))
@@ -310,10 +298,10 @@ def test_states_that_turn_go_on_as_they_did():
 # --- the volume of the states ---
 
 
-@pytest.mark.parametrize(("name", "setting"), [("pendulum", "on"), ("fourbar", "on"), ("fourbar", "off")])
-def test_slopes_of_the_volume_are_those_of_the_likelihood(name, setting, monkeypatch):
+@pytest.mark.parametrize(("name", "setting"), [("pendulum", "by_c"), ("fourbar", "by_c"), ("fourbar", "by_numpy")])
+def test_slopes_of_the_volume_are_those_of_the_likelihood(name, setting, request):
     # With all steps in the window; the four-bar has a surface, private unknowns, and rows of it that others imply.
-    monkeypatch.setenv("SPOOKID_COMPILE", setting)
+    request.getfixturevalue(setting)
     problem = load_problem(ROOT / f"problems/{name}.py")
     recording = problem.recordings[0]
     start = float(recording.t[0])

@@ -71,11 +71,6 @@ def test_what_is_left_out_of_a_sinusoid_is_told(states: int, noise: float) -> No
 # --- in problems ---
 
 
-@pytest.fixture(autouse=True)
-def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
-
-
 def slide(size: float, tick: float = TICK, **settings: Any) -> Problem:
     """A body on a rail whose position, rate and acceleration are seen with so much noise."""
     body = Body("body", mass=1.0, inertia=(1, 1, 1))

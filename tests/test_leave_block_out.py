@@ -48,11 +48,9 @@ def schur(stepper: str, steps: int, edges: Sequence[int]) -> tuple[Sequence[Line
     return terms, *schur_complements(terms, edges)
 
 
-@pytest.mark.parametrize("compiled", ["on", "off"])
 @pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
 @pytest.mark.parametrize(("steps", "edges"), [(40, [0, 1, 2, 17, 38, 39, 40]), (4, [0, 1, 2, 3, 4])])
-def test_a_stretch_is_left_out(stepper, steps, edges, compiled, monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
+def test_a_stretch_is_left_out(stepper, steps, edges, engine):
     terms, whole, without = schur(stepper, steps, edges)
     all_rows = dense(terms, range(0))
     sizes = np.sqrt(np.outer(np.diag(all_rows), np.diag(all_rows)))
@@ -62,8 +60,7 @@ def test_a_stretch_is_left_out(stepper, steps, edges, compiled, monkeypatch):
 
 
 @pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
-def test_nothing_is_known_without_all_observations(stepper, monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+def test_nothing_is_known_without_all_observations(stepper):
     _, whole, without = schur(stepper, 6, [0, 6])
     assert np.all(np.isfinite(whole))
     assert np.all(np.isnan(without))

@@ -22,7 +22,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
 from spookid.transcription.free_directions import FreeDirections
 
-pytestmark = pytest.mark.usefixtures("compiling")
+pytestmark = pytest.mark.usefixtures("by_c")
 
 
 @pytest.mark.study

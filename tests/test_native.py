@@ -1,4 +1,4 @@
-"""Compiled routines against NumPy, with numbers of steps that eight does not divide."""
+"""Routines in C against NumPy, with numbers of steps that eight does not divide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from spookid.kernels import native, prebuilt
+from spookid.kernels import native
 from spookid.solvers import elimination, structured
 from spookid.solvers.batched import inverses, null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.elimination import eliminate
@@ -19,10 +19,8 @@ from spookid.solvers.structured import normal_equations
 
 
 @pytest.fixture
-def by(compiling):
-    routines = native.routines(1)
-    assert routines is not None
-    return routines
+def by(by_c):
+    return native.routines()
 
 
 @pytest.fixture
@@ -66,14 +64,13 @@ def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
     blocks.append(rows(rng, steps - 2, (0, 2), tangent, parameters, 4))
     blocks.append(rows(rng, steps - 1, (0, 1), tangent, parameters, 0))  # a mechanism without joints has such rows
     found = normal_equations(blocks, steps, tangent, parameters)
-    monkeypatch.setattr(structured, "routines", lambda steps: None)
+    monkeypatch.setattr(structured, "routines", lambda: None)
     expected = normal_equations(blocks, steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
-    monkeypatch.setattr(elimination, "routines", lambda steps: None)
+    monkeypatch.setattr(elimination, "routines", lambda: None)
     slow = eliminate(expected, 1e-3)
     monkeypatch.undo()
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
     fast = eliminate(found, 1e-3)
     np.testing.assert_allclose(fast.corner, slow.corner, rtol=1e-11, atol=1e-11)
     move = np.ones(parameters)
@@ -88,7 +85,7 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch):
     block.matrix[21] = full  # then all entries are products' factors
     block.matrix[30, 2, 1] = -0.0
     found = normal_equations([block], steps, tangent, parameters)
-    monkeypatch.setattr(structured, "routines", lambda steps: None)
+    monkeypatch.setattr(structured, "routines", lambda: None)
     expected = normal_equations([block], steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
@@ -102,7 +99,7 @@ def test_products_of_rows_with_steps_and_columns(by, rng, monkeypatch, offsets, 
     moves, columns = rng.normal(size=(steps, tangent, across)), rng.normal(size=(len(block.matrix), across, size))
     found = block.image(moves), np.ones((steps, tangent, across))
     block.pull(columns, found[1])
-    monkeypatch.setattr("spookid.solvers.rows.routines", lambda steps: None)
+    monkeypatch.setattr("spookid.solvers.rows.routines", lambda: None)
     expected = block.image(moves), np.ones((steps, tangent, across))
     block.pull(columns, expected[1])
     for one, other in zip(found, expected, strict=True):
@@ -140,14 +137,8 @@ def test_zeros_that_are_known_change_no_product(by, rng):
         np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
 
 
-def test_no_compiler_and_no_wheel_no_routines(monkeypatch, tmp_path):
-    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
-    monkeypatch.setenv("CC", "")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert native.routines(1000) is None
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
-    assert native.routines(10**6) is None
+def test_without_the_c_code_there_are_no_routines(by_numpy):
+    assert native.routines() is None
 
 
 @pytest.mark.parametrize("n", [1, 4, 13])

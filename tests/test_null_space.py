@@ -26,14 +26,6 @@ from spookid.transcription.transcription import Block, Chain, Point, Transcripti
 Case = tuple[Transcription, Point]
 
 
-@pytest.fixture(params=["compiled", "interpreted"])
-def evaluated(request, monkeypatch):
-    """Kernels by a compiler and by CasADi's virtual machine."""
-    if request.param == "compiled":
-        request.getfixturevalue("c_compiler")
-    monkeypatch.setenv("SPOOKID_COMPILE", "on" if request.param == "compiled" else "off")
-
-
 def shaken(declared: Problem, distance: float = 1e-4) -> Case:
     """A problem and a point that is off the joints' surface, with multipliers that fit nothing."""
     assembly, rng = assemble(declared), np.random.default_rng(4)
@@ -114,8 +106,7 @@ def private(transcription: Transcription, factor: Factor, point: Point) -> tuple
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_projected_point_is_on_the_surface_and_its_private_unknowns_fit_best(name, monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")  # compiled points are the same
+def test_a_projected_point_is_on_the_surface_and_its_private_unknowns_fit_best(name):
     transcription, start = CASES[name]()
     reduced = ReducedProblem(transcription, start)
     assert name == "redundant loop" or np.abs(local(transcription, start)[2]).max() > 1e-5
@@ -140,7 +131,7 @@ def test_a_projected_point_is_on_the_surface_and_its_private_unknowns_fit_best(n
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_are_full_jacobians_in_what_is_left_of_a_step(name, evaluated):
+def test_rows_are_full_jacobians_in_what_is_left_of_a_step(name, engine):
     transcription, start = CASES[name]()
     reduced = ReducedProblem(transcription, start)
     for point in (reduced.project(start), start):  # where projecting tells what is left, and where nothing does
@@ -180,12 +171,12 @@ def projected(transcription: Transcription, block: Block, basis: Array, drag: Ar
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_compiled_and_interpreted_points_are_the_same(name, c_compiler, monkeypatch):
+def test_points_by_c_and_by_numpy_are_the_same(name, by_c, monkeypatch):
     points = []
-    for setting in ("on", "off"):
-        monkeypatch.setenv("SPOOKID_COMPILE", setting)
+    for _ in range(2):
         transcription, start = CASES[name]()
         points.append(ReducedProblem(transcription, start).project(start).states[0])
+        monkeypatch.setenv("SPOOKID_NATIVE", "off")
     np.testing.assert_allclose(*points, rtol=1e-9, atol=1e-9)
 
 
@@ -196,7 +187,7 @@ def test_multipliers_enter_linearly_unless_friction_feels_the_load():
     assert "shove" not in dragged(0.2)[0].linear
 
 
-def test_a_point_that_is_not_finite_stays_so(evaluated):
+def test_a_point_that_is_not_finite_stays_so(engine):
     transcription, start = rigid(viscous=1e-3)
     reduced = ReducedProblem(transcription, start)
     start.states[0][3, 0] = np.nan
@@ -204,16 +195,13 @@ def test_a_point_that_is_not_finite_stays_so(evaluated):
     assert not np.isfinite(reduced.evaluate(point).merit)
 
 
-def test_all_is_ready_before_a_solve(compiling, monkeypatch, tmp_path):
-    monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
+def test_all_kernels_are_ready_before_a_solve():
     transcription, start = rigid(viscous=1e-3)
-    solver = LevenbergMarquardt(newton=False)
-    solver.prepare(transcription, start)
-    spent, libraries = transcription.kernels.seconds, sorted(tmp_path.iterdir())
+    transcription.kernels.prepare()
+    spent = transcription.kernels.seconds
     assert spent > 0
-    solver.solve(transcription, start)
+    LevenbergMarquardt(newton=False).solve(transcription, start)
     assert transcription.kernels.seconds == spent
-    assert sorted(tmp_path.iterdir()) == libraries
 
 
 def test_coordinates_of_tangent_columns():

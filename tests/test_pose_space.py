@@ -78,8 +78,7 @@ TWINS = {
 
 @pytest.mark.study
 @pytest.mark.parametrize("name", TWINS)
-def test_fits_recover_what_their_own_step_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+def test_fits_recover_what_their_own_step_simulated(name: str) -> None:
     declare, truth, start = TWINS[name]
     bodies = declare({key: Parameter(key, 1.2 * value, lower=0) for key, value in truth.items()})
     still = {signal: np.zeros(81) for signal in bodies.signals}

@@ -200,10 +200,8 @@ def test_each_has_its_own_prior():
     assert solution.cost.prior == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("compiled", ["on", "off"])
-def test_jacobians_and_gradients_by_any_kernel(monkeypatch, compiled):
+def test_jacobians_and_gradients_by_any_kernel(engine):
     """Columns against differences; that of another recording's parameter is zero."""
-    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
     problem = declared(state_weight=1e4).problem
     assembly = assemble(problem)
     transcription, point = assembly.transcription, assembly.start

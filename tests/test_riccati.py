@@ -152,10 +152,9 @@ def test_a_motion_too_unstable_for_the_recursion_is_told():
     problem = paper_twin(model, {"J": 0.005}, initial={"hinge": np.pi}, noise=1e-3, duration=10.0)
     found = problem.with_(stepper=Variational(), state_weight=math.inf).solve(backend="riccati")
     assert found.status is Status.STALLED
-    assert "nothing determines" in found.detail
+    assert any(cause in found.detail for cause in ("nothing determines", "no curvature left"))  # as roundings decide
 
 
-def test_without_compiled_code_it_says_so(monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
-    with pytest.raises(ProblemError, match="backend 'riccati' is compiled code"):
+def test_without_c_code_it_says_so(by_numpy):
+    with pytest.raises(ProblemError, match="backend 'riccati' takes the C extension"):
         swing().solve(backend="riccati")

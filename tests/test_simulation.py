@@ -217,11 +217,11 @@ def test_a_simulation_that_is_going_to_take_long_says_so(swung, monkeypatch):
         swung.simulate(duration=1.0)
 
 
-def test_steps_in_c_are_those_of_python(monkeypatch):
+def test_steps_in_c_are_those_of_python(by_c, monkeypatch):
     run = problem(furuta(elbow={"coulomb": 0.01}), 0.005, friction_width=1e-2)
     start = {"shoulder": (0.0, 2.0), "elbow": (1.5, 0.0)}
     found = run.simulate(duration=0.5, initial=start)
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+    monkeypatch.setenv("SPOOKID_NATIVE", "off")
     plain = run.simulate(duration=0.5, initial=start)
     np.testing.assert_allclose(found.q, plain.q, rtol=0, atol=1e-8)
     np.testing.assert_allclose(found.v, plain.v, rtol=0, atol=1e-6)

@@ -226,25 +226,24 @@ def test_hard_rows_are_eliminated_by_blocks() -> None:
     assert right[:, 0] @ solved[:, 1] == pytest.approx(right[:, 1] @ solved[:, 0], rel=1e-6)
 
 
-def test_hard_rows_are_eliminated_alike_with_and_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hard_rows_are_eliminated_alike_by_c_and_by_numpy(by_c: None, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = twin(chain(), 1e-3, 0.3)
     assembly, steps = assemble(problem), len(problem.recordings[0].t)
     reduced = ReducedProblem(assembly.transcription, assembly.start)
     rows, _ = reduced.reduce(assembly.start, 0)
     found = []
-    for compiled in ("on", "off"):
-        monkeypatch.setenv("SPOOKID_COMPILE", compiled)
+    for _ in range(2):
         system = HardSystem(reduced.kept, rows, steps, reduced.tangent, len(problem.free))
         rng = np.random.default_rng(0)
         solved = [system.solve(rng.standard_normal((steps * reduced.tangent, columns))) for columns in (1, 3, 9)]
         across = [system.cross_covariances(i) for i in range(len(rows))]
         found.append([system.corner, system.response, np.array(system.logarithm()), *solved, *across])
+        monkeypatch.setenv("SPOOKID_NATIVE", "off")
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())
 
 
-def test_hard_rows_that_repeat_one_another_have_no_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def test_hard_rows_that_repeat_one_another_have_no_likelihood(engine: str) -> None:
     problem = twin(swinging(), 1e-3, 0.06)
     assembly, steps = assemble(problem), len(problem.recordings[0].t)
     reduced = ReducedProblem(assembly.transcription, assembly.start)

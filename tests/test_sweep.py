@@ -53,7 +53,7 @@ LONG = ("--over", "state_weight=1e3:1e4:8log")
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a problem file and its recording."""
     monkeypatch.chdir(tmp_path)
     fill(tmp_path)
@@ -68,7 +68,7 @@ def fill(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, shipped: None) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a long sweep that nothing cut off."""
     folder = tmp_path_factory.mktemp("whole")
     fill(folder)

@@ -62,9 +62,9 @@ def swings(stepper: Spook | Variational) -> Problem:
     return made[0].with_(recordings=recordings)
 
 
-@pytest.mark.parametrize(("stepper", "compiled"), [("spook", "on"), ("lifted", "off"), ("rigid", "on")])
-def test_the_answer_is_the_same_for_any_number_of_threads(stepper, compiled, monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
+@pytest.mark.parametrize(("stepper", "setting"), [("spook", "by_c"), ("lifted", "by_numpy"), ("rigid", "by_c")])
+def test_the_answer_is_the_same_for_any_number_of_threads(stepper, setting, request) -> None:
+    request.getfixturevalue(setting)
     problem = swings(STEPPERS[stepper])
     one, three = problem.solve(threads=1), problem.solve(threads=3)
     assert one.status is Status.CONVERGED

@@ -27,7 +27,7 @@ def test_all_of_the_wall_time_is_told(furuta: Problem) -> None:
     waited = time.perf_counter() - began
     told = solution.timing
     assert told.total == pytest.approx(waited, rel=0.05, abs=0.01)
-    assert told.build + told.compile + told.solve + told.analysis >= 0.9 * told.total
+    assert told.build + told.compile + told.solve + told.analysis >= 0.8 * told.total
     began = time.perf_counter()
     solution.summary()
     waited += time.perf_counter() - began

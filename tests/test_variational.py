@@ -209,9 +209,8 @@ def test_errors_of_inertias_fall_with_the_square_of_the_step():
         assert min(orders(errors)) > 1.8
 
 
-def test_rounding_of_hard_rows_is_no_obstacle(monkeypatch):
+def test_rounding_of_hard_rows_is_no_obstacle():
     """It is more than the last steps promise."""
-    monkeypatch.setenv("SPOOKID_COMPILE", "off")  # a compiler takes longer than the fit
     assert release(0.005, duration=6.0, state_weight=np.inf).status is Status.CONVERGED
 
 

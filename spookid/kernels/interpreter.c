@@ -60,6 +60,9 @@ static void run_prologue(const evaluation *e) {
   }
 }
 
+/* Less it a number becomes a vector, a zero with its sign. */
+static const part NOTHING = {0};
+
 #define VECTOR(place) ((part *)(slots + (size)(place) * width))
 #define EACH for (int j = 0; j < width * PARTS; ++j)
 #define ONE(name, result)                                  \
@@ -86,7 +89,7 @@ static void run_prologue(const evaluation *e) {
 #define ONE_S(name, result)                                \
   case OP_##name: {                                        \
     const part *x = VECTOR(i->a);                          \
-    const part y = (part){0} + scalars[i->b];              \
+    const part y = scalars[i->b] - NOTHING;              \
     part *to = VECTOR(i->to);                              \
     EACH to[j] = (result);                                 \
     break;                                                 \
@@ -94,7 +97,7 @@ static void run_prologue(const evaluation *e) {
 #define TWO_S(name, result)                                \
   case OP_##name: {                                        \
     const part *x = VECTOR(i->a), *z = VECTOR(i->c);       \
-    const part y = (part){0} + scalars[i->b];              \
+    const part y = scalars[i->b] - NOTHING;              \
     part *to = VECTOR(i->to);                              \
     EACH to[j] = (result);                                 \
     break;                                                 \
@@ -102,15 +105,13 @@ static void run_prologue(const evaluation *e) {
 #define TWO_T(name, result)                                \
   case OP_##name: {                                        \
     const part *x = VECTOR(i->a), *y = VECTOR(i->b);       \
-    const part z = (part){0} + scalars[i->c];              \
+    const part z = scalars[i->c] - NOTHING;              \
     part *to = VECTOR(i->to);                              \
     EACH to[j] = (result);                                 \
     break;                                                 \
   }
 #define TRUE(mask) ((part)((choice)(mask) & (choice)((part){0} + 1.0)))
 #define EACH_STEP for (int l = 0; l < width * LANES; ++l)
-
-static const part NOTHING = {0};
 
 /* The operations that have no vectors of their own, step by step. */
 static void run_by_steps(const instruction *i, const double *x, const double *y, double *to, int count) {
@@ -148,12 +149,12 @@ INLINE void run(const int width, const evaluation *e, size s, size here) {
       }
       case OP_OUTPUT_S: {
         lanes *to = numbers + i->to;
-        for (int v = 0; v < width; ++v) to[v * e->apart] = (lanes){0} + scalars[i->a];
+        for (int v = 0; v < width; ++v) to[v * e->apart] = scalars[i->a] - (lanes){0};
         break;
       }
       case OP_SPREAD: {
         part *to = VECTOR(i->to);
-        EACH to[j] = NOTHING + scalars[i->a];
+        EACH to[j] = scalars[i->a] - NOTHING;
         break;
       }
       ONE(NEG, -x[j])

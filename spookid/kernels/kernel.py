@@ -126,14 +126,14 @@ class Call:
 
     def __call__(self, steps: slice) -> Array:
         """The result at some steps, (count, columns, rows)."""
-        return self.into(self._room(len(range(*steps.indices(len(self.stepwise[0]))))), steps)
+        return self.into(self.room(len(self.stepwise[0][steps])), steps)
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The results from a step on, a few steps at a time: the first's number and (count, columns, rows), in a room
         that is used again."""
         n = len(self.stepwise[0])
         size = min(CHUNK, n)
-        room = self._room(size)
+        room = self.room(size)
         while start < n:
             first = min(start, n - size)  # the last part overlaps the one before, as in ``Kernel``
             self.into(room, slice(first, first + size))
@@ -141,11 +141,12 @@ class Call:
             start = first + size
 
     def into(self, room: Array, steps: slice) -> Array:
-        """The same in a room that is zero, or had the result at other steps."""
+        """The result at some steps in a room that was made for it, or that holds others."""
         self.kernel(*self.at(steps), room)
         return room if self.scales is None else np.multiply(room, self.scales, out=room)
 
-    def _room(self, count: int) -> Array:
+    def room(self, count: int) -> Array:
+        """For the result at so many steps."""
         return (np.empty if self.kernel.places is None else np.zeros)((count, *self.shape))
 
     def at(self, steps: slice) -> tuple[Sequence[Array], Sequence[Array]]:

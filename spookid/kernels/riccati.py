@@ -54,7 +54,7 @@ class RiccatiRoutines:
     """The functions of the C code; all arrays C-contiguous."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        self._place, self._backward = loaded.place_rows, loaded.riccati_backward
+        self._place, self._backward = loaded.place_stages, loaded.riccati_backward
         self._forward, self._steps = loaded.riccati_forward, loaded.riccati_steps
         self._backward.restype = ctypes.c_longlong
 

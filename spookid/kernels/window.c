@@ -209,13 +209,12 @@ static void take(const window *w, const factor *f, size s, double **row, size *m
   }
 }
 
-/* What is carried, in a front of one more step. */
-static void widen(const window *w, double *to, const double *from) {
-  size t = w->tangent, linked = w->reach * t, n = w->parameters;
+/* What is carried, in a front of one more step; behind the steps there are some numbers more. */
+static void widen(const window *w, double *to, const double *from, size behind) {
+  size t = w->tangent, linked = w->reach * t, used = linked + t + behind;
   memcpy(to, from, linked * sizeof(double));
   memset(to + linked, 0, t * sizeof(double));
-  memcpy(to + linked + t, from + linked, (n + 1) * sizeof(double));
-  size used = linked + t + n + 1;
+  memcpy(to + linked + t, from + linked, behind * sizeof(double));
   memset(to + used, 0, (wide(w) * LANES - used) * sizeof(double));
 }
 
@@ -293,10 +292,9 @@ EXPORT size sweep(window *w, size leaves, const double *slopes, size believed, c
   outfit(w, &r, pointers);
   size m = w->held[0], h = w->held[1], b = w->held[2], firm = w->held[3];
   w->square = 0.0;
-  for (size i = 0; i < m; ++i) widen(w, r.soft[i], w->carried + i * apart);
-  for (size i = 0; i < h; ++i) widen(w, r.hard[i], w->carried_hard + i * apart);
-  widen(w, r.linear, w->carried_linear);
-  r.linear[value] = 0.0;
+  for (size i = 0; i < m; ++i) widen(w, r.soft[i], w->carried + i * apart, n + 1);
+  for (size i = 0; i < h; ++i) widen(w, r.hard[i], w->carried_hard + i * apart, n + 1);
+  widen(w, r.linear, w->carried_linear, n);
   for (size i = 0; i < b; ++i) {
     memset(r.border[i], 0, U * sizeof(lanes));
     memcpy(r.border[i], w->border + i * (n + 1), (n + 1) * sizeof(double));

@@ -133,7 +133,7 @@ class Times(Listed):
     build: float
     """Symbols, functions, initial states."""
     compile: float
-    """Compiling the model's functions, or loading those compiled before; 0 if they are not compiled."""
+    """Making the model's kernels: derivatives, and programs of them; 0 if they are there."""
     solve: float
     """The solver's whole loop."""
     evaluate: float

@@ -49,8 +49,8 @@ _STILL = 0.01
 _LATE = 1e-6
 """Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
 _PATIENCE = 32
-"""Plain steps that fail before the exact Hessian is tried, which takes as long as dozens of them to derive, once: a SPOOK
-fit of 12 parameters takes 0.8 s and 25 iterations without, 2.9 s and 24 with it from the first failure on."""
+"""Plain steps that fail before the exact Hessian is tried, which takes as long as dozens of them to derive, once. A
+SPOOK fit of 12 parameters takes 0.8 s and 25 iterations without it, 2.9 s and 24 with it from the first failure on."""
 _SMALLEST_DAMPING = 1e-20
 
 

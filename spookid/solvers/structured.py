@@ -105,8 +105,8 @@ def normal_equations(
 def summed(
     products: Iterable[tuple[tuple[int, ...], Array, int]], reach: int, steps: int, tangent: int, parameters: int
 ) -> NormalEquations:
-    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets and its
-    first step.
+    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets and
+    its first step.
 
     Columns are the steps in order of offset, then the parameters, then the gradient.
     """

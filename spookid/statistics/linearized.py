@@ -77,7 +77,7 @@ class LinearizedFactor:
                 yield here, self.at(here)
             else:
                 call, size = self.source.jacobian, here.stop - here.start
-                buffer = buffer if buffer.size else np.zeros((size, columns, rows))
+                buffer = buffer if buffer.size else call.room(size)
                 yield here, Rows(self.source.offsets, call.into(buffer[:size], here), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
