@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spookid.assembly.declaration import Declaration
 from spookid.data.memory import available
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 from spookid.tables.numbers import minutes, number
 from spookid.transcription.transcription import Transcription
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
+from spookid.records import dataclass
 from spookid.report.kept_fits import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result

@@ -9,7 +9,7 @@ is near the guesses balances it: the share is then about one, whatever the mecha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
+from spookid.records import dataclass
 from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
+from spookid.records import dataclass
 from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError

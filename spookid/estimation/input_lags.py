@@ -10,13 +10,14 @@ corrected by it (Kent, Biometrika 69, 1982). Where what the model lacks lasts lo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from spookid.estimation.explained import Efforts
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 
 _BLOCKS = 16
 _LEVEL = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from spookid.kernels.blocks import LANES, ROWS, addresses, aligned, sizes, symme
 from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass
 
 _FOREVER = 1_000_000
 """Steps that are worth a compiler: there is no other way to do this."""

@@ -7,13 +7,14 @@ all else that is known of it: they are computed some steps at a time and not kep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations

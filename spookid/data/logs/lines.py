@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 _DELIMITERS = ",;\t|"
 _BLANKS = " "

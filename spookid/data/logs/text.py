@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from spookid.data.files import listing
 from spookid.data.logs.columns import Clock, Options, is_unit, unreadable
 from spookid.data.logs.lines import delimiter_of, fields_of, heading, is_number
 from spookid.errors import ProblemError, shown
+from spookid.records import dataclass
 
 _MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-nan(ind)", "nan(ind)", "1.#qnan", "-1.#ind")
 """How recorders and spreadsheets write a sample that is missing, in small letters; ``nan`` is a number to Python."""
