@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import MISSING, FrozenInstanceError
 from functools import cache, partial
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, slots=False, **options):
-        """Declare a dataclass; the standard library makes those that are not frozen or derive from one."""
+        """Declare a dataclass; the standard library makes those that are not frozen."""
         if cls is None:
             return partial(dataclass, frozen=frozen, eq=eq, repr=repr, slots=slots, **options)
-        if not frozen or slots or dataclasses.is_dataclass(cls):
+        if not frozen or slots:
             return dataclasses.dataclass(frozen=frozen, eq=eq, repr=repr, slots=slots, **options)(cls)
+        bases = [vars(base)["__dataclass_params__"] for base in cls.__mro__ if "__dataclass_params__" in vars(base)]
+        for base in bases:
+            base.frozen = False  # else the standard library compiles what protects an instance
         made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-        made.__dataclass_params__.frozen = True  # of a class that derives from it the standard library asks for that
+        for one in (made.__dataclass_params__, *bases):
+            one.frozen = True
+        if any("InitVar" in str(field.type) for field in made.__dataclass_fields__.values()):
+            raise TypeError(f"{cls.__name__} has an InitVar; declare it with the standard library's decorator")
+        if not hasattr(type(cls), "__signature__"):
+            made.__signature__ = _Signature()
         for name, method in {**_ALL, **(_SHOWN if repr else {}), **(_COMPARED if eq else {})}.items():
             if name not in vars(cls):
                 setattr(made, name, method)
@@ -59,22 +67,27 @@ def _arguments(cls: Any) -> _Arguments:
     )
 
 
+def signature(cls: Any) -> Signature:
+    """That of a class, as the standard library makes it."""
+    from inspect import Parameter, Signature  # loads slowly
+
+    found = []
+    for f in sorted((f for f in dataclasses.fields(cls) if f.init), key=lambda f: f.kw_only is True):
+        default = f.default if f.default_factory is MISSING else f.default_factory
+        kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
+        default = Parameter.empty if default is MISSING else default
+        found.append(Parameter(f.name, kind, default=default, annotation=f.type))
+    return Signature(found)
+
+
 class _Signature:
-    """The signature of a class, made when somebody asks for it."""
+    """Of a class, for who asks for it."""
 
     def __get__(self, instance: object, cls: Any) -> Signature:
-        from inspect import Parameter, Signature  # which loads slowly
-
-        found = []
-        for f in sorted((f for f in dataclasses.fields(cls) if f.init), key=lambda f: f.kw_only is True):
-            default = f.default if f.default_factory is MISSING else f.default_factory
-            kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
-            default = Parameter.empty if default is MISSING else default
-            found.append(Parameter(f.name, kind, default=default, annotation=f.type))
-        return Signature(found)
+        return signature(cls)
 
 
-def _init(self: Any, /, *given: Any, **named: Any) -> None:
+def initialize(self: Any, /, *given: Any, **named: Any) -> None:
     takes = _arguments(self.__class__)
     if len(given) == takes.plain and not named:
         self.__dict__.update(zip(takes.positional, given, strict=True))
@@ -92,7 +105,7 @@ def _completed(cls: Any, takes: _Arguments, given: tuple[Any, ...], named: dict[
             values[name] = make()
     once = len(given) <= len(takes.positional) and named.keys().isdisjoint(takes.positional[: len(given)])
     if not (once and takes.all.issuperset(named) and takes.all <= values.keys()):
-        cls.__signature__.bind(*given, **named)  # which says what is wrong
+        signature(cls).bind(*given, **named)  # which says what is wrong
     return values
 
 
@@ -102,12 +115,20 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _assign(self: Any, name: str, value: Any) -> NoReturn:
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+def _assign(self: Any, name: str, value: Any) -> None:
+    _refuse(self, name, "assign to")
+    object.__setattr__(self, name, value)
 
 
-def _delete(self: Any, name: str) -> NoReturn:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
+def _delete(self: Any, name: str) -> None:
+    _refuse(self, name, "delete")
+    object.__delattr__(self, name)
+
+
+def _refuse(self: Any, name: str, what: str) -> None:
+    """Refuse what would change a record; a class that derives from one has attributes of its own."""
+    if "__dataclass_fields__" in vars(type(self)) or name in self.__dataclass_fields__:
+        raise FrozenInstanceError(f"cannot {what} field {name!r}")
 
 
 def _compared(self: Any) -> tuple[Any, ...]:
@@ -122,6 +143,6 @@ def _hash(self: Any) -> int:
     return hash(_compared(self))
 
 
-_ALL = {"__init__": _init, "__setattr__": _assign, "__delattr__": _delete, "__signature__": _Signature()}
+_ALL = {"__init__": initialize, "__setattr__": _assign, "__delattr__": _delete}
 _SHOWN = {"__repr__": _repr}
 _COMPARED = {"__eq__": _equal, "__hash__": _hash}
