@@ -7,7 +7,7 @@ some 200 classes before it begins. For type checkers, ``fields`` and ``replace``
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import MISSING, FrozenInstanceError
+from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache, partial
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,8 +29,6 @@ else:
         made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
         for one in (made.__dataclass_params__, *bases):
             one.frozen = True
-        if any("InitVar" in str(field.type) for field in made.__dataclass_fields__.values()):
-            raise TypeError(f"{cls.__name__} has an InitVar; declare it with the standard library's decorator")
         if not hasattr(type(cls), "__signature__"):
             made.__signature__ = _Signature()
         for name, method in {**_ALL, **(_SHOWN if repr else {}), **(_COMPARED if eq else {})}.items():
@@ -47,6 +45,8 @@ class _Arguments(NamedTuple):
     defaults: dict[str, Any]
     factories: dict[str, Any]
     compared: tuple[str, ...]
+    passed: tuple[str, ...]
+    """To ``__post_init__`` alone."""
     plain: int
     """Number of values to be given, if all are given by position and nothing else is set; else -1."""
     finishes: bool
@@ -55,16 +55,23 @@ class _Arguments(NamedTuple):
 
 @cache
 def _arguments(cls: Any) -> _Arguments:
-    fields = dataclasses.fields(cls)
+    fields, given = dataclasses.fields(cls), _given(cls)
     return _Arguments(
-        tuple(f.name for f in fields if f.init and not f.kw_only),
-        frozenset(f.name for f in fields if f.init),
-        {f.name: f.default for f in fields if f.default is not MISSING},
+        tuple(f.name for f in given if not f.kw_only),
+        frozenset(f.name for f in given),
+        {f.name: f.default for f in (*fields, *given) if f.default is not MISSING},
         {f.name: f.default_factory for f in fields if f.default_factory is not MISSING},
         tuple(f.name for f in fields if f.compare),
-        len(fields) if all(f.init and not f.kw_only for f in fields) else -1,
+        tuple(f.name for f in given if f not in fields),
+        len(fields) if all(f in fields and not f.kw_only for f in given) and len(given) == len(fields) else -1,
         hasattr(cls, "__post_init__"),
     )
+
+
+def _given(cls: Any) -> list[Field[Any]]:
+    """What makes an instance: fields, and what ``__post_init__`` alone is given."""
+    own = dataclasses.fields(cls)
+    return [f for f in cls.__dataclass_fields__.values() if (f.init and f in own) or "InitVar" in str(f.type)]
 
 
 def signature(cls: Any) -> Signature:
@@ -72,7 +79,7 @@ def signature(cls: Any) -> Signature:
     from inspect import Parameter, Signature  # loads slowly
 
     found = []
-    for f in sorted((f for f in dataclasses.fields(cls) if f.init), key=lambda f: f.kw_only is True):
+    for f in sorted(_given(cls), key=lambda f: f.kw_only is True):
         default = f.default if f.default_factory is MISSING else f.default_factory
         kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
         default = Parameter.empty if default is MISSING else default
@@ -89,12 +96,15 @@ class _Signature:
 
 def initialize(self: Any, /, *given: Any, **named: Any) -> None:
     takes = _arguments(self.__class__)
+    passed: list[Any] = []
     if len(given) == takes.plain and not named:
         self.__dict__.update(zip(takes.positional, given, strict=True))
     else:
-        self.__dict__.update(_completed(self.__class__, takes, given, named))
+        values = _completed(self.__class__, takes, given, named)
+        passed = [values.pop(name) for name in takes.passed]
+        self.__dict__.update(values)
     if takes.finishes:
-        self.__post_init__()
+        self.__post_init__(*passed)
 
 
 def _completed(cls: Any, takes: _Arguments, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
