@@ -22,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import nnls
 from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
@@ -177,8 +178,6 @@ def _round(
     Args:
         traces: tr (I − H)_gg of each group, if they are known.
     """
-    from scipy.optimize import nnls  # slow to load, and few ask for it
-
     rng = np.random.default_rng(0)
     probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linearized.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))
