@@ -194,7 +194,9 @@ def added(terms: Sequence[LinearizedFactor]) -> NormalEquations:
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
     """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
     weight, (m, m')."""
-    total = np.zeros((one.shape[1], other.shape[1]))
+    total, weights = np.zeros((one.shape[1], other.shape[1])), np.broadcast_to(weights, one.shape[2:])
+    counted = slice(None) if weights.all() else np.flatnonzero(weights)
     for here in chunks(len(one), one[:1].size + other[:1].size):
-        total += np.tensordot(one[here] * weights, other[here], axes=((0, 2), (0, 2)))
+        left, right = one[here][:, :, counted], other[here][:, :, counted]
+        total += np.tensordot(left * weights[counted], right, axes=((0, 2), (0, 2)))
     return total
