@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from spookid.kernels.generated import source
 from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel, location
 from spookid.kernels.libraries import library, refusal
 from spookid.kernels.turns import let_others
-from spookid.records import dataclass
 
 FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""

@@ -12,12 +12,12 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from spookid.errors import ProblemError
-from spookid.records import dataclass
 
 CANDIDATES = ("cc", "gcc", "clang")
 """Looked for in this order, after what the environment variable CC names."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
-
-from spookid.records import dataclass
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, own_library
-from spookid.records import dataclass
 
 _ALWAYS = 1_000_000
 """Steps of simulations, which are worth a compiler: there are many of few steps, and one library for all."""

@@ -8,6 +8,7 @@ with what is dense are numbers, not expressions.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Call, Integers, contiguous
 from spookid.kernels.native import Lists, Routines, address, integers, routines
-from spookid.records import dataclass
 
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from spookid.kernels.compiled import Kernels, Signature, prepare_kernels
 from spookid.kernels.kernel import Evaluate, Integers, Kernel
 from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.parameter import stacked
-from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Group
 
 
