@@ -152,7 +152,7 @@ class _Ties:
         function, (x, s, _) = self._function, given.motion
         symbols = [ca.SX.sym(function.name_in(i), function.size1_in(i)) for i in (0, 1, 3, 4)]
         slopes = Kernel(ca.Function("slopes", symbols, [function(*symbols[:2], 0 * symbols[1], *symbols[2:])[2]]), 2)
-        shared = [contiguous(part) for part in self._given]
+        shared = [np.array(part, dtype=np.float64).ravel() for part in self._given]
         J = slopes([contiguous(x), contiguous(s)], shared, np.empty((len(x), self._rows, s.shape[1])))
         acts = np.ones((len(x), self._rows))
         for own, holds in zip(self._of_contacts, given.holding.T, strict=True):
