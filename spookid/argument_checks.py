@@ -21,6 +21,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, is_text, shown
+from spookid.records import initialize, signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -97,7 +98,10 @@ def _single(bound: Mapping[str, Any], signature: inspect.Signature) -> Iterator[
 def _signature(of: Any) -> inspect.Signature:
     if not isinstance(of, type):
         return inspect.signature(of)
-    found = inspect.signature(of.__init__ if of.__init__ is not object.__init__ else of.__new__)  # type: ignore[misc]
+    made: Any = of.__init__  # type: ignore[misc]
+    if made is initialize:
+        return signature(of)
+    found = inspect.signature(made if made is not object.__init__ else of.__new__)
     return found.replace(parameters=list(found.parameters.values())[1:])
 
 
@@ -106,7 +110,7 @@ def _hints(of: Any) -> dict[str, Any]:
     """What is demanded of each argument; nothing of one whose annotation is known to type checkers alone."""
     found: dict[str, Any] = {}
     made: Any = vars(of).get("__init__", getattr(of, "__init__", None)) if isinstance(of, type) else of
-    fields = getattr(made, "__code__", None) is not None and made.__code__.co_filename == "<string>"
+    fields = made is initialize or (hasattr(made, "__code__") and made.__code__.co_filename == "<string>")
     for place in reversed(of.__mro__) if fields else [made]:
         names = vars(sys.modules.get(getattr(place, "__module__", ""), dataclasses))
         for name, hint in getattr(place, "__annotations__", {}).items():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
+from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.tables.tabular import Block, Tabular
 

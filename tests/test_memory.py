@@ -11,8 +11,8 @@ import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
+from spookid.assembly import demand
 from spookid.assembly.assembly import assemble
-from spookid.assembly.demand import Demand
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.influence_functions import influence
@@ -69,7 +69,7 @@ def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
 def test_what_a_fit_by_weight_is_said_to_take_is_near_what_it_takes(stepper):
     problems = [pendulum(STEPPERS[stepper], steps) for steps in (2000, 6000)]
     short, long = (peak(problem.solve) for problem in problems)
-    said = [Demand.of(problem, assemble(problem).transcription).memory for problem in problems]
+    said = [demand.memory(problem, assemble(problem).transcription) for problem in problems]
     assert 0.5 * (long - short) < said[1] - said[0] < 10 * (long - short)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self, cast
@@ -31,6 +31,7 @@ from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
+from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
 from spookid.stepping.variational import Variational

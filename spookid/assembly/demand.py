@@ -1,14 +1,12 @@
-"""What a fit asks of memory and time, as measured."""
+"""What a fit asks of memory, as measured."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.memory import available
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
-from spookid.tables.numbers import minutes, number
+from spookid.tables.numbers import number
 from spookid.transcription.transcription import Transcription
 
 _STATES = 100
@@ -16,29 +14,13 @@ _STATES = 100
 _ENTRIES, _BY_WEIGHT = 40, 12
 """Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
 of given weights; one with half the step beside it takes as many again."""
-_TIME = 1.5e-5
-"""Seconds on one core that it takes for each."""
 _DOUBLE = 8
 
 
-@dataclass(frozen=True)
-class Demand:
-    """Of a whole fit, to a factor of two or three."""
-
-    memory: float
-    """[bytes]."""
-    time: float
-    """On one core [s]."""
-
-    @classmethod
-    def of(cls, problem: Declaration, transcription: Transcription) -> Demand:
-        """By the nonzeros of the Jacobian."""
-        count = (2 if problem.corrects else 1) * transcription.nonzeros
-        entries = _ENTRIES if problem.dynamics == "estimated" else _BY_WEIGHT
-        return cls(_DOUBLE * entries * count, _TIME * count)
-
-    def __str__(self) -> str:
-        return f"some {_size(self.memory)} of memory and {minutes(self.time)} on one core"
+def memory(problem: Declaration, transcription: Transcription) -> float:
+    """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
+    entries = _ENTRIES if problem.dynamics == "estimated" else _BY_WEIGHT
+    return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 
 def check_states(problem: Declaration) -> None:
@@ -60,7 +42,7 @@ def check_fit(problem: Declaration, transcription: Transcription) -> None:
     """
     steps = sum(chain.steps for chain in transcription.chains)
     what = f"{transcription.unknowns:,} unknowns and {transcription.nonzeros:,} Jacobian nonzeros"
-    _check(problem, steps, what, Demand.of(problem, transcription).memory)
+    _check(problem, steps, what, memory(problem, transcription))
 
 
 def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
@@ -68,10 +50,11 @@ def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
     if needed > free:
         raise ProblemError(
             f"{problem.what} has {steps:,} steps of {number(problem.step)} s, with {what}: "
-            f"some {_size(needed)} of memory, of which {_size(free)} may be had; take a larger step, step=, or shorter "
+            f"some {size(needed)} of memory, of which {size(free)} may be had; take a larger step, step=, or shorter "
             "recordings, recording.between(start, stop), and see that their times are in seconds"
         )
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
+    """Bytes in words."""
     return f"{number(count / 1e9, 2)} GB" if count >= 1e9 else f"{number(count / 1e6, 2)} MB"

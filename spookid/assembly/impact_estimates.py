@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -15,6 +15,7 @@ from spookid.assembly.trajectories import along
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.records import dataclass
 from spookid.stepping.contact_rows import AROUND, Encounter, flights
 from spookid.transcription.transcription import Point
 

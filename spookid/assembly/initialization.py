@@ -7,7 +7,6 @@ of the poses (4.3). What no sensor of positions shows follows from others (``dea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -35,6 +34,7 @@ from spookid.mechanics.kinematics import (
 )
 from spookid.mechanics.model import Model
 from spookid.parameter import substitute
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ acts on means of neighbouring steps, and to lines: differences over two steps do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
@@ -22,6 +22,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, stacked
+from spookid.records import dataclass
 
 _PULL = 1e-3
 """Weight of the pull, per rad, m or magnitude of a Parameter, against errors as shares of what a sensor shows."""

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from traceback import walk_tb
@@ -22,6 +21,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
+from spookid.records import dataclass
 
 _PICK = "::"
 _PACKAGE = Path(__file__).resolve().parents[1]

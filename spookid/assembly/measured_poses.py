@@ -8,7 +8,6 @@ lengths are those of the estimates. Nothing but the sensors and the joints speak
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -19,6 +18,7 @@ from spookid.data.state import State
 from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
 from spookid.mechanics.manifold import jacobian
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.results.motion import moments
 from spookid.results.result import MeasuredPoses, Trajectory
 from spookid.transcription.factor import Constant

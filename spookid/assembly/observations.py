@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -32,6 +31,7 @@ from spookid.data.state import Motion, State
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
+from spookid.records import dataclass
 from spookid.statistics.noise_sizes import roughness
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise

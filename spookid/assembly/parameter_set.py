@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import casadi as ca
@@ -18,6 +17,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter, stacked
+from spookid.records import dataclass
 from spookid.transcription.factor import Factor
 
 

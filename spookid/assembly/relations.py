@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -13,6 +12,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.relations import Relation
 from spookid.parameter import is_constant, own_name, parameters_in, stacked
+from spookid.records import dataclass
 from spookid.transcription.parameter_constraints import ParameterConstraints
 
 _HOLDS = 1e-6

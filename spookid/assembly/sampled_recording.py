@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spookid.assembly.initialization import Guess
 from spookid.assembly.schedules import Strikes
 from spookid.data.inputs import Acting
@@ -11,6 +9,7 @@ from spookid.data.recording import Recording
 from spookid.data.samples import Samples
 from spookid.data.sampling import Grid
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from spookid.mechanics.impacts import Impact
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
+from spookid.records import dataclass
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND
 from spookid.transcription.factor import Factor

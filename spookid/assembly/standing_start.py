@@ -11,7 +11,7 @@ weak rows that they do not speed up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from spookid.mechanics.body import GROUND
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.parameter import parameters_in, substitute
+from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.noise_sizes import roughness
 from spookid.stepping.contact_rows import slip_name

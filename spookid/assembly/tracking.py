@@ -12,7 +12,6 @@ there, so that the first of each window is that which a march step by step would
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -25,6 +24,7 @@ from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in
+from spookid.records import dataclass
 
 _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from functools import partial
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly import demand
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, assemble, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.demand import Demand
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, each, start
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
+from spookid.estimation import forecast
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.estimation.questions import questions
@@ -26,7 +28,7 @@ from spookid.report.description import parameters, parts
 from spookid.report.summary import weak_sentences
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
-from spookid.tables.numbers import number
+from spookid.tables.numbers import minutes, number
 from spookid.tables.table import Table, wrapped
 
 _MOST = 50
@@ -36,7 +38,7 @@ _MORE = "In Python problem.base_parameters() lists the combinations."
 
 def check(arguments: Namespace, interruption: Interruption) -> Exit:
     """Describe each problem on stdout."""
-    run = start(arguments, interruption)
+    run, loading = start(arguments, interruption), time.process_time()
     if arguments.trajectory is None and (arguments.source or arguments.noise or arguments.until):
         raise ProblemError(
             "--from, --noise and --until of a check speak of a planned motion; name it with --trajectory"
@@ -51,28 +53,32 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         title = f"{job.problem.name} ({job.place})"
         for question in questions(job.problem):  # first, for what is asked about may be too large to be built
             terminal.say("\n".join(wrapped(question, terminal.columns())) + "\n")
-        page = describe(job.problem, title, run.file.description, terminal.columns())
+        page = describe(job.problem, title, run.file.description, terminal.columns(), loading)
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 
     return each(run, lambda job: partial(work, job))
 
 
-def describe(problem: Declaration, title: str, description: str, width: int) -> str:
+def describe(problem: Declaration, title: str, description: str, width: int, loading: float) -> str:
     """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
 
     Args:
         title: how the user called it.
         description: of its file; may be empty.
         width: columns of a line.
+        loading: processor time that a command takes before it begins a fit [s].
     """
     named = [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])]
     mechanism = Table((), (table := parts(problem)).rows, table.left).text(width).splitlines()
     known = parameters(problem).text(width, "  ").splitlines() if problem.parameters else ["  none"]
     if problem.recordings:
+        began = time.process_time()
         assembly = assemble(problem)
+        building = time.process_time() - began
         recordings = _recordings(assembly, width)
-        of_fit = [_settings(assembly, width), _size(assembly, width), _identifiability(assembly, width)]
+        sizes = _size(assembly, width, loading, building)
+        of_fit = [_settings(assembly, width), sizes, _identifiability(assembly, width)]
         notices = _notices(assembly, width)
     else:
         signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
@@ -129,7 +135,7 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     return lines
 
 
-def _size(assembly: Assembly, width: int) -> list[str]:
+def _size(assembly: Assembly, width: int, loading: float, building: float) -> list[str]:
     transcription = assembly.transcription
     parameters = len(transcription.names)
     states = transcription.unknowns - parameters
@@ -137,9 +143,18 @@ def _size(assembly: Assembly, width: int) -> list[str]:
     text = (
         f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
         f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros "
-        f"({number(100 * density, 2)} %); a fit takes {Demand.of(assembly.problem, transcription)}, to a factor of 3"
+        f"({number(100 * density, 2)} %); {_demand(assembly, loading, building)}"
     )
     return wrapped(text, width, "Size        ")
+
+
+def _demand(assembly: Assembly, loading: float, building: float) -> str:
+    memory = f"some {demand.size(demand.memory(assembly.problem, assembly.transcription))} of memory"
+    try:
+        duration = loading + forecast.seconds(assembly, building)
+    except ProblemError as error:
+        return f"a fit takes {memory}, and is refused: {error}"
+    return f"a fit takes {memory} and {minutes(duration)} on one core, to a factor of 2"
 
 
 def _identifiability(assembly: Assembly, width: int) -> list[str]:

@@ -7,7 +7,7 @@ import gc
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
 from spookid.cli.interruption import INTERRUPTED, Interruption
 from spookid.errors import ProblemError, is_text
+from spookid.records import dataclass
 from spookid.version import __version__
 
 WRONG_INPUT = 2

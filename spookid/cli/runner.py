@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
+from spookid.records import dataclass
 from spookid.report.kept_fits import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
@@ -129,10 +130,19 @@ class Run:
 
     def show(self, text: str, folder: Path | None) -> None:
         """What was found and where it was written, unless the user wants quiet; an empty line parts several."""
-        written = "" if folder is None else f"\n\nWritten to {folder}"
-        if folder is not None and (others := folders.foreign(folder)):
-            written += f"; not of spookid, and left there: {', '.join(others)}"
-        self.say(text + written + ("\n" if self.file.several else ""))
+        self.say(text)
+        self.show_place(folder)
+
+    def show_place(self, folder: Path | None) -> None:
+        """Where what was shown is written."""
+        lines = []
+        if folder is not None:
+            others = folders.foreign(folder)
+            left = f"; not of spookid, and left there: {', '.join(others)}" if others else ""
+            lines.append(f"\nWritten to {folder}{left}")
+        lines += [""] if self.file.several else []
+        if lines:
+            self.say("\n".join(lines))
 
     def say(self, text: str) -> None:
         """A line on stdout, unless the user wants quiet."""

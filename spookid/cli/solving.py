@@ -18,7 +18,6 @@ from spookid.estimation.solving import solve as estimate
 from spookid.report import export
 from spookid.report.forked import Copy
 from spookid.report.kept_fits import unfinished
-from spookid.report.summary import summarize
 from spookid.results.result import Result
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
@@ -53,11 +52,16 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
             solution = asking(job.problem, solution, partial(_again, run, job), asked)
         solution, arguments = solution.changed(source=run.file.source(job.key)), run.arguments
-        export.save(solution, job.folder, animate=arguments.animate, figures=not arguments.no_figures, aside=aside)
-        if run.arguments.animate and not any(job.folder.glob("*.gif")):
+        export.save(
+            *(solution, job.folder),
+            animate=arguments.animate,
+            figures=not arguments.no_figures,
+            aside=aside,
+            show=run.say,
+        )
+        if arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
-        if not run.arguments.quiet:  # a summary takes a while
-            run.show(summarize(solution), job.out)
+        run.show_place(job.folder)
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from typing import Any, Self
@@ -20,6 +19,7 @@ from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
+from spookid.records import dataclass
 
 
 class Sensor(metaclass=Checked):

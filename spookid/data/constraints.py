@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import casadi as ca
@@ -15,6 +14,7 @@ from spookid.errors import ProblemError, evaluating
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, parameters_in, rows_of, symbolic
+from spookid.records import dataclass
 
 _ROUNDING = 1e-9
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import casadi as ca
@@ -38,6 +38,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.powers import along, energy, is_load_dependent, kinetic_energy
 from spookid.parameter import number, parameters_in, stacked
+from spookid.records import dataclass
 
 _THIRD = 20.0
 """Variance of third differences of white noise over its own (von Neumann, Ann. Math. Statist. 12, 1941)."""

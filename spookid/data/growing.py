@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +20,7 @@ from spookid.data.logs.text import columns_of, number_of, units_of
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 STANDARD_INPUT = "-"
 _PAUSE = 0.1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from typing import Any
 
 import casadi as ca
@@ -17,6 +17,7 @@ from spookid.mechanics.body import Frame
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.model import Model
 from spookid.parameter import symbolic
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import casadi as ca
@@ -15,6 +15,7 @@ from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
 from spookid.mechanics.motor import Input
 from spookid.parameter import is_constant, number
+from spookid.records import dataclass
 
 _TOGETHER = 64
 """Steps whose parts are interpolated at once."""

@@ -1,4 +1,4 @@
-"""Recordings out of files: a method for each format, which names its options."""
+"""Recordings out of files: a method for each format, which names its options and loads its reader."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from typing import Any, Self
 
 from spookid.argument_checks import checked
 from spookid.data.files import FilePath, listing
-from spookid.data.logs.archive import read_archive
 from spookid.data.logs.columns import Clock, Options, Parts, parts
-from spookid.data.logs.frames import read_frame, read_parquet
-from spookid.data.logs.hdf5 import read_hdf5
-from spookid.data.logs.messages import Topics
-from spookid.data.logs.ros import read_bag, read_mcap
 from spookid.data.logs.text import Form, read_text
-from spookid.data.logs.ulog import read_ulog
 from spookid.errors import ProblemError, declared_at, shown
 
 _ENDINGS = {
@@ -133,6 +127,8 @@ class Readable(ABC):
         Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
         would run code from the file.
         """
+        from spookid.data.logs.archive import read_archive
+
         options = Options.of(path, name, signals, units)
         return cls._joined(read_archive(options, time, _named(times, options.path)), options, closed_loop)
 
@@ -154,7 +150,7 @@ class Readable(ABC):
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
         ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names the stamps of signals that have others.
         """
-        from spookid.data.logs.matlab import read_matlab  # SciPy's readers load slowly
+        from spookid.data.logs.matlab import read_matlab
 
         options = Options.of(path, name, signals, units)
         return cls._joined(read_matlab(options, time, _named(times, options.path)), options, closed_loop)
@@ -178,6 +174,8 @@ class Readable(ABC):
         signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the stamps of
         signals that have others. A dataset's attribute ``units`` holds unless `units` says otherwise.
         """
+        from spookid.data.logs.hdf5 import read_hdf5
+
         options = Options.of(path, name, signals, units)
         return cls._joined(read_hdf5(options, time, _named(times, options.path)), options, closed_loop)
 
@@ -201,6 +199,8 @@ class Readable(ABC):
         names the stamps of signals that have others. Stamps are seconds, or dates: then times count from the first
         one, or from 1970 on without `from_zero`.
         """
+        from spookid.data.logs.frames import read_parquet
+
         options = Options.of(path, name, signals, units)
         return cls._joined(read_parquet(options, time, _named(times, options.path), from_zero), options, closed_loop)
 
@@ -223,6 +223,8 @@ class Readable(ABC):
         The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
         the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.
         """
+        from spookid.data.logs.frames import read_frame
+
         options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units)
         clocks = read_frame(frame, options, time, _named(times, options.path), from_zero)
         return cls._joined(clocks, options, closed_loop)
@@ -246,6 +248,9 @@ class Readable(ABC):
         Signals are named as by `from_rosbag`. Without `topics` all are read that are not of ROS, and of ROS those of
         joint states and inertial units.
         """
+        from spookid.data.logs.messages import Topics
+        from spookid.data.logs.ros import read_mcap
+
         options = Options.of(path, name, signals, units)
         clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
         return cls._joined(clocks, options, closed_loop)
@@ -273,6 +278,9 @@ class Readable(ABC):
         ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
         ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """
+        from spookid.data.logs.messages import Topics
+        from spookid.data.logs.ros import read_bag
+
         options = Options.of(path, name, signals, units)
         clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
         return cls._joined(clocks, options, closed_loop)
@@ -296,6 +304,9 @@ class Readable(ABC):
         ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
         the start of the device without `from_zero`.
         """
+        from spookid.data.logs.messages import Topics
+        from spookid.data.logs.ulog import read_ulog
+
         options = Options.of(path, name, signals, units)
         clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
         return cls._joined(clocks, options, closed_loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, cast
@@ -16,6 +16,7 @@ from spookid.data.files import FilePath, listing, write_csv
 from spookid.data.logs.columns import Parts
 from spookid.data.reading import Readable
 from spookid.errors import ProblemError, declared_at
+from spookid.records import dataclass
 from spookid.tables.numbers import counted, number, quantity
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular, by_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from inspect import signature
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
 from spookid.parameter import rows_of
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

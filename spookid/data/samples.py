@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
+from spookid.records import dataclass
 
 _AT_STEPS = 0.5
 """Share of the steps that have a sample of a channel, from which on those are told apart from the others."""

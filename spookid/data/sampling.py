@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +11,7 @@ from spookid.data.arrays import FloatArray
 from spookid.data.memory import available
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 _AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
 _NEIGHBOUR = 1e-9  # relative slack of "farther than h", against rounding of the time stamps

@@ -4,7 +4,7 @@ own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import casadi as ca
@@ -20,6 +20,7 @@ from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
+from spookid.records import dataclass
 
 _AXES = "xyz"
 

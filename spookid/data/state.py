@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import casadi as ca
@@ -14,6 +14,7 @@ from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

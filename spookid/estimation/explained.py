@@ -9,7 +9,7 @@ is near the guesses balances it: the share is then about one, whatever the mecha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -29,6 +29,7 @@ from spookid.estimation.motions import Given, Motion, directions, measured
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
+from spookid.records import dataclass
 from spookid.solvers.quadratic_program import bounded_least_squares
 
 _PER_CUTOFF = 8
@@ -88,7 +89,7 @@ class Balance:
             )
         kept = kept[:: max(len(kept) * given.motion.s.shape[1] // _ROWS, 1)]
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
-        bases = directions(self.regressor, given, widths, values)
+        bases = _together(directions(self.regressor, given, widths, values))
         clock = steps.times()[1:-1]
         samples = self._acting(recording, steps, values)
         return Efforts(self, given.motion, widths, values, bases, clock[kept * every], clock, samples)
@@ -130,8 +131,8 @@ class Efforts:
     """Of smooth friction [rad/s or m/s]."""
     values: dict[str, float]
     """Guesses, by name."""
-    bases: list[Array] | None
-    """Directions that loops leave; None without loops."""
+    bases: Array | None
+    """Directions that loops leave, as many at each instant, (N, m_0, m); None without loops."""
     t: Array
     """[s], (N,)."""
     clock: Array
@@ -145,8 +146,7 @@ class Efforts:
         """Rows of all coordinates (N, m_0, ...), along the directions that loops leave, (N, m, ...)."""
         if self.bases is None:
             return rows
-        count = min(basis.shape[1] for basis in self.bases)
-        return np.asarray(np.einsum("kji,kj...->ki...", [one[:, :count] for one in self.bases], rows))
+        return np.asarray(np.einsum("kji,kj...->ki...", self.bases, rows))
 
     @property
     def step(self) -> float:
@@ -208,6 +208,14 @@ class Efforts:
     def delayed(self, late: float) -> Efforts:
         """The same with inputs that act later [s]."""
         return replace(self, late=late)
+
+
+def _together(bases: list[Array] | None) -> Array | None:
+    """Bases as one array: as many directions of each as all have."""
+    if bases is None:
+        return None
+    count = min(basis.shape[1] for basis in bases)
+    return np.array([basis[:, :count] for basis in bases])
 
 
 def longest_interval(problem: Declaration, recording: Recording) -> float:

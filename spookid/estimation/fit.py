@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,7 @@ from spookid.estimation.sliding import sliding_notices
 from spookid.estimation.unexplained import excess_notices, unexplained_notices
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
+from spookid.records import dataclass
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Size, Times, Trajectory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.likelihood_fit import fit_at_guessed_noise, fit_at_known_noise, maximize_likelihood
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

@@ -10,7 +10,7 @@ stands. (That is regression of the dynamics on smoothed motion, as of Atkeson, A
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import casadi as ca
@@ -20,6 +20,7 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.misspecification import speeds
 from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.continuous_friction import ContinuousFriction
+from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group

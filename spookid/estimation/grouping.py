@@ -8,7 +8,6 @@ stay are the *base parameters*: no motion tells more of a mechanism all of whose
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +25,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number, stacked, substitute
+from spookid.records import dataclass
 from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.tables.numbers import counted, superscripts

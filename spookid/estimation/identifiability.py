@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
+from spookid.records import dataclass
 from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -78,9 +79,10 @@ def a_posteriori(
     free: FreeDirections,
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
+    roughly: bool = False,
 ) -> Identifiability:
     """Linearize at ``point``; arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly, point, free), covariance, noisy)
+    return identified(assembly, point, free, condensed_at(assembly, point, free), covariance, noisy, roughly)
 
 
 def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
@@ -98,6 +100,7 @@ def identified(
     condensed: Condensed | None,
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
+    roughly: bool = False,
 ) -> Identifiability:
     """What the problem says where it is linearized.
 
@@ -106,6 +109,7 @@ def identified(
         condensed: at the point; None if the states are not determined.
         covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
+        roughly: True to find it out to two digits.
     """
     transcription = assembly.transcription
     if condensed is None:
@@ -113,7 +117,7 @@ def identified(
         return Identifiability(analyse(transcription.names, None, magnitudes, free), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        statistics, edges = _statistics(condensed, free, assembly.noise, point)
+        statistics, edges = _statistics(condensed, free, assembly.noise, point, roughly)
     else:
         statistics, edges = _known(condensed, assembly.noise, covariance, free)
     repeated = any(residual.is_repeated for residual in assembly.problem.residuals)
@@ -155,14 +159,15 @@ def a_priori(assembly: Assembly) -> Identifiability:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = ReducedProblem(transcription, assembly.start).project(assembly.start)
-    return a_posteriori(assembly, start, transcription.free_directions(start.parameters, unequal=False), noisy=True)
+    free = transcription.free_directions(start.parameters, unequal=False)
+    return a_posteriori(assembly, start, free, noisy=True, roughly=True)
 
 
 def _statistics(
-    condensed: Condensed, free: FreeDirections, sizes: Sequence[NoiseSize], point: Point
+    condensed: Condensed, free: FreeDirections, sizes: Sequence[NoiseSize], point: Point, roughly: bool
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
-    noise = variances.estimate(condensed, free)
+    noise = variances.estimate(condensed, free, roughly)
     parts = block_jackknife.jackknife_blocks(condensed)
     found = noise.variances if condensed.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()

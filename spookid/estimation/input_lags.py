@@ -10,13 +10,14 @@ corrected by it (Kent, Biometrika 69, 1982). Where what the model lacks lasts lo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from spookid.estimation.explained import Efforts
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 
 _BLOCKS = 16
 _LEVEL = 1e-3
@@ -64,19 +65,20 @@ class _Rows:
         directions, values, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
         return cls(efforts, weights, directions[:, values > _SINGULAR * np.max(values, initial=0.0)])
 
-    def left(self, late: float) -> Array:
-        """What is left with inputs that act later."""
-        return self._without(self.efforts.balance.left(self.efforts.delayed(late), self.efforts.nearest))
+    def left(self, *lags: float) -> Array:
+        """What is left with inputs that act later, (lags, N, m)."""
+        balance, at = self.efforts.balance, self.efforts.nearest
+        return self._without(np.array([balance.left(self.efforts.delayed(late), at) for late in lags]))
 
     def slope(self, late: float, apart: float) -> Array:
         """What is left of its slope with the lag."""
         balance, at = self.efforts.balance, self.efforts.nearest
         later, sooner = (balance.left(self.efforts.delayed(late + d), at) for d in (apart, -apart))
-        return self._without((later - sooner) / (2 * apart))
+        return np.asarray(self._without((later - sooner)[None] / (2 * apart))[0])
 
     def _without(self, values: Array) -> Array:
-        rows = (values / self.weights).ravel()
-        return np.asarray(rows - self.basis @ (self.basis.T @ rows)).reshape(values.shape)
+        rows = (values / self.weights).reshape(len(values), -1)
+        return np.asarray(rows - (rows @ self.basis) @ self.basis.T).reshape(values.shape)
 
 
 def input_lag(efforts: Efforts) -> InputLag | None:
@@ -85,10 +87,12 @@ def input_lag(efforts: Efforts) -> InputLag | None:
     rows, step = _weighted(efforts), efforts.step
     most = math.floor(1 / efforts.balance.problem.cutoff / step + 1e-9)
     lags = step * np.arange(-most, most + 1)  # whole steps: what is interpolated is smaller, and would leave less
-    least = int(np.argmin(squares := [float(np.sum(rows.left(late) ** 2)) for late in lags]))
+    candidates = rows.left(*lags)
+    squares = np.sum(candidates**2, axis=(1, 2))
+    least = int(np.argmin(squares))
     if least in (0, most, 2 * most):
         return None
-    left, slope = rows.left(lags[least]), rows.slope(lags[least], step)
+    left, slope = candidates[least], rows.slope(lags[least], step)
     told = np.sum(slope**2, axis=1)
     if (whole := float(told.sum())) == 0:
         return None
@@ -97,7 +101,7 @@ def input_lag(efforts: Efforts) -> InputLag | None:
     scores = np.add.reduceat(np.sum(slope * (left + more * slope), axis=1), begins)
     if (variance := float(np.sum(scores**2)) * len(begins) / max(len(begins) - 1, 1)) == 0:
         return None
-    gain = (squares[most] - squares[least]) * whole / variance
+    gain = float(squares[most] - squares[least]) * whole / variance
     return InputLag(lags[least] + float(np.clip(more, -step, step)), math.sqrt(variance) / whole, gain, len(begins))
 
 
@@ -109,6 +113,6 @@ def _weighted(efforts: Efforts) -> _Rows:
     slopes = slopes[:, :, np.all(slopes == still, axis=(0, 1))]
     parts = weights = efforts.parts(at)
     for _ in range(_WEIGHINGS):
-        left = _Rows.of(efforts, slopes, weights).left(0.0)
+        left = _Rows.of(efforts, slopes, weights).left(0.0)[0]
         weights = np.maximum(weights * np.sqrt(np.mean(left**2, axis=0)), _SINGULAR * parts)
     return _Rows.of(efforts, slopes, weights)

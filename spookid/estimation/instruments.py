@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -19,6 +18,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel, Sensor
 from spookid.data.sampling import finite_samples
 from spookid.parameter import Parameter, is_constant
+from spookid.records import dataclass
 from spookid.results.notices import LATE_OR_OFF, UNEXPLAINED
 from spookid.results.result import Result
 from spookid.solvers.status import Status

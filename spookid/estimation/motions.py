@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import casadi as ca
@@ -10,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.initialization import Guess
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.regressor import Balance, Regressor
@@ -111,10 +110,7 @@ def forces(regressor: Regressor, given: Given, widths: Array, values: Values) ->
 
 def directions(regressor: Regressor, given: Given, widths: Array, values: Values) -> list[Array] | None:
     """Those that loops, rolling and contacts leave at each state, (n, free) each; None if nothing holds any."""
-    free = _Ties(regressor, values, widths).free
-    if free is None:
-        return None
-    return [free(x, s, held) for x, s, held in zip(given.motion.x, given.motion.s, given.holding, strict=True)]
+    return _Ties(regressor, values, widths).free(given)
 
 
 def linear_rows(
@@ -149,15 +145,21 @@ class _Ties:
         self._rows = self._function.numel_out(1)
         self._of_contacts = regressor.of_contacts
 
-    @property
-    def free(self) -> Callable[[Array, Array, Array], Array] | None:
-        """(x, s, contacts that hold) to the directions that the rows leave, (n, free); None if there are no rows."""
-        return self._free if self._rows else None
-
-    def _free(self, x: Array, s: Array, holding: Array) -> Array:
-        J = self._at(x, s, holding)[1]
-        _, sizes, directions = np.linalg.svd(J)
-        return np.asarray(directions[int(np.sum(sizes > _FREE * sizes[0])) :].T)
+    def free(self, given: Given) -> list[Array] | None:
+        """The directions that the rows leave at each state, (n, free) each; None if there are no rows."""
+        if not self._rows:
+            return None
+        function, (x, s, _) = self._function, given.motion
+        symbols = [ca.SX.sym(function.name_in(i), function.size1_in(i)) for i in (0, 1, 3, 4)]
+        slopes = Kernel(ca.Function("slopes", symbols, [function(*symbols[:2], 0 * symbols[1], *symbols[2:])[2]]), 2)
+        shared = [np.array(part, dtype=np.float64).ravel() for part in self._given]
+        J = slopes([contiguous(x), contiguous(s)], shared, np.empty((len(x), self._rows, s.shape[1])))
+        acts = np.ones((len(x), self._rows))
+        for own, holds in zip(self._of_contacts, given.holding.T, strict=True):
+            acts[:, own] = holds[:, None]
+        _, sizes, directions = np.linalg.svd(acts[:, :, None] * J)
+        ranks = np.sum(sizes > _FREE * sizes[:, :1], axis=1)
+        return [one[rank:].T for one, rank in zip(directions, ranks, strict=True)]
 
     def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
         """A state near the given one in which the rows hold; None if there is none near."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import casadi as ca
@@ -25,6 +25,7 @@ from spookid.estimation.input_lags import input_lag
 from spookid.estimation.instruments import instrument_notices
 from spookid.kernels.kernel import Array
 from spookid.parameter import is_constant
+from spookid.records import dataclass
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import DOUBTS, QUESTION, ranked
 from spookid.results.result import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +27,7 @@ from spookid.estimation.noise_start import with_explained_motion
 from spookid.estimation.outliers import solved_without_outliers
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_notices, physical_quantities
 from spookid.estimation.robust_start import without_outliers
+from spookid.records import dataclass
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Result

@@ -7,7 +7,7 @@ that model, differentiated at nothing, are what these would do to the residuals,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import casadi as ca
@@ -20,6 +20,7 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import is_zero
+from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import Columns, LinearizedFactor

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from spookid.kernels.kernel import Array, Integers, Mask, location
 from spookid.kernels.library import library
 from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass
 
 LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""

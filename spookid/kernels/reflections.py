@@ -9,7 +9,6 @@ is stable as long as the columns are independent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Integers, Mask
 from spookid.kernels.native import Lists, integers
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

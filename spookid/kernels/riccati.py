@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.library import library
 from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass
 
 _NO_ROOM = -2
 """What C code says if the rows of a step are more than it was told."""

@@ -1,5 +1,5 @@
-"""SciPy's compiled LAPACK, BLAS and special functions, without what the packages that hold them load besides: a tenth
-of a second at every start, for which a whole fit is done.
+"""SciPy's compiled LAPACK and BLAS, special functions and non-negative least squares, without what the packages that
+hold them load besides: a tenth of a second or more, for which a whole fit is done.
 
 They are SciPy's own modules: who imports its packages later gets the same ones.
 """
@@ -7,6 +7,7 @@ They are SciPy's own modules: who imports its packages later gets the same ones.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -36,3 +37,13 @@ blas: Any = _part("scipy.linalg", "_fblas", "scipy.linalg.blas")
 """As ``scipy.linalg.blas``."""
 special: Any = _part("scipy.special", "_ufuncs", "scipy.special")
 """As ``scipy.special``, but for what is written in Python."""
+
+
+@cache
+def _nnls() -> Any:
+    return _part("scipy.optimize", "_nnls", "scipy.optimize").nnls
+
+
+def nnls(A: Any, b: Any) -> Any:
+    """As ``scipy.optimize.nnls``, which few ask for: it loads when it is called."""
+    return _nnls()(A, b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import casadi as ca
@@ -13,6 +13,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import guessed, guessed_all
 from spookid.mechanics.inertia import FullInertia, inertia_matrix
 from spookid.parameter import is_constant, symbolic
+from spookid.records import dataclass
 
 PERPENDICULAR = 1e-6
 """Largest cosine between the x and the y axis of a frame that is taken for a right angle."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import casadi as ca
@@ -29,6 +29,7 @@ from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.records import dataclass
 
 Positions = Callable[[Joint], ca.SX]
 """Coordinates of a joint, (n,)."""

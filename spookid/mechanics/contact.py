@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import casadi as ca
@@ -12,6 +12,7 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.records import dataclass
 
 _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import casadi as ca
 
 from spookid.argument_checks import Checked
 from spookid.mechanics import rotations
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True)

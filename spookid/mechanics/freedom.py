@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.joints import Joint
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import casadi as ca
@@ -23,6 +23,7 @@ from spookid.errors import ProblemError, shown
 from spookid.mechanics.constraints import Mechanism
 from spookid.mechanics.touching import Touch
 from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.records import dataclass
 
 Times = str | Sequence[float] | Mapping[str, "Times"]
 """When impacts happen: times [s]; the name of a signal that rises to ``threshold`` at each; or one of these by the name

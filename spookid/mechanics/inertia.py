@@ -8,7 +8,7 @@ Slotine, IEEE Robotics and Automation Letters 3, 2018).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
+from spookid.records import dataclass
 
 SYMMETRIC = 1e-12
 """Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import permutations, product
 from typing import Any, ClassVar
@@ -26,6 +26,7 @@ from spookid.mechanics.inertia import (
     symmetric,
 )
 from spookid.parameter import Parameter, is_constant, symbolic
+from spookid.records import dataclass
 
 Physical = tuple[ca.SX, ca.SX, ca.SX]
 """Mass, centre of mass (3,), and inertia about it (3, 3)."""

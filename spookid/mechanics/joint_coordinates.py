@@ -9,7 +9,6 @@ coordinates and the impulses λ that the joint transmits (Newton–Euler, from t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -24,6 +23,7 @@ from spookid.mechanics.linear import solved
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True)

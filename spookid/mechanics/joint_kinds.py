@@ -6,7 +6,6 @@ A turn of frame b by φ about its x axis, which lies along that of a, has y_b = 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
@@ -18,6 +17,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import QUATERNION, Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x
 from spookid.parameter import is_zero, symbolic
+from spookid.records import dataclass
 
 _TURN = 2 * math.pi
 

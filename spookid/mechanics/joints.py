@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate
 from spookid.parameter import expression, stacked, symbolic
+from spookid.records import dataclass
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")

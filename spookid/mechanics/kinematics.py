@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import casadi as ca
@@ -14,6 +13,7 @@ from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in, stacked, substitute
+from spookid.records import dataclass
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""

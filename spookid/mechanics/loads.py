@@ -7,7 +7,6 @@ angle. Dry friction gives a ``bound`` instead: how large it is at the most, whil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +17,7 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.coefficients import Coefficient, load_coefficient
 from spookid.parameter import is_zero
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from spookid.mechanics.robot_file import RobotFile
 from spookid.mechanics.spanning import rooted, spanning_tree
 from spookid.mechanics.touching import Holding
 from spookid.parameter import stacked, symbolic
+from spookid.records import dataclass
 
 Coordinates = Literal["joint", "maximal"]
 

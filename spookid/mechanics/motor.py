@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 import casadi as ca
@@ -13,6 +13,7 @@ from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.records import dataclass
 
 Hold = Literal["previous", "linear"]
 _DEPTH = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -12,6 +11,7 @@ import numpy as np
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
 from spookid.parameter import stacked
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

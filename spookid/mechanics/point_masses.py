@@ -9,6 +9,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import nnls
 from spookid.mechanics.inertia import FullInertia, at_guess, check_guess, six, steiner
 from spookid.parameter import Parameter
 
@@ -90,8 +91,6 @@ def _columns(points: Array) -> Array:
 
 def _start(columns: Array, guess: FullInertia) -> Array:
     """Masses whose π is nearest to that of the guess, each entry over its size."""
-    from scipy.optimize import nnls  # slow to load, and few ask for it
-
     wanted = at_guess(guess.pi)
     sizes = np.maximum(np.abs(columns).max(axis=1) * wanted[0], 1e-300)
     count = columns.shape[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -11,6 +10,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
+from spookid.records import dataclass
 
 _RANK = 1e-7
 """Singular values of the closing rows, in the metric of M, that are zero to this share of the largest."""

@@ -9,7 +9,6 @@ chapter 5). Everything is in each body's own axes, and the ground accelerates by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -20,6 +19,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import split
 from spookid.parameter import stacked
+from spookid.records import dataclass
 
 Wrench = tuple[ca.SX, ca.SX]
 """Force (3,) and torque about the centre of mass (3,), or such impulses, in the axes of a body."""

@@ -13,7 +13,6 @@ T = sᵀM s/2, sᵀw is dT/dt + P(x, s), in which no accelerations stand (Gautie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -31,6 +30,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.powers import along as acting_along
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in, stacked
+from spookid.records import dataclass
 
 Balance: TypeAlias = Literal["forces", "energy"]
 """Of forces at the joints, w = 0; or of energy, dT/dt + P = 0, in which no acceleration stands."""

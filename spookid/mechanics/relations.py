@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six
 from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.records import dataclass
 
 _PLANES = {"yz": 0, "xz": 1, "xy": 2}
 """Planes, and which coordinate changes its sign when it is mirrored there."""

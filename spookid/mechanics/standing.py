@@ -11,13 +11,14 @@ III-B and IV-A with equations 24 and 25). They hold a little less than what they
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.touching import Touch
+from spookid.records import dataclass
 
 Holds = bool | str | Sequence[tuple[float, float]] | Mapping[str, "Holds"]
 """When a contact holds: True, always; the name of a signal, while it is at least ``threshold``; or intervals of time

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint, Mechanism, Passage, Positions
 from spookid.mechanics.joints import Joint
 from spookid.parameter import stacked
+from spookid.records import dataclass
 
 T = TypeVar("T")
 

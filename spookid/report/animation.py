@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers
+from spookid.records import dataclass
 from spookid.report import pictures, skeleton
 from spookid.report.pictures import BLACK, GREY, ORANGE
 from spookid.report.skeleton import FULL, Style

@@ -60,6 +60,7 @@ def save(
     animate: bool = False,
     figures: bool = True,
     aside: Copy | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> None:
     """Write the result folder: numbers, summary and figures.
 
@@ -70,6 +71,7 @@ def save(
             recording; none of a motion that is not finite. See ``spookid.report.animation``.
         figures: False to leave out the figures.
         aside: what draws the figures (``drawing``); None: this process.
+        show: takes the summary before figures are waited for.
 
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
@@ -77,7 +79,10 @@ def save(
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
     with _begun(solution, directory, aside if figures else None) as drawn:
         solution.settled()  # so that the times tell all of it
-        files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summarize(solution)}
+        summary = summarize(solution)
+        if show is not None:
+            show(summary)
+        files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summary}
         if figures:
             files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
         if solution.outliers:

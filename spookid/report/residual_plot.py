@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from spookid.data.sampling import wrap
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.report import pictures, plots
 from spookid.report.pictures import COLOURS, DARK, GREY
 from spookid.results.motion import misfit

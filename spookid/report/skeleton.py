@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.path import Path
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.report.pictures import COLOURS, GREY
 from spookid.report.views import View
 from spookid.results.sketch import ConstraintOutline, JointOutline, Mechanism, Vector

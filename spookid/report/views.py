@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.results.sketch import Mechanism
 
 _AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)

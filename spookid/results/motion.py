@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers
+from spookid.records import dataclass
 
 FRAMES_PER_SECOND = 20
 LONGEST, SHORTEST = 10.0, 2.0

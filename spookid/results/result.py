@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 import casadi as ca
@@ -12,6 +12,7 @@ import casadi as ca
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.records import dataclass
 from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses

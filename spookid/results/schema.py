@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 import msgspec
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import (
     Derived,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spookid.mechanics.robot_file import RobotFile
+from spookid.records import dataclass
 
 Vector = tuple[float, float, float]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from spookid.records import dataclass
 from spookid.statistics.combinations import LEADS
 from spookid.tables.tabular import Listed
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
+from spookid.records import dataclass
 
 _RANK = 1e-9
 """Singular values, or lengths of rows less what others reach of them, below this share of a step's largest are zero:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.roles import Hard, Inequality, independent_rows
 from spookid.solvers.sparsity_patterns import PlacedFactor
 from spookid.transcription.factor import Factor, Group, Kind

@@ -12,11 +12,11 @@ JᵀJ + S is half the Hessian of the cost. In the unknowns of the reduced proble
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import CHUNK, Array
+from spookid.records import dataclass
 from spookid.solvers.batched import null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed

@@ -8,7 +8,6 @@ banded Cholesky does everything else, and is faster where a step has very few un
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ from spookid.kernels.blocks import Blocks, blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
 from spookid.kernels.scipy_parts import lapack
+from spookid.records import dataclass
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dpbtrf, _dpbtrs, _dtbtrs = lapack.dpbtrf, lapack.dpbtrs, lapack.dtbtrs

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
 from spookid.solvers.reduced_problem import ReducedProblem

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.curvature import curvature
 from spookid.solvers.multipliers import balanced, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem

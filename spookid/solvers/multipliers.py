@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import nnls
 from spookid.transcription.transcription import Transcription
 
 
@@ -23,8 +24,6 @@ def unopposed(problem: Transcription, parameters: Array, gradient: Array, length
 def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> tuple[Array, Array]:
     """Multipliers of the constraints' rows, 0 of those that do not hold, (k,); and what they and those of bounds add
     to the gradient, (n_p,)."""
-    from scipy.optimize import nnls  # slow to load, and few ask for it
-
     assert problem.constraints is not None
     low, high = parameters <= problem.lower, parameters >= problem.upper
     rows, unit = problem.constraints.values(parameters)[1], np.eye(len(parameters))

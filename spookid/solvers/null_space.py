@@ -7,7 +7,6 @@ space of the rows' Jacobian, how the parameters drag it along, and the residuals
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,6 +16,7 @@ from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
 from spookid.kernels.reflections import Reflections, reflections
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
+from spookid.records import dataclass
 from spookid.solvers.batched import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription

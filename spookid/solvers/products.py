@@ -7,7 +7,6 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Lists, Routines, address, integers, strides
+from spookid.records import dataclass
 from spookid.solvers.rows import Rows, Stream
 
 _LONGEST = 65536

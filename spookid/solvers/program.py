@@ -8,7 +8,6 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.records import dataclass
 from spookid.solvers.constraint_rows import ConstraintRows
 from spookid.solvers.roles import Pairs, Relaxed, role_of, weighted_curvature
 from spookid.solvers.sparsity_patterns import PlacedFactor, SparsityPatterns, local_pattern

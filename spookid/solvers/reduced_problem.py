@@ -13,7 +13,7 @@ See docs/explanation/solver.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -23,6 +23,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass
 from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace
 from spookid.solvers.rows import Rows, Stream

@@ -5,12 +5,11 @@ Each role sees one factor's residuals r (count, rows) and transposed Jacobians J
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Kernel, Mask
+from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Kind
 from spookid.transcription.transcription import Transcription
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

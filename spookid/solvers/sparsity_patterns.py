@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.records import dataclass
 from spookid.solvers.roles import Role
 from spookid.transcription.factor import Factor
 

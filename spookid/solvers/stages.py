@@ -7,12 +7,13 @@ before how they move, and both before the forces. Any transcription may be solve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, contiguous
+from spookid.records import dataclass
 from spookid.solvers.status import Outcome
 from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 

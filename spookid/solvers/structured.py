@@ -7,7 +7,7 @@ and no loop runs over them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.workspace import Workspace
+from spookid.records import dataclass
 from spookid.solvers.products import add_products
 from spookid.solvers.rows import Rows, Stream
 

@@ -10,12 +10,13 @@ smoother (Fraser and Potter, IEEE Transactions on Automatic Control 14, 1969). O
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -50,6 +50,7 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 from spookid.statistics.score_history import Block, History
 from spookid.statistics.splits import LOST, Knowledge, Split, normalized
 from spookid.tables.numbers import quantity, uncertain

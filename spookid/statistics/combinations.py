@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 
 UNOBSERVED = "the data do not determine it"
 CONSTRAINED = "the constraints determine it"

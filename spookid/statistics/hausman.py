@@ -8,13 +8,12 @@ blocks tell no matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 
 SHARPER = 1.5
 """Times that the errors of hard dynamics must be smaller, in the median."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

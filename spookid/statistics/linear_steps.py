@@ -6,10 +6,9 @@ promise: once one step has shown it, the next shorter ones need not be looked at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from spookid.records import dataclass
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import States

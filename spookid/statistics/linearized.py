@@ -7,12 +7,13 @@ all else that is known of it: they are computed some steps at a time and not kep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
@@ -189,7 +190,9 @@ def added(terms: Sequence[LinearizedFactor]) -> NormalEquations:
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
     """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
     weight, (m, m')."""
-    total = np.zeros((one.shape[1], other.shape[1]))
+    total, weights = np.zeros((one.shape[1], other.shape[1])), np.broadcast_to(weights, one.shape[2:])
+    counted = slice(None) if weights.all() else np.flatnonzero(weights)
     for here in chunks(len(one), one[:1].size + other[:1].size):
-        total += np.tensordot(one[here] * weights, other[here], axes=((0, 2), (0, 2)))
+        left, right = one[here][:, :, counted], other[here][:, :, counted]
+        total += np.tensordot(left * weights[counted], right, axes=((0, 2), (0, 2)))
     return total

@@ -17,11 +17,11 @@ does to log det H where a search has come to, which sees the directions of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.statistics.noise_sizes import NoiseSize
 
 

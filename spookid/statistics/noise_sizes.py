@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Group, measured_noise
 from spookid.transcription.transcription import Point, Transcription

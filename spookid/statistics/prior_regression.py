@@ -16,13 +16,13 @@ that are long against the correlation, with Student's factor for their number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 
 _FINEST = 96
 """Blocks that products are summed over; fewer are sums of these."""

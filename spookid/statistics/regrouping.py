@@ -6,11 +6,10 @@ its own, and its coefficient goes with theirs (Gautier, IEEE Transactions on Rob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.statistics.spectrum import RANK
 
 _ROUNDING = 1e-10

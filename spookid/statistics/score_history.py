@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 
 _PER_LENGTH = 8
 """Blocks of one length that are not merged."""

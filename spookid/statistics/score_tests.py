@@ -14,12 +14,13 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.statistics import homogeneity, whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor

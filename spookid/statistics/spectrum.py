@@ -6,11 +6,10 @@ such as the pitch of a screw, says nothing of what is known of another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.records import dataclass
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.transcription.free_directions import FreeDirections
 

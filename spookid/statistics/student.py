@@ -16,12 +16,11 @@ parameter this is Satterthwaite's interval; for several it is nowhere narrower i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 
 _UPPER = 0.975
 """Probability below the upper end of an interval of 95 %."""

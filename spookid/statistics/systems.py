@@ -16,13 +16,14 @@ unknowns, and blocks of a step and its multipliers are eliminated in turn, all o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.records import dataclass
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.rows import Rows
 from spookid.solvers.saddle import merged

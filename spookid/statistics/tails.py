@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.tables.numbers import counted
 from spookid.transcription.factor import Group, measured_noise

@@ -17,12 +17,13 @@ variances.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import nnls
+from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, products
@@ -33,6 +34,8 @@ _PROBES = (8, 96)
 """Random vectors for each group: at least and at most."""
 _SAMPLES = 10_000
 """Steps that they cover together, if that takes no more than the most of them."""
+_ROUGHLY = 16
+"""Factor by which there are fewer where two digits will do: errors grow by its root."""
 _ROUNDS = 6
 _SETTLED, _DOUBT_SETTLED = 0.02, 0.1
 """Relative changes of standard errors, and of the errors of variances, that end the rounds."""
@@ -74,15 +77,22 @@ class VarianceComponents:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Condensed, free: FreeDirections) -> VarianceComponents:
-    """The variances, and what each group says about the parameters."""
+def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> VarianceComponents:
+    """The variances, and what each group says about the parameters.
+
+    Args:
+        roughly: True for two digits, in a fraction of the time.
+    """
     here = first.linearized
+    fewer = _ROUGHLY if roughly else 1
+    steps = sum(chain.steps for chain in here.problem.chains)
+    probes = int(np.clip(_SAMPLES // (fewer * steps), max(_PROBES[0] // fewer, 2), _PROBES[1]))
     members, prior = _members(here)
     n = here.parameters
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
     variances, now = np.ones(len(members)), np.full(n + len(members), np.inf)
     settled = np.repeat([_SETTLED, _DOUBT_SETTLED], [n, len(members)])
-    ratios, common, doubt = _round(first, members, prior, _traces(first, members))
+    ratios, common, doubt = _round(first, members, prior, _traces(first, members), probes)
     for number in range(_ROUNDS):
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
@@ -100,7 +110,7 @@ def estimate(first: Condensed, free: FreeDirections) -> VarianceComponents:
         first.release()
         try:
             weighted = here.scaled(_scales(members, variances))
-            ratios, _, doubt = _round(Condensed(weighted, free, refined=False), members, prior, None)
+            ratios, _, doubt = _round(Condensed(weighted, free, refined=False), members, prior, None, probes)
         except NotPositiveDefiniteError:
             break
     return noise
@@ -170,26 +180,29 @@ def _members(here: LinearizedProblem) -> tuple[Members, Mapping[str, Array]]:
 
 
 def _round(
-    c: Condensed, members: Members, prior: Mapping[str, Array], traces: Array | None
+    c: Condensed, members: Members, prior: Mapping[str, Array], traces: Array | None, probes: int
 ) -> tuple[Array, float, Array]:
     """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D.
 
     Args:
         traces: tr (I − H)_gg of each group, if they are known.
+        probes: random vectors for each group.
     """
-    from scipy.optimize import nnls  # slow to load, and few ask for it
-
     rng = np.random.default_rng(0)
-    probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linearized.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))
-    for j, rows in enumerate(members.values()):
-        signs = [[_signs(s, rows, probes, rng) for s in terms] for terms in c.linearized.chains]
-        found, controls = _probed(c, signs, members)
-        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, controls, float(traces[j]))
+    groups, together = list(members.values()), max(_PROBES[0] // probes, 1)
+    for first in range(0, len(groups), together):
+        some = groups[first : first + together]
+        signs = [
+            [np.hstack([_signs(s, rows, probes, rng) for rows in some]) for s in terms] for terms in c.linearized.chains
+        ]
+        found, controls = (np.split(part, len(some), axis=-1) for part in _probed(c, signs, members))
+        for j, (own, control) in enumerate(zip(found, controls, strict=True), start=first):
+            M[:, j] = own.mean(axis=1) if traces is None else _controlled(own, control, float(traces[j]))
     M = (M + M.T) / 2
-    squares = np.array([_squares(c, c.residuals, rows)[0] for rows in members.values()])
+    squares = _squares(c, c.residuals, members)[:, 0]
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
-        squares = np.maximum(squares - [_trace(c, rows, prior) for rows in members.values()], 0.0)
+        squares = np.maximum(squares - _of_priors(c, members, prior), 0.0)
     weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
     ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
     common = float(squares.sum() / max(M.sum(), _TINY))
@@ -235,15 +248,17 @@ def _probed(c: Condensed, signs: Sequence[Sequence[Signs]], members: Members) ->
     """Of what is left of random signs: squares in each group, (n_g, probes), and products with the signs, (probes,)."""
     left = c.left(signs)
     controls = np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
-    return np.array([_squares(c, left, rows) for rows in members.values()]), controls
+    return _squares(c, left, members), controls
 
 
-def _squares(c: Condensed, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
-    """Sums of squares of columns in a group's rows, (m,)."""
-    total = np.zeros(columns[0][0].shape[1])
+def _squares(c: Condensed, columns: list[Columns], members: Members) -> Array:
+    """Sums of squares of columns in the rows of each group, (n_g, m)."""
+    total = np.zeros((len(members), columns[0][0].shape[1]))
     for s, part in c.rows(columns):
-        if s.factor.name in rows:
-            total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
+        own = [(i, rows[s.factor.name]) for i, rows in enumerate(members.values()) if s.factor.name in rows]
+        squares = np.einsum("kmr,kmr->mr", part, part) if own else np.zeros(0)
+        for i, mask in own:
+            total[i] += squares @ mask
     return total
 
 
@@ -257,9 +272,11 @@ def _share(c: Condensed, rows: Mapping[str, Array]) -> Array:
     return total
 
 
-def _trace(c: Condensed, rows: Mapping[str, Array], prior: Mapping[str, Array]) -> float:
-    """|(I − H)_gp|² of a group g and the priors p, whose rows see no states."""
-    return float(np.trace(c.inverse @ _share(c, rows) @ c.inverse @ _share(c, prior)))
+def _of_priors(c: Condensed, members: Members, prior: Mapping[str, Array]) -> Array:
+    """|(I − H)_gp|² of each group g and the priors p, whose rows see no states, (n_g,)."""
+    seen = np.hstack([T.transpose(1, 0, 2).reshape(T.shape[1], -1) for s, T in c.rows(c.T) if s.factor.name in prior])
+    change = (c.inverse @ seen).T
+    return np.asarray(_squares(c, [[np.matmul(change, T) for T in Ts] for Ts in c.T], members).sum(axis=1))
 
 
 def _scales(members: Members, variances: Array) -> dict[str, Array]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.scipy_parts import lapack
+from spookid.records import dataclass
 from spookid.tables.numbers import counted, number
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Listed, Tabular

@@ -20,7 +20,6 @@ of the velocity that an impulse changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -28,6 +27,7 @@ import casadi as ca
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
+from spookid.records import dataclass
 from spookid.stepping.dry_friction import Form
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Box, Factor, Group, Kind

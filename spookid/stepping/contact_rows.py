@@ -25,7 +25,7 @@ step of Newton's method from a time that is known, and fits go on around the tim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import casadi as ca
 
@@ -37,6 +37,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
+from spookid.records import dataclass
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, Kind
 

@@ -25,7 +25,6 @@ the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import casadi as ca
@@ -36,6 +35,7 @@ from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.stepping.impulses import Settings, Slips
 from spookid.transcription.factor import Box, Factor, Group, Kind
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 
@@ -13,6 +12,7 @@ from spookid.mechanics.coefficients import acts
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Group, measured_noise
 
 VELOCITY_ROWS = "velocity constraints"

@@ -15,7 +15,6 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -30,6 +29,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.impulses import Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import casadi as ca
@@ -15,6 +15,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.system import System
 from spookid.parameter import is_zero
+from spookid.records import dataclass
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
 

@@ -12,7 +12,6 @@ the first step are free but for the constraints, so that the first w says nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -26,6 +25,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion
+from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_law import ContactStep

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
@@ -23,6 +23,7 @@ from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.contact_law import ContactStep

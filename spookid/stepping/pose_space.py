@@ -11,7 +11,7 @@ their coordinates as private unknowns, as in ``joint_space``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ import casadi as ca
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
+from spookid.records import dataclass
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips
 from spookid.stepping.unknowns import PositionScheme

@@ -14,13 +14,13 @@ that only the steps in which a joint turns need many substeps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
+from spookid.records import dataclass
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError
 
 TOLERANCE = 1e-6

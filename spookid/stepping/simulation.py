@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import casadi as ca
@@ -15,6 +14,7 @@ from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.kernels.not_finite import first_cause
 from spookid.kernels.scipy_parts import lapack
 from spookid.parameter import Parameter
+from spookid.records import dataclass
 from spookid.stepping.impulses import ForwardStep
 from spookid.transcription.factor import Constant
 

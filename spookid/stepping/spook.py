@@ -11,7 +11,7 @@ springs, motors. Signs follow these equations; those printed with (2.8), (2.29) 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 import casadi as ca
@@ -20,6 +20,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_zero
+from spookid.records import dataclass
 from spookid.stepping.base import Stepper
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, disturbance, random_symbol

@@ -19,7 +19,7 @@ Of joints that close loops λ is an unknown of the step's end, and so are the ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import ClassVar
 
@@ -33,6 +33,7 @@ from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import is_zero, stacked
+from spookid.records import dataclass
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, along_coordinates
 from spookid.stepping.unknowns import StateScheme

@@ -24,7 +24,7 @@ adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 import casadi as ca
@@ -34,6 +34,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (

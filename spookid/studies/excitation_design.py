@@ -9,7 +9,6 @@ motion shows are left out of M.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -17,6 +16,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.records import dataclass
 from spookid.studies.excitation_rows import PlannedEfforts
 
 Criterion: TypeAlias = str | Sequence[str]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -30,6 +29,7 @@ from spookid.mechanics.kinematics import Values
 from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
+from spookid.records import dataclass
 from spookid.studies.motor_efforts import sampled_every, widths_along
 
 FilterName: TypeAlias = Literal["butterworth", "savgol"]

@@ -8,11 +8,13 @@ neither mechanics nor data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import casadi as ca
 import numpy as np
+
+from spookid.records import dataclass
 
 ACTIVE = 1e-6
 """An inequality whose row is smaller, in the row's own unit, is met with equality."""

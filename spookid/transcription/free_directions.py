@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
+from spookid.records import dataclass
 from spookid.transcription.least_distance import null_space
 
 _SETTLED = 1e-9

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.kernels.scipy_parts import nnls
 
 RANK = 1e-9
 """Share of the largest singular value of rows of length one up to which they say nothing new."""
@@ -46,8 +47,6 @@ def least_distance(rows: Array, values: Array) -> Array | None:
     farthest = np.max(d, initial=0.0)
     if farthest <= 0:
         return np.zeros(rows.shape[1])
-    from scipy.optimize import nnls  # slow to load, and few ask for it
-
     weights, distance = nnls(np.vstack([C.T, d / farthest]), np.append(np.zeros(C.shape[1]), 1.0))
     if distance <= _CONTRADICTED:
         return None

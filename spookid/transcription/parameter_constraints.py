@@ -7,13 +7,13 @@ that satisfy them take its place, so that costs of iterates compare and no merit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.transcription.least_distance import least_distance, null_space
 
 MET = 1e-12

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import casadi as ca
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array, Call, Kernel, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
+from spookid.records import dataclass
 from spookid.transcription.chart import Chart
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels, is_linear

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray, checked_signals, checked_time, floats
 from spookid.data.files import listing, names
 from spookid.errors import ProblemError, shown
+from spookid.records import dataclass
 from spookid.tables.numbers import counted
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import NUMERIC_KINDS
 from spookid.data.logs.columns import Clock, Options, file_at, library, reading, short_listing, whole
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 _DELIMITERS = ",;\t|"
-_BLANKS = " "
+BLANKS = " "
 """Delimiter that stands for blanks, as many as there are."""
 _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 """Begins a line that is none of the table; Excel writes the second."""
@@ -72,7 +72,7 @@ def fields_of(texts: Sequence[str], delimiter: str, path: Path, first: int) -> I
     Raises:
         ProblemError: for a line with a quotation that does not end.
     """
-    if delimiter == _BLANKS:
+    if delimiter == BLANKS:
         yield from ((line, text.split()) for line, text in enumerate(texts, first))
         return
     line, reader = first, csv.reader(texts, delimiter=delimiter)
@@ -86,7 +86,7 @@ def fields_of(texts: Sequence[str], delimiter: str, path: Path, first: int) -> I
 
 def split_line(text: str, delimiter: str) -> list[str]:
     """Fields of one line; raises `csv.Error` if a field does not end there."""
-    return text.split() if delimiter == _BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    return text.split() if delimiter == BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
 
 
 def delimiter_of(header: str, time: str | None) -> str:
@@ -95,11 +95,11 @@ def delimiter_of(header: str, time: str | None) -> str:
 
     def columns(delimiter: str) -> tuple[bool, float]:
         fields = _names(header, delimiter)
-        if delimiter == _BLANKS:
+        if delimiter == BLANKS:
             return time in fields, 1.5 if time is None and len(fields) > 1 else 0
         return time in fields, len(fields)
 
-    best: str = max((*_DELIMITERS, _BLANKS), key=columns)
+    best: str = max((*_DELIMITERS, BLANKS), key=columns)
     return best
 
 

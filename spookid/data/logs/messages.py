@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options
 from spookid.errors import ProblemError, shown
+from spookid.records import dataclass
 
 _KNOWN = ("JointState", "Imu")
 """ROS messages that are read without being asked for."""

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.files import listing
 from spookid.data.logs.columns import Clock, Options, is_unit, unreadable
-from spookid.data.logs.lines import delimiter_of, fields_of, heading, is_number
+from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line
 from spookid.errors import ProblemError, shown
+from spookid.records import dataclass
 
 _MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-nan(ind)", "nan(ind)", "1.#qnan", "-1.#ind")
 """How recorders and spreadsheets write a sample that is missing, in small letters; ``nan`` is a number to Python."""
@@ -36,9 +37,12 @@ class _Sheet:
     header: list[str]
     lines: NDArray[np.intp]
     rows: list[list[str]]
+    """Empty if ``table`` holds their numbers."""
     delimiter: str
     note: str
     """What a user should know of the characters of the file."""
+    table: FloatArray | None = None
+    """Columns, (fields, N), if all fields are plain numbers."""
 
     def texts(self, name: str) -> list[str]:
         at = self.header.index(name)
@@ -81,6 +85,9 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     for name in others:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
+    if sheet.table is not None:
+        values = {name: sheet.table[sheet.header.index(name)] for name in dict.fromkeys([time, *wanted])}
+        return _clocks(sheet, values, time, own, {}, sheet.note)
     units = None
     if sheet.rows:
         place, columns = f"{form.path} line {sheet.lines[0]}", [time, *wanted]
@@ -92,18 +99,17 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     decimal = form.decimal or _decimal(sheet, numeric)
     dated, first = seconds(stamps, sheet.lines.tolist(), str(form.path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
-    clocks = _clocks(sheet, values, time, own, units or {})
     of_dates = f"The times of {form.path.name} are dates; they count in seconds from the first one, {first}."
     notes = [note for note in (sheet.note, of_dates if dated else "") if note]
-    return [replace(clocks[0], note=" ".join(notes)), *clocks[1:]]
+    return _clocks(sheet, values, time, own, units or {}, " ".join(notes))
 
 
 def _clocks(
-    sheet: _Sheet, values: dict[str, FloatArray], time: str, own: Mapping[str, str], units: dict[str, str]
+    sheet: _Sheet, values: dict[str, FloatArray], time: str, own: Mapping[str, str], units: dict[str, str], note: str
 ) -> list[Clock]:
     """Columns by their clocks; rows without a time of the first one are of the others, which may be longer."""
     place, others = str(sheet.path), {*own, *own.values()}
-    stamped = np.isfinite(values[time]) if own else np.full(len(sheet.rows), True)
+    stamped = np.isfinite(values[time]) if own else np.full(len(sheet.lines), True)
     of_time = {name: v for name, v in values.items() if name != time and name not in others}
     for name, v in of_time.items():
         timeless = np.flatnonzero(~stamped & np.isfinite(v))
@@ -113,7 +119,8 @@ def _clocks(
                 "time, or name the time column of its own with times="
             )
     columns = {name: v[stamped] for name, v in of_time.items()}
-    clocks = [Clock(place, time, values[time][stamped], columns, units, row="line", rows=sheet.lines[stamped])]
+    rows = sheet.lines[stamped]
+    clocks = [Clock(place, time, values[time][stamped], columns, units, row="line", rows=rows, note=note)]
     for stamps in dict.fromkeys(own.values()):
         columns = {name: values[name] for name, column in own.items() if column == stamps}
         clocks.append(
@@ -133,6 +140,10 @@ def _sheet(form: Form, time: str) -> _Sheet:
     else:
         first, texts = form.line, texts[form.line - 1 :]
         delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
+    if form.decimal != "," and (table := _table(texts[1:], delimiter)) is not None:
+        names = [name.strip() for name in split_line(texts[0].rstrip("\r\n"), delimiter)] if '"' not in texts[0] else []
+        if len(names) == len(table):
+            return _Sheet(path, first, names, np.arange(table.shape[1]) + first + 1, [], delimiter, note, table)
     rows = list(fields_of(texts, delimiter, path, first))
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
         rows.pop()
@@ -145,6 +156,17 @@ def _sheet(form: Form, time: str) -> _Sheet:
     _square(path, header, rows[1:])
     lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
     return _Sheet(path, first, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
+
+
+def _table(texts: Sequence[str], delimiter: str) -> FloatArray | None:
+    """Columns of plain numbers, finite and none of them missing; None of others."""
+    if not texts or not re.fullmatch(rf"[-+.0-9eE\r\n{re.escape(delimiter)}]*", "".join(texts)):
+        return None
+    try:
+        table = np.loadtxt(texts, delimiter=None if delimiter == BLANKS else delimiter, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    return np.ascontiguousarray(table.T) if len(table) == len(texts) and np.isfinite(table).all() else None
 
 
 def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]) -> None:

@@ -6,13 +6,13 @@ The law may have several solutions where bounds depend on the reactions; see ``p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.kernels.scipy_parts import lapack
+from spookid.records import dataclass
 from spookid.stepping.complementarity import linear, pieces
 from spookid.stepping.complementarity.pieces import Bounded, BoundedSolution, own_response
 

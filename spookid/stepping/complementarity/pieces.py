@@ -31,13 +31,14 @@ of it nearest u_D − ρ r_D.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.records import dataclass
 
 _DEPENDENT = 1e-11
 """Singular values below this share of the largest are zero."""
