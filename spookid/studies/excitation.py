@@ -190,10 +190,8 @@ class _Plan:
         trajectory = recorded(design.efforts, self.t, planned)
         contacts = zip(problem.model.holding.contacts, told.forces, strict=True)
         if limited := found.ends.count(LIMITED):
-            stopped = (
-                f"{limited} of {len(found.ends)} searches stopped at max_iterations before they converged; raise it."
-            )
-            notices = (*notices, stopped)
+            stopped = f"{limited} of {len(found.ends)} searches stopped at max_iterations before they converged"
+            notices = (*notices, f"{stopped}; raise max_iterations.")
         return Excitation(
             problem.name,
             criterion,
