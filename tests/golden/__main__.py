@@ -23,7 +23,7 @@ from .cases import FOLDERS, ROOT, Case, everything, floor, measured_data
 from .comparison import moved
 
 FILE = Path(__file__).with_name("golden.json")
-LIMIT = 1000.0
+LIMIT = 3000.0
 """Of the time of a fit, in floors, beyond which it is left out unless it is asked for."""
 
 
