@@ -32,6 +32,7 @@ def test_measurements_stand_in_a_table_and_on_a_page(monkeypatch):
     assert all(f"| {row.what} | " in markdown(rows, "") for row in rows)
 
 
+@pytest.mark.study
 def test_the_reference_finds_the_parameters_from_guesses_near_them():
     truth = {"J_Azz": 3e-3, "J_Byy": 4e-3, "b_1": 1e-3, "b_2": 1e-4}
     found = estimates(single_shooting(300)(1.03 * np.array(list(truth.values()))))
