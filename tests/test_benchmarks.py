@@ -21,6 +21,7 @@ pytest.importorskip("spookid.kernels.compiler").find()
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.study
 def test_measurements_stand_in_a_table_and_on_a_page(monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", "off")
     bench = Bench(60, 1, time.perf_counter)

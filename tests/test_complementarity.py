@@ -128,9 +128,9 @@ def study(count: int, most: int, seed: int) -> tuple[int, list[str]]:
 
 
 def test_random_problems_are_solved():
-    """All but one of a thousand: which one depends on the rounding of the processor."""
-    solved, failures = study(1200, 60, 0)
-    assert solved >= 1198, failures
+    """All but one: which one depends on the rounding of the processor."""
+    solved, failures = study(400, 60, 0)
+    assert solved >= 399, failures
 
 
 @pytest.mark.study
