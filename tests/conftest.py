@@ -73,7 +73,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(*what)
 
 
-_LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")
+_LONGEST = ("test_cli", "test_docs", "test_online", "test_ipopt", "test_profiling", "test_levenberg_marquardt")
 """Files that take longest: those that come last would leave one worker alone at the end."""
 
 

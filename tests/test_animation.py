@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -189,7 +190,15 @@ problem = pendulum_problem().with_(recordings=[short])
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def short() -> Iterator[None]:
+    """Animations end after a tenth of a second of motion, as those of long motions do later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spookid.results.motion.LONGEST", 0.1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, short: None) -> Path:
     """Results with an animation, other figures of which cost no time."""
     home = tmp_path_factory.mktemp("animated")
     (home / "swing.py").write_text(_FILE.format(tests=str(Path(__file__).parent)))

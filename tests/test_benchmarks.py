@@ -28,6 +28,7 @@ def unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated, "OPTIONS", ["-O0"])
 
 
+@pytest.mark.study
 def test_measurements_are_in_a_table_and_on_a_page():
     bench = Bench(60, 1, time.perf_counter)
     rows = [*shooting(bench), *scaling(bench, 1000)]
@@ -38,6 +39,7 @@ def test_measurements_are_in_a_table_and_on_a_page():
     assert all(f"| {row.what} | " in markdown(rows, "") for row in rows)
 
 
+@pytest.mark.study
 def test_the_reference_finds_the_parameters_from_guesses_near_them():
     truth = {"J_Azz": 3e-3, "J_Byy": 4e-3, "b_1": 1e-3, "b_2": 1e-4}
     found = estimates(single_shooting(300)(1.03 * np.array(list(truth.values()))))

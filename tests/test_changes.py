@@ -137,7 +137,9 @@ def louder(rng: np.random.Generator, n: int) -> Array:
     return rng.standard_normal(n) * np.where(np.arange(n) < n // 2, 1, 3)
 
 
-@pytest.mark.parametrize("noise", [normal, heavy, outliers, lasting, louder])
+@pytest.mark.parametrize(
+    "noise", [outliers, lasting, *(pytest.param(one, marks=pytest.mark.study) for one in (normal, heavy, louder))]
+)
 def test_false_alarms_are_fewer_than_stated(noise: Callable) -> None:
     """One in a second may be false: there are thirty such times here."""
     assert len(Stream(3, 30, noise).feed(detector(false_alarms=DAY))) < 30

@@ -132,7 +132,7 @@ def test_samples_at_any_times_tell_as_much_as_at_the_steps() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"state_weight": math.inf}, {"state_weight": 1e8, "stepper": Spook()}],
+    [{"state_weight": math.inf}, pytest.param({"state_weight": 1e8, "stepper": Spook()}, marks=pytest.mark.study)],
     ids=["hard", "spook"],
 )
 def test_other_schemes_predict_between_their_steps_too(settings: dict[str, Any]) -> None:

@@ -155,8 +155,8 @@ def check(twin: Twin, solution: Solution, share: float) -> None:
     ("name", "settings", "share"),
     [
         ("gear pair", {}, 0.002),
-        ("gear pair", {"stepper": Spook(), "state_weight": 1e6}, 0.05),
-        ("rolling disc", {"state_weight": 1e6}, 0.002),
+        pytest.param("gear pair", {"stepper": Spook(), "state_weight": 1e6}, 0.05, marks=pytest.mark.study),
+        pytest.param("rolling disc", {"state_weight": 1e6}, 0.002, marks=pytest.mark.study),
         ("rolling disc", {}, 0.002),
         ("slider-crank", {}, 0.02),
     ],

@@ -28,7 +28,7 @@ def solved(law: str, **settings: float | dict[str, float]) -> Solution:
     return solution
 
 
-@pytest.mark.parametrize("start", [10.0, 1000.0])
+@pytest.mark.parametrize("start", [pytest.param(10.0, marks=pytest.mark.study), 1000.0])
 def test_mass_and_friction_are_those_published(start: float) -> None:
     solution = solved("symmetric", initial={"M": start})
     assert solution["M"].estimate == pytest.approx(95.11, rel=0.003)

@@ -158,7 +158,7 @@ def errors(stepper: Spook | Variational, c: float, start: float, steps: tuple[fl
 
 
 @per_stepper
-@pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), (0.2, 1.3)])
+@pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), pytest.param(0.2, 1.3, marks=pytest.mark.study)])
 def test_it_stops_when_and_where_the_events_say(stepper, c, start):
     steps = (8e-3, 5e-3)
     late, off = errors(stepper, c, start, steps).T

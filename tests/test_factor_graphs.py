@@ -44,7 +44,7 @@ def falls(kind: Any, window: int, steps: int) -> None:
     assert run.violation < 1e-10
 
 
-@pytest.mark.parametrize("kind", ["dependent", "independent"])
+@pytest.mark.parametrize("kind", [pytest.param("dependent", marks=pytest.mark.study), "independent"])
 def test_a_window_of_two_steps_follows_the_four_bar(kind: Any) -> None:
     falls(kind, 2, 601)
 

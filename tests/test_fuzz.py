@@ -104,13 +104,19 @@ def test_the_arguments_are_right_before(name):
         use(make(**right))
 
 
-def test_declarations(tmp_path):
-    assert study(1200, "declarations", 0, tmp_path) == 0
+SAMPLE = [200, pytest.param(5000, marks=pytest.mark.study)]
+"""Cases of each kind."""
+
+
+@pytest.mark.parametrize("count", SAMPLE)
+def test_declarations(tmp_path, count):
+    assert study(count, "declarations", 0, tmp_path) == 0
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_files(tmp_path):
-    assert study(800, "files", 0, tmp_path) == 0
+@pytest.mark.parametrize("count", SAMPLE)
+def test_files(tmp_path, count):
+    assert study(count, "files", 0, tmp_path) == 0
 
 
 def test_what_a_long_study_found(tmp_path):

@@ -45,7 +45,7 @@ def solved(*sensors: Sensor, **noise: float) -> Solution:
     return problem.with_(recordings=[run]).solve()
 
 
-@pytest.mark.parametrize("given", [3e-4, 3e-3])
+@pytest.mark.parametrize("given", [3e-4, pytest.param(3e-3, marks=pytest.mark.study)])
 def test_the_size_that_the_data_show_is_told(given: float) -> None:
     solution = solved(HingeAngle(PIN, "theta", sigma=given), theta=1e-3)
     (told,) = [notice for notice in solution.notices if notice.startswith(DOUBTS)]

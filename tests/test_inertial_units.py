@@ -127,7 +127,13 @@ def pendulum_angle(start: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("sensors", "zero"), [("both", 1.0), ("gyroscope", 1.0), ("accelerometer", 1.0), ("rate", -1.0)]
+    ("sensors", "zero"),
+    [
+        ("both", 1.0),
+        pytest.param("gyroscope", 1.0, marks=pytest.mark.study),
+        pytest.param("accelerometer", 1.0, marks=pytest.mark.study),
+        ("rate", -1.0),
+    ],
 )
 def test_states_begin_near_the_motion_without_a_sensor_of_angles(sensors: str, zero: float) -> None:
     problem = pendulum(1.0, zero)

@@ -151,7 +151,7 @@ def fit(*signals: str) -> Solution:
     return problem(model, observations=observations, recordings=[noisy()], **settings).solve()
 
 
-@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+@pytest.mark.parametrize("stepper", [pytest.param(Spook(), marks=pytest.mark.study), Variational()])
 def test_a_loop_is_cut_where_no_effort_is_measured(stepper):
     """Noise of a measured effort has a row of its own wherever its joint stands in the loop."""
     joints, run = KNOWN.joints, noisy().between(0.0, 0.2)

@@ -59,13 +59,15 @@ def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
     assert peak(analyse) / 1001 < 1e3 * most
 
 
-@pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 6.0), ("rigid Variational", 1.0)])
+@pytest.mark.parametrize(
+    ("stepper", "most"), [("SPOOK", 6.0), pytest.param("rigid Variational", 1.0, marks=pytest.mark.study)]
+)
 def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
     short, long = (peak(partial(a_priori, set_up(pendulum(STEPPERS[stepper], steps)))) for steps in (2000, 6000))
     assert (long - short) / 4000 < 1e3 * most
 
 
-@pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
+@pytest.mark.parametrize("stepper", ["SPOOK", pytest.param("rigid Variational", marks=pytest.mark.study)])
 def test_what_a_fit_by_weight_is_said_to_take_is_near_what_it_takes(stepper):
     problems = [pendulum(STEPPERS[stepper], steps) for steps in (2000, 6000)]
     short, long = (peak(problem.solve) for problem in problems)

@@ -75,7 +75,7 @@ def told(noise: Noise, truth: float) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.study) for seed in (2, 3))])
-@pytest.mark.parametrize(("pin", "theta"), [(1e-2, 1e-3), (5e-3, 2e-4)])
+@pytest.mark.parametrize(("pin", "theta"), [(1e-2, 1e-3), pytest.param(5e-3, 2e-4, marks=pytest.mark.study)])
 def test_sizes_and_parameters_of_a_pendulum_are_found(pin, theta, seed):
     solution = found(pin, theta, seed)
     assert solution.status is Status.CONVERGED

@@ -35,8 +35,15 @@ def sensed(mechanism: planar.Mechanism) -> Graph:
     return forward_dynamics(mechanism, STEP, q, noise=Sigmas((1e-5, 1e-4), 1e-2), more=more)
 
 
-@pytest.mark.parametrize("coordinates", ["dependent", "independent"])
-@pytest.mark.parametrize("window", [2, 10])
+@pytest.mark.parametrize(
+    ("coordinates", "window"),
+    [
+        ("dependent", 2),
+        ("independent", 10),
+        pytest.param("dependent", 10, marks=pytest.mark.study),
+        pytest.param("independent", 2, marks=pytest.mark.study),
+    ],
+)
 def test_a_motion_is_that_of_all_steps_at_once(coordinates: Any, window: int) -> None:
     mechanism = fourbar()
     q = mechanism.assembled()

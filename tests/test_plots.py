@@ -88,7 +88,10 @@ CASES: dict[str, Callable[[], Solution]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    ["awkward", "nothing", *(pytest.param(one, marks=pytest.mark.study) for one in ("estimated", "40 parameters"))],
+)
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn_without_a_warning(name: str, case: str) -> None:
     assert drawn(FIGURES[name](CASES[case]())).get_suptitle()

@@ -63,6 +63,7 @@ def test_problems_on_measured_data_load(path: Path) -> None:
         assert problem.free
 
 
+@pytest.mark.study  # the ten lines of the README are the same fit in test_docs, its numbers are in tests/golden
 def test_the_measured_pendulum_that_ships_converges() -> None:
     solution = load_problem(ROOT / "problems" / "pendulum.py").solve()
     assert solution.status is Status.CONVERGED

@@ -75,7 +75,9 @@ def truth(found: Any, problem: Problem) -> Array:
     return np.array([substitute(formula, problem.guess).item() for formula in found.formulas])
 
 
-@pytest.mark.parametrize("options", [{}, {"filter": "savgol"}, {"method": "energy"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"filter": "savgol"}, marks=pytest.mark.study), {"method": "energy"}], ids=str
+)
 def test_what_moved_is_found_and_its_errors_cover(options: Any) -> None:
     """Noise of torques alone: that of angles is not in the errors."""
     exact = problem(arm(), [moved()]).regress(cutoff=CUTOFF, **options)

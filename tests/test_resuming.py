@@ -52,7 +52,9 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "name", ["noise", "dry friction", "ipopt", pytest.param("given weights", marks=pytest.mark.study)]
+)
 def test_fits_go_on(tmp_path: Path, name: str) -> None:
     problem = pendulum_problem().with_(recordings=[recording()], **{"state_weight": None, **PROBLEMS[name]})
     options = {"backend": "ipopt"} if name == "ipopt" else {}

@@ -109,7 +109,9 @@ def test_likelihoods_that_are_compared_are_of_the_same_samples() -> None:
     assert other.log_likelihood < solution.log_likelihood
 
 
-@pytest.mark.parametrize(("held", "first", "last"), [(True, 1, 20), (False, 0, 20)])
+@pytest.mark.parametrize(
+    ("held", "first", "last"), [(True, 1, 20), pytest.param(False, 0, 20, marks=pytest.mark.study)]
+)
 def test_samples_of_a_stuck_encoder_and_of_a_dropout_are_named(held: bool, first: int, last: int) -> None:
     """It holds its last value for a while, which the first of these samples has every right to; or shows zero."""
     theta, begin = np.unwrap(swing().signals["theta"]), 250

@@ -106,7 +106,7 @@ def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
     return np.interp(t - STEP / 2, t, theta)
 
 
-@pytest.mark.parametrize("disturbance", [0.0, 1e-3])
+@pytest.mark.parametrize("disturbance", [pytest.param(0.0, marks=pytest.mark.study), 1e-3])
 @pytest.mark.parametrize("seed", [*SEEDS, pytest.param(2, marks=pytest.mark.study)])
 def test_nothing_is_told_of_data_that_the_model_fits(seed: int, disturbance: float) -> None:
     assert not told(fitted(seed, disturbance=disturbance))

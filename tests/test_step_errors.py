@@ -111,7 +111,7 @@ def test_inputs_that_change_within_a_step(weight: float) -> None:
     assert 0 < fact[0] < 0.015  # of which the inputs make nothing
 
 
-@pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
+@pytest.mark.parametrize("weight", [1e4, *(pytest.param(one, marks=pytest.mark.study) for one in (100.0, math.inf))])
 def test_inputs_that_the_step_holds_while_they_change(weight: float) -> None:
     problem = whirl(stepper=Variational(), state_weight=weight)
     fact, told = off(problem.solve(model=maximal(problem.model)))
@@ -215,7 +215,10 @@ def test_several_recordings_with_gaps() -> None:
 # --- the first order ---
 
 
-@pytest.mark.parametrize(("weight", "compliance"), [(100.0, 1e-5), (100.0, 1e-7), (1e4, 1e-5)])
+@pytest.mark.parametrize(
+    ("weight", "compliance"),
+    [(100.0, 1e-5), *(pytest.param(*one, marks=pytest.mark.study) for one in ((100.0, 1e-7), (1e4, 1e-5)))],
+)
 def test_spook(weight: float, compliance: float) -> None:
     problem = swing(stepper=Spook(), state_weight=weight, step=0.005, compliance=compliance)
     fact, told = off(problem.solve())

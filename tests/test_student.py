@@ -62,7 +62,7 @@ def test_noise_that_was_not_found_may_be_what_the_weights_let_expect_or_the_data
     assert error(1e9) == pytest.approx(error(1e3), rel=1e-6)
 
 
-@pytest.mark.parametrize("freedom", [4, 10, 40])
+@pytest.mark.parametrize("freedom", [4, *(pytest.param(n, marks=pytest.mark.study) for n in (10, 40))])
 def test_intervals_cover_if_the_variance_is_estimated(freedom):
     rng = np.random.default_rng(2)
     draws = zip(rng.normal(size=2000), rng.chisquare(freedom, 2000) / freedom, strict=True)

@@ -59,8 +59,15 @@ def swung() -> Solution:
 # --- against dense algebra ---
 
 
-@pytest.mark.parametrize("recordings", [1, 2])
-@pytest.mark.parametrize("prior", [None, (0.004, 1e-4)])
+@pytest.mark.parametrize(
+    ("recordings", "prior"),
+    [
+        (1, None),
+        (2, (0.004, 1e-4)),
+        pytest.param(1, (0.004, 1e-4), marks=pytest.mark.study),
+        pytest.param(2, None, marks=pytest.mark.study),
+    ],
+)
 def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     problem = swing(prior=prior)
     second = swing(seed=1, duration=0.5, initial={"hinge": -0.7}).recordings
@@ -164,7 +171,7 @@ def test_noise_variances_hardly_hang_on_the_random_signs(monkeypatch):
     assert np.sum(traces) == pytest.approx(condensed.freedom, rel=1e-9)
 
 
-@pytest.mark.parametrize("state_weight", [1e4, 1e7])
+@pytest.mark.parametrize("state_weight", [1e4, pytest.param(1e7, marks=pytest.mark.study)])
 def test_the_noise_found_does_not_hang_on_a_weight_far_off(state_weight):
     # The sensors' variance comes out as 0 at first, where it is a thousandth of that of the impulses.
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
@@ -309,7 +316,7 @@ def test_parameters_that_appear_only_as_a_sum_are_named_together():
     assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
 
 
-@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+@pytest.mark.parametrize("stepper", [pytest.param(Spook(), marks=pytest.mark.study), Variational()])
 def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
     J = [Parameter(name, 0.004, lower=1e-7) for name in ("J_Axx", "J_Ayy", "J_Azz")]
     model = furuta(inertias=(J[2], 0.004, 0.004))

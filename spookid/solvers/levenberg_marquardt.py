@@ -49,7 +49,7 @@ _STILL = 0.01
 _LATE = 1e-6
 """Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
 _PATIENCE = 16
-"""Plain steps fail at the most before the exact Hessian is tried again; damping rises less often before it is given up."""
+"""Plain steps fail at the most before the exact Hessian is tried again; damping rises less often before it gives up."""
 _SMALLEST_DAMPING = 1e-20
 
 

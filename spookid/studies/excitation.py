@@ -26,7 +26,7 @@ from spookid.solvers.resuming import next_place
 from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.excitation_search import Search
+from spookid.studies.excitation_search import LIMITED, Search
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every
@@ -38,7 +38,7 @@ from spookid.studies.simulating import Initial
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""
-HARMONICS, STARTS, ITERATIONS = 10, 3, 100
+HARMONICS, STARTS, ITERATIONS = 10, 3, 1000
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -86,7 +86,8 @@ def excite(
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
         starts: random motions within the limits that a search begins from; the best is taken.
-        max_iterations: of each search; 0 for the best of the random motions themselves.
+        max_iterations: of each search at the most. A search ends where it converges; a notice reports one that does
+            not. 0 returns the best of the random motions.
         seed: of the random motions.
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
@@ -188,6 +189,9 @@ class _Plan:
         told, n = design.efforts.told(planned), len(problem.model.freedoms)
         trajectory = recorded(design.efforts, self.t, planned)
         contacts = zip(problem.model.holding.contacts, told.forces, strict=True)
+        if limited := found.ends.count(LIMITED):
+            stopped = f"{limited} of {len(found.ends)} searches stopped at max_iterations before they converged"
+            notices = (*notices, f"{stopped}; raise max_iterations.")
         return Excitation(
             problem.name,
             criterion,

@@ -30,12 +30,16 @@ _SETTINGS = {
     "ipopt.sb": "yes",
     "ipopt.hessian_approximation": "limited-memory",
     "ipopt.tol": 1e-3,
-    "ipopt.acceptable_tol": 1e-2,
+    "ipopt.acceptable_tol": 1.0,
     "ipopt.acceptable_iter": 5,
-    "ipopt.acceptable_obj_change_tol": 1e-5,
+    "ipopt.acceptable_obj_change_tol": 1e-4,
     "ipopt.mu_strategy": "adaptive",
 }
-"""A design that is a thousandth from its optimum tells as much."""
+"""A search converges at a stationary point, or within the limits once five iterations in a row each change the
+criterion by less than 1e-4 of it. A design that is a thousandth from its optimum determines the parameters as well, and
+an approximate Hessian takes long to show the gradient to be zero."""
+LIMITED = "Maximum_Iterations_Exceeded"
+"""How IPOPT says that a search has not converged within its iterations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +128,7 @@ class Search:
         Args:
             watch: tells of an interrupt.
             seen: told iterations and the criterion.
-            most: iterations.
+            most: iterations; the search converges long before, or says that it has not.
         """
         program = DesignProgram(self.design, start)
         functions = Functions(program, watch)

@@ -129,7 +129,7 @@ def tied(**settings: Any) -> Problem:
     [
         {"stepper": Variational()},
         {"stepper": Variational(), "state_weight": math.inf},
-        {"stepper": Spook(multipliers="lifted"), "state_weight": 1e6},
+        pytest.param({"stepper": Spook(multipliers="lifted"), "state_weight": 1e6}, marks=pytest.mark.study),
         {"stepper": Midpoint(), "state_weight": math.inf},
     ],
     ids=["variational", "hard", "lifted", "midpoint"],

@@ -103,7 +103,7 @@ def near(solution: Any, truth: dict[str, float], errors: float = 4.0, share: flo
     "settings",
     [
         {"stepper": Variational()},
-        {"stepper": Spook(), "step_correction": False},
+        pytest.param({"stepper": Spook(), "step_correction": False}, marks=pytest.mark.study),
         pytest.param({"stepper": Spook(multipliers="lifted"), "state_weight": 1e4}, marks=pytest.mark.study),
     ],
     ids=["variational", "spook", "lifted"],
