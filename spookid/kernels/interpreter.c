@@ -227,18 +227,17 @@ void evaluate_block(const evaluation *e, size s, size here) {
 int open_evaluation(evaluation *e, const program *of, const double **first, const size *stride, size n) {
   *e = (evaluation){.of = of, .first = first, .stride = stride, .width = 1, .apart = of->count + 1};
   while (e->width < WIDEST && e->width * LANES < n) e->width *= 2;
-  e->scalars = malloc((of->scalars + 1) * sizeof(double));
-  e->slots = allocate((of->slots * e->width + 1) * sizeof(lanes));
-  e->numbers = allocate(e->apart * e->width * sizeof(lanes));
-  if (!e->scalars || !e->slots || !e->numbers) return 1;
+  size vectors = (of->slots + e->apart) * e->width;
+  e->slots = allocate(vectors * sizeof(lanes) + (of->scalars + 1) * sizeof(double));
+  if (!e->slots) return 1;
+  e->numbers = e->slots + of->slots * e->width, e->scalars = (double *)(e->slots + vectors);
   for (size v = 0; v < e->width; ++v) e->numbers[v * e->apart + of->count] = (lanes){0};
   run_prologue(e);
   return 0;
 }
 
 void close_evaluation(evaluation *e) {
-  free(e->scalars);
-  release(e->slots), release(e->numbers);
+  release(e->slots);
 }
 
 EXPORT int evaluate_along(const program *p, size n, const double **first, const size *stride, const size *place,

@@ -161,6 +161,7 @@ class FixedLag:
             raise ValueError(f"step {step} is not there yet; the newest is {window.first + window.steps - 1}")
         placed.data.values[place] = data
         placed.absent.values[place] = False if missing is None else missing
+        window.changes += 1
         return True
 
     def solve(self) -> int:

@@ -173,6 +173,8 @@ class LagWindow:
         """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
         self.bends = Sliding(most, (len(self.names), len(self.names)))
         """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
+        self.changes = 0
+        """How often steps, or data of theirs, have come or gone."""
         self.frozen = 0
         """How many of the oldest steps stay where they were linearized."""
         self._best = True
@@ -190,6 +192,7 @@ class LagWindow:
 
     def append(self, state: Array) -> None:
         """Add the newest step."""
+        self.changes += 1
         for part in (self.states, self.points):
             part.append(state)
         self.bends.append(0.0)
@@ -198,6 +201,7 @@ class LagWindow:
 
     def drop(self) -> None:
         """Forget the oldest step; those that its rows saw stay where they were linearized."""
+        self.changes += 1
         for part in (self.states, self.points, self.bends):
             part.drop()
         for placed in self.placed:
@@ -307,6 +311,7 @@ class LagWindow:
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
             placed.data.values[:] = arrays[f"data {placed.factor.name}"]
             placed.absent.values[:] = arrays[f"absent {placed.factor.name}"]
+        self.changes += 1
 
 
 def check(transcription: Transcription) -> None:

@@ -53,7 +53,8 @@ class NativeMemory(Memory):
             *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
         self._by = WindowRoutines(loaded, self._window_rows)
-        self._bound: tuple[int, ...] = ()
+        self._bound = -1
+        """Of the window's changes, those that the C code has been told."""
 
     def _factor(self, placed: Placed) -> FactorRows:
         """Of a factor; kernels without a program are called from Python."""
@@ -73,14 +74,13 @@ class NativeMemory(Memory):
 
     def _bind(self) -> None:
         """Tell the compiled code where the window stands by now."""
-        window = self._window
-        counts = [placed.count(window.steps, window.first) for placed in window.placed]
-        if self._bound == (now := (window.first, window.steps, *counts)):
+        window, rows = self._window, self._window_rows
+        if self._bound == window.changes:
             return
-        rows, self._bound = self._window_rows, now
+        self._bound = window.changes
         rows.steps, rows.best = window.steps, window.states.address
-        for factor, placed, count in zip(self._factors, window.placed, counts, strict=True):
-            factor.count = count
+        for factor, placed in zip(self._factors, window.placed, strict=True):
+            factor.count = placed.count(window.steps, window.first)
             factor.data, factor.absent = placed.data.address, placed.absent.address
 
     def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
