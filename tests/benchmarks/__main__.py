@@ -18,6 +18,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from benchmarks.machine import machine
 from benchmarks.rows import Bench, everything
 from benchmarks.table import markdown, text
+from benchmarks.waiting import waiting
 
 import spookid
 
@@ -32,12 +33,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000, help="of the Furuta pendulum, at most 1001")
     parser.add_argument("--repeats", type=int, default=5, help="of which the median is shown")
     parser.add_argument("--largest", type=int, default=100_000, help="steps of the longest pendulum, up to 1000000")
+    parser.add_argument("--waiting", action="store_true", help="only what users wait for")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine with other work")
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
     given = parser.parse_args()
     clock = processor_time if given.cpu else time.perf_counter
     rows = []
-    for row in everything(Bench(given.steps, given.repeats, clock), given.largest):
+    whole = everything(Bench(given.steps, given.repeats, clock), given.largest)
+    for row in waiting() if given.waiting else whole:
         print(*row.cells, sep="  ", file=sys.stderr, flush=True)  # a long run shows what it has
         rows.append(row)
     print(file=sys.stderr)

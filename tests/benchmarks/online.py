@@ -54,6 +54,14 @@ def followed(problem: Problem, recording: Recording, window: int, seconds: float
     return FixedLagSmoother(first, window, start=first.solve()), rows(recording.between(start, start + seconds))
 
 
+def four_bar_graph(seconds: float) -> tuple[FixedLagSmoother, Updates]:
+    """A four-bar linkage that swings freely, as a factor graph over ten steps."""
+    mechanism = fourbar()
+    q = mechanism.assembled()
+    smoother = FixedLagSmoother(forward_dynamics(mechanism, 1e-3, q), 10, start={"q": q})
+    return smoother, ((1e-3 * k, {}) for k in range(round(1e3 * seconds)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="of data that each smoother follows")
@@ -62,13 +70,10 @@ def main() -> None:
     clock = time.process_time if given.processor else time.perf_counter
     floor, found = Bench(1000, 1, clock).floor(), []
     release = load_problem(ROOT / "problems/furuta_release.py")
-    mechanism = fourbar()
-    q = mechanism.assembled()
-    graph = FixedLagSmoother(forward_dynamics(mechanism, 1e-3, q), 10, start={"q": q})
     for what, (smoother, updates), target in (
         ("pendulum, 4 parameters, window 100", followed(rod(), measured(swing(0, 6.0)), 100, given.seconds), 2.0),
         ("Furuta release, 12 parameters, window 50", followed(release, release.recordings[0], 50, given.seconds), 3.0),
-        ("four-bar as a graph, window 10", (graph, ((1e-3 * k, {}) for k in range(round(1e3 * given.seconds)))), 1.0),
+        ("four-bar as a graph, window 10", four_bar_graph(given.seconds), 1.0),
     ):
         times, iterations = spent(smoother, updates, clock)
         value = float(np.median(times))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 from benchmarks.problems import FOUR, ROOT, chain, furuta, joint_pendulum, pendulum
 from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import Row, seconds
+from benchmarks.waiting import waiting
 from scipy.linalg import get_lapack_funcs
 
 from spookid import Problem, Spook, Variational, load_problem
@@ -251,31 +247,11 @@ def _peak(work: Callable[[], object]) -> float:
     return float(peak)
 
 
-def commands(bench: Bench) -> Iterator[Row]:
-    """Whole commands, from the shell's point of view."""
-    problem = ROOT / "problems" / "furuta_release.py"
-    with tempfile.TemporaryDirectory() as folder:
-        out = str(Path(folder) / "out")
-        fit = ["solve", str(problem), "--quiet", "--out", out]
-        for words, label, repeats, target in (
-            (["--help"], "spookid --help", bench.repeats, "≤ 0.3 s"),
-            (fit, "spookid solve with figures", bench.repeats, "≤ 1 s"),
-            ([*fit, "--no-figures"], "spookid solve without figures", bench.repeats, "≤ 0.6 s"),
-        ):
-            before = os.times()
-            wall = seconds(lambda w=words: _spookid(w), repeats, bench.clock)
-            spent = (sum(os.times()[2:4]) - sum(before[2:4])) / repeats
-            yield Row(label, wall, "s", target=target, note=f"{spent:.2g} s of processors")
-
-
-def _spookid(words: list[str]) -> None:
-    subprocess.run([sys.executable, "-m", "spookid", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-
-
 def everything(bench: Bench, largest: int) -> Iterator[Row]:
     """All rows."""
     floor = median(bench.floor() for _ in range(5 * bench.repeats))
     yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
+    yield from waiting()
     yield from fits(bench)
     yield from in_joint_coordinates(bench)
     yield from shooting(bench)
@@ -284,4 +260,3 @@ def everything(bench: Bench, largest: int) -> Iterator[Row]:
     yield from recordings(bench)
     yield from scaling(bench, largest)
     yield from chains(bench)
-    yield from commands(bench)
