@@ -74,13 +74,20 @@ def _given(cls: Any) -> list[Field[Any]]:
     return [f for f in cls.__dataclass_fields__.values() if (f.init and f in own) or "InitVar" in str(f.type)]
 
 
+class _Factory:
+    """What stands in a signature for a value that is made when it is not given."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
 def signature(cls: Any) -> Signature:
     """That of a class, as the standard library makes it."""
     from inspect import Parameter, Signature  # loads slowly
 
     found = []
     for f in sorted(_given(cls), key=lambda f: f.kw_only is True):
-        default = f.default if f.default_factory is MISSING else f.default_factory
+        default = f.default if f.default_factory is MISSING else _Factory()
         kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
         default = Parameter.empty if default is MISSING else default
         found.append(Parameter(f.name, kind, default=default, annotation=f.type))
