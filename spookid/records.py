@@ -48,7 +48,7 @@ class _Arguments(NamedTuple):
     passed: tuple[str, ...]
     """To ``__post_init__`` alone."""
     plain: int
-    """Number of values to be given, if all are given by position and nothing else is set; else -1."""
+    """Number of fields, if these are what is given; else -1."""
     finishes: bool
     """True if there is something to do once the values are set."""
 
@@ -63,7 +63,7 @@ def _arguments(cls: Any) -> _Arguments:
         {f.name: f.default_factory for f in fields if f.default_factory is not MISSING},
         tuple(f.name for f in fields if f.compare),
         tuple(f.name for f in given if f not in fields),
-        len(fields) if all(f in fields and not f.kw_only for f in given) and len(given) == len(fields) else -1,
+        len(fields) if [f.name for f in fields] == [f.name for f in given] else -1,
         hasattr(cls, "__post_init__"),
     )
 
@@ -103,13 +103,14 @@ class _Signature:
 
 def initialize(self: Any, /, *given: Any, **named: Any) -> None:
     takes = _arguments(self.__class__)
+    values = dict(zip(takes.positional, given, strict=False)) if given else {}
+    if named:
+        values |= named
     passed: list[Any] = []
-    if len(given) == takes.plain and not named:
-        self.__dict__.update(zip(takes.positional, given, strict=True))
-    else:
+    if not (len(values) == len(given) + len(named) == takes.plain and values.keys() == takes.all):
         values = _completed(self.__class__, takes, given, named)
         passed = [values.pop(name) for name in takes.passed]
-        self.__dict__.update(values)
+    self.__dict__.update(values)
     if takes.finishes:
         self.__post_init__(*passed)
 

@@ -10,10 +10,11 @@ information. Of the linear term that column's part is dropped.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Mask
-from spookid.records import dataclass
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
