@@ -48,7 +48,7 @@ class _Arguments(NamedTuple):
     passed: tuple[str, ...]
     """To ``__post_init__`` alone."""
     plain: int
-    """Number of values to be given, if all are given by position and nothing else is set; else -1."""
+    """Number of fields, if these are what is given; else -1."""
     finishes: bool
     """True if there is something to do once the values are set."""
 
@@ -63,7 +63,7 @@ def _arguments(cls: Any) -> _Arguments:
         {f.name: f.default_factory for f in fields if f.default_factory is not MISSING},
         tuple(f.name for f in fields if f.compare),
         tuple(f.name for f in given if f not in fields),
-        len(fields) if all(f in fields and not f.kw_only for f in given) and len(given) == len(fields) else -1,
+        len(fields) if [f.name for f in fields] == [f.name for f in given] else -1,
         hasattr(cls, "__post_init__"),
     )
 
@@ -74,13 +74,20 @@ def _given(cls: Any) -> list[Field[Any]]:
     return [f for f in cls.__dataclass_fields__.values() if (f.init and f in own) or "InitVar" in str(f.type)]
 
 
+class _Factory:
+    """What stands in a signature for a value that is made when it is not given."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
 def signature(cls: Any) -> Signature:
     """That of a class, as the standard library makes it."""
     from inspect import Parameter, Signature  # loads slowly
 
     found = []
     for f in sorted(_given(cls), key=lambda f: f.kw_only is True):
-        default = f.default if f.default_factory is MISSING else f.default_factory
+        default = f.default if f.default_factory is MISSING else _Factory()
         kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
         default = Parameter.empty if default is MISSING else default
         found.append(Parameter(f.name, kind, default=default, annotation=f.type))
@@ -96,13 +103,14 @@ class _Signature:
 
 def initialize(self: Any, /, *given: Any, **named: Any) -> None:
     takes = _arguments(self.__class__)
+    values = dict(zip(takes.positional, given, strict=False)) if given else {}
+    if named:
+        values |= named
     passed: list[Any] = []
-    if len(given) == takes.plain and not named:
-        self.__dict__.update(zip(takes.positional, given, strict=True))
-    else:
+    if not (len(values) == len(given) + len(named) == takes.plain and values.keys() == takes.all):
         values = _completed(self.__class__, takes, given, named)
         passed = [values.pop(name) for name in takes.passed]
-        self.__dict__.update(values)
+    self.__dict__.update(values)
     if takes.finishes:
         self.__post_init__(*passed)
 

@@ -27,6 +27,7 @@ from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
 from spookid.files import beside
+from spookid.report import export
 from spookid.report import simulation as simulation_plot
 from spookid.results import folders
 from spookid.studies.comparison import compare
@@ -873,13 +874,13 @@ def test_interrupt_while_loading(here, capsys):
 
 def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
     """It comes while the summary is made: too late to shorten the solve, and no reason to drop it."""
-    summarize = solving.summarize
+    summarize = export.summarize
 
     def interrupt(solution):
         signal.raise_signal(signal.SIGINT)
         return summarize(solution)
 
-    monkeypatch.setattr(solving, "summarize", interrupt)
+    monkeypatch.setattr(export, "summarize", interrupt)
     assert main(["solve", write(TWO), "--out", "out"]) == 130
     assert "not started: b" in capsys.readouterr().err
     assert tree("out/a")["status"] == "converged"

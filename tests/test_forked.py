@@ -97,3 +97,16 @@ def test_figures_may_be_left_out(tmp_path: Path) -> None:
     export.save(estimated(), tmp_path / "numbers", figures=False)
     assert not list((tmp_path / "numbers").glob("*.png"))
     assert "Cost" in (tmp_path / "numbers/summary.txt").read_text(encoding="utf-8")
+
+
+def test_the_summary_is_shown_before_figures_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    def drawn(name: str, solution: object) -> bytes:
+        shown.append(name)
+        return b"a picture"
+
+    monkeypatch.setattr(export, "_drawn", drawn)
+    export.save(estimated(), tmp_path / "here", show=shown.append)
+    assert shown[0] == (tmp_path / "here/summary.txt").read_text(encoding="utf-8")
+    assert "fit.png" in shown[1:]

@@ -257,6 +257,16 @@ def test_a_text_that_breaks_off_says_so(tmp_path):
     )
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t", " "])
+def test_plain_numbers_are_what_python_reads(tmp_path, mark):
+    rng = np.random.default_rng(0)
+    rows = [[i / 7, *row] for i, row in enumerate(rng.normal(size=(50, 2)) * 10.0 ** rng.integers(-9, 9, (50, 2)))]
+    texts = [mark.join(map(repr, map(float, row))) for row in rows]
+    run = Recording.from_csv(csv(tmp_path, "\n".join([mark.join("tab"), *texts])))
+    expected = np.array(rows)
+    np.testing.assert_array_equal([run.t, run.signals["a"], run.signals["b"]], expected.T)
+
+
 @pytest.mark.parametrize("word", ["", "nan", "N/A", "#N/A", "null", "None", "-nan(ind)"])
 def test_words_for_what_is_missing(tmp_path, word):
     run = Recording.from_csv(csv(tmp_path, f"t,q\n0,1.5\n0.1,{word}\n0.2,2\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,6 @@ from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
 from spookid.kernels.kernel import Array
 from spookid.mechanics.system import System, point, vector
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True)

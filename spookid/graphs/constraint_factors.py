@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import casadi as ca
 
 from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window, independent
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -23,7 +23,6 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.system import System
-from spookid.records import dataclass
 from spookid.transcription.factor import Group
 
 MEANING = {

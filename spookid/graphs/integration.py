@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import casadi as ca
 import numpy as np
 
@@ -9,7 +11,6 @@ from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
-from spookid.records import dataclass
 
 _RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
 """Of each variable that has one."""

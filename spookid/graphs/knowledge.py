@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from numbers import Integral
 from types import NoneType
@@ -14,7 +15,6 @@ from spookid.errors import ProblemError, evaluating, shown
 from spookid.graphs.factor import MEANING, GraphFactor, Variables, Window, numbers
 from spookid.mechanics.system import System
 from spookid.parameter import symbolic
-from spookid.records import dataclass
 from spookid.transcription.factor import Group
 
 At = Literal["first", "every"]

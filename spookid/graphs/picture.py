@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.tables.numbers import counted
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spookid.graphs.picture import draw_costs
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.solvers.status import Status
 from spookid.tables.numbers import counted, number, uncertain
 from spookid.tables.table import Table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
@@ -13,7 +13,6 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor, Variables, Window
 from spookid.kernels.kernel import Array, Mask, contiguous
-from spookid.records import dataclass
 from spookid.solvers import stages
 from spookid.transcription.factor import Constant, Factor, Kind
 from spookid.transcription.transcription import Point, Transcription

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -14,7 +15,6 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.parameter import stacked
-from spookid.records import dataclass
 
 Kind = Literal["flat", "rotation"]
 

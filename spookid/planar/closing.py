@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -16,7 +17,6 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.system import System, named, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
-from spookid.records import dataclass
 
 Branch = tuple[int, ...]
 """A sign of each group of dependent coordinates, see ``Mechanism.branch``."""

@@ -7,7 +7,7 @@ torques [N m]: those of the paper over twice the length, or over the length, of 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -18,7 +18,6 @@ from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, symbolic
 from spookid.planar.loads import check_disturbance, rubbed
 from spookid.planar.points import Ground, Link, Placement, Point, check_name, cross
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

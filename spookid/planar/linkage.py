@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ from spookid.planar.closing import Closing
 from spookid.planar.constraints import AbsoluteAngle, PlanarConstraint, RelativeAngle, distance_row
 from spookid.planar.loads import PlanarLoad, Torque, check_disturbance
 from spookid.planar.points import Link, Placement, Point
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

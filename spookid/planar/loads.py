@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -16,7 +16,6 @@ from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.parameter import is_zero, symbolic
 from spookid.planar.points import Link, Placement, Point
-from spookid.records import dataclass
 
 _ROUNDING = 1e-12
 """Length [m] below which the direction of a spring is rounding."""

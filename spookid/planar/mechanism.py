@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from spookid.argument_checks import Checked
@@ -11,7 +12,6 @@ from spookid.mechanics.model import Model
 from spookid.planar.closing import Branch, Values
 from spookid.planar.linkage import Linkage
 from spookid.planar.rigid import Rigid
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

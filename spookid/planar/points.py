@@ -8,7 +8,7 @@ and dynamic simulation of multibody systems*, 1994, chapters 2 and 4).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -17,7 +17,6 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, is_zero, symbolic
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
@@ -25,7 +26,6 @@ from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSli
 from spookid.planar.linkage import Linkage
 from spookid.planar.loads import PinFriction, Spring, Torque
 from spookid.planar.points import Link, Point, turned_left
-from spookid.records import dataclass
 
 Pair = tuple[Link, Link | None]
 """A link and what it turns against in a pin: another link, or the ground."""

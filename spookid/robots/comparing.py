@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
@@ -13,7 +14,6 @@ from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
 from spookid.robots.formats import described

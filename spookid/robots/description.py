@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -11,7 +11,6 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.robots.markup import Document, Element
 
 Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "planar", "ball"]

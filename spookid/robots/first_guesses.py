@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.robots.description import Freedom
 from spookid.robots.logs import Matched, efforts_along
 from spookid.robots.robot import Robot

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from spookid.errors import ProblemError, shown
-from spookid.records import dataclass
 from spookid.robots.description import Connection, Description, Inertial, Placement
 
 

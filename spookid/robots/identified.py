@@ -4,7 +4,7 @@ and whether a result is of that robot: the same bodies, of the same links, on th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
@@ -13,7 +13,6 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import ENTRIES, impossible
 from spookid.parameter import is_constant, number, parameters_in
-from spookid.records import dataclass
 from spookid.results.result import Derived, Result
 from spookid.results.sketch import JointOutline, Mechanism
 from spookid.robots.description import Connection, Inertial

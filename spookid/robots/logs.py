@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,7 +22,6 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.mechanics.motor import Hold, Motor
-from spookid.records import dataclass
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.numbers import quantity

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from spookid.errors import ProblemError
-from spookid.records import dataclass
 
 _LARGEST = 64 * 2**20
 """Bytes of the largest file that is read; a description without its meshes has far fewer."""

@@ -10,13 +10,12 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.records import dataclass
 from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Source, Tie
 from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes

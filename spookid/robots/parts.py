@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self
@@ -22,7 +22,6 @@ from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
-from spookid.records import dataclass
 from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement, Source
 from spookid.robots.groups import Group, Grouped, grouped, idle
 

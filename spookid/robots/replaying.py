@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Integers
-from spookid.records import dataclass
 from spookid.robots import mjcf
 from spookid.robots.markup import Document
 from spookid.robots.mjcf_joints import joint_names

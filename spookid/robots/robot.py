@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from spookid.argument_checks import Checked, checked
 from spookid.mechanics.robot_file import RobotFile
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.formats import opened

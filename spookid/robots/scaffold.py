@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,6 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia_coordinates import LogCholesky
-from spookid.records import dataclass
 from spookid.robots.first_guesses import Drive, drives, printed
 from spookid.robots.logs import Log, Matched, notices
 from spookid.robots.robot import Robot

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.result import Derived, Estimate, Result
 from spookid.robots.description import Inertial

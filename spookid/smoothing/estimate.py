@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.tables.numbers import uncertain
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular

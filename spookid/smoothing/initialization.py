@@ -10,7 +10,7 @@ lost in rounding, or seems to be more than it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start, fit
 from spookid.estimation.robust_start import without_outliers
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -18,7 +19,6 @@ from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
 from spookid.kernels.kernel import Array, Mask
 from spookid.parameter import is_constant, number
-from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Group
 
 Samples = list[tuple[float, float]]

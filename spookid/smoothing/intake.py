@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -16,7 +17,6 @@ from spookid.data.files import listing
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import number
-from spookid.records import dataclass
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
 from spookid.transcription.factor import Factor
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.manifold import Manifold, jacobian
-from spookid.records import dataclass
 from spookid.stepping.impulses import Settings
 from spookid.transcription.transcription import Transcription
 

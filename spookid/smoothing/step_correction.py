@@ -9,10 +9,11 @@ s² = e₀ᵀP₀⁻¹e₀.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from spookid.assembly.observations import Observed
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass
 from spookid.smoothing.chi_square_test import ChiSquareTest
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +13,6 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.documents import Tree
 from spookid.results.result import Result

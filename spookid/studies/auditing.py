@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation import extrapolation
 from spookid.estimation.solving import solve
-from spookid.records import dataclass
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.records import dataclass
 from spookid.studies.random_starts import START
 
 AxisValue: TypeAlias = float | str

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.records import dataclass
 from spookid.studies.settings import digest
 
 

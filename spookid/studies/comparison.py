@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.records import dataclass
 from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
 from typing import Any
@@ -26,7 +26,6 @@ from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement

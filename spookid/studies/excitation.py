@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place

@@ -9,6 +9,7 @@ motion shows are left out of M.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -16,7 +17,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass
 from spookid.studies.excitation_rows import PlannedEfforts
 
 Criterion: TypeAlias = str | Sequence[str]

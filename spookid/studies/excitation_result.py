@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.studies.excitation_design import Basis, Bounds, Criterion
 from spookid.studies.excitation_rows import normal_and_across
 from spookid.studies.expected import ExpectedErrors

@@ -11,7 +11,7 @@ efforts. The noise of positions is left out here, and counted where errors are p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from spookid.mechanics.body import Frame
 from spookid.mechanics.linear import halved
 from spookid.mechanics.touching import Touch
 from spookid.parameter import Parameter
-from spookid.records import dataclass
 from spookid.studies.planned_coordinates import PlannedCoordinates, at_guesses
 
 _ROUND = 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.studies.excitation_design import Design, DesignProgram
 

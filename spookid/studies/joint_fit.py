@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -42,7 +42,6 @@ from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions
 from spookid.results.notices import STEP, ranked

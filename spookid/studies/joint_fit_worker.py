@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,6 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.kernel import Array, Mask
-from spookid.records import dataclass
 from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem

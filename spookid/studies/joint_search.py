@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,6 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
-from spookid.records import dataclass
 from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal

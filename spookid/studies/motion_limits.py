@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Frame
-from spookid.records import dataclass
 from spookid.studies.excitation_design import Bounds
 from spookid.studies.excitation_rows import Cone
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -27,7 +27,6 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
-from spookid.records import dataclass
 from spookid.results.motion import rms
 from spookid.results.result import Result
 from spookid.stepping.impulses import Settings

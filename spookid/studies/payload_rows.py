@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
@@ -30,7 +31,6 @@ from spookid.mechanics.motor import Motor
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import moved
 from spookid.parameter import stacked, substitute
-from spookid.records import dataclass
 from spookid.statistics.prior_regression import Rows
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant

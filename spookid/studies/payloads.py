@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from spookid.mechanics.inertia import ENTRIES, PI, inertia_matrix, six, steiner
 from spookid.mechanics.regressor import UNITS
 from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
-from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.documents import versions
 from spookid.results.result import Result

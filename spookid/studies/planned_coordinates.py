@@ -9,6 +9,7 @@ allow.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -28,7 +29,6 @@ from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import Regressor
 from spookid.mechanics.touching import Touch
 from spookid.parameter import parameters_in, stacked, substitute
-from spookid.records import dataclass
 from spookid.studies.regression_rows import check_shown
 from spookid.studies.simulating import Initial, starting_state
 

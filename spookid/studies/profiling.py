@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,6 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
-from spookid.records import dataclass
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed

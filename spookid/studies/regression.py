@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import casadi as ca
@@ -20,7 +20,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.regressor import Balance
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.results.values import Value
 from spookid.studies.regression_rows import Balances, FilterName, Rows

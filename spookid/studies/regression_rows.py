@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -29,7 +30,6 @@ from spookid.mechanics.kinematics import Values
 from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
-from spookid.records import dataclass
 from spookid.studies.motor_efforts import sampled_every, widths_along
 
 FilterName: TypeAlias = Literal["butterworth", "savgol"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import casadi as ca
@@ -16,7 +16,6 @@ from spookid.data.recording_files import RecordingFiles
 from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.mechanics.joints import Joint
-from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

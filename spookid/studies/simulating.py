@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
@@ -31,7 +32,6 @@ from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import place, rest_positions
 from spookid.mechanics.motor import Input
 from spookid.parameter import stacked, substitute
-from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings

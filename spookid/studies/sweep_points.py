@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.records import dataclass
 from spookid.results.notices import DOUBTS
 from spookid.results.result import Cost, Estimate, Result
 from spookid.solvers.status import Callback, Status

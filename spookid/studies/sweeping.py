@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration
 from spookid.errors import ProblemError
 from spookid.kernels.thread_pool import processors
-from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.assumptions import assumed

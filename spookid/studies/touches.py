@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from spookid.argument_checks import is_whole
@@ -10,7 +12,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import Strike, strikes_of
 from spookid.errors import ProblemError, shown
 from spookid.estimation.fitting import warm
-from spookid.records import dataclass
 from spookid.results.result import Result
 
 _NOTHING = 1e-6

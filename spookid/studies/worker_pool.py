@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from multiprocessing import resource_tracker
@@ -22,7 +22,6 @@ from loky import get_reusable_executor
 
 from spookid.errors import ProblemError
 from spookid.kernels.single_thread import ONE_THREAD
-from spookid.records import dataclass
 
 R = TypeVar("R")
 
