@@ -1,7 +1,7 @@
 """A designed motion of a quadruped that stands on its feet, within the cones of its contacts, beside random ones.
 
 `python results/excitation_standing.py` writes its page and figure; it needs the package example-robot-data, whose
-robots lie in the folder `SPOOKID_ROBOTS`, and pin. Eight minutes of one core; `--twins 8` fits as many twins, half a
+robots lie in the folder `SPOOKID_ROBOTS`, and pin. Four minutes of one core; `--twins 8` fits as many twins, half a
 minute each.
 """
 
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--twins", type=int, default=0)
     count, problem, began = parser.parse_args().twins, quadruped(), time.process_time()
-    found = design(problem, starts=1, max_iterations=40)
+    found = design(problem, starts=1)
     seconds = time.process_time() - began
     others = np.exp(design(problem, starts=10, max_iterations=0, seed=100).random / 2)
     share = np.exp(found.found / 2) / np.median(others)

@@ -92,7 +92,7 @@ def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> V
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
     variances, now = np.ones(len(members)), np.full(n + len(members), np.inf)
     settled = np.repeat([_SETTLED, _DOUBT_SETTLED], [n, len(members)])
-    ratios, common, doubt = _round(first, members, prior, _traces(first, members), probes)
+    ratios, common, doubt = _round(first, members, prior, None if roughly else _traces(first, members), probes)
     for number in range(_ROUNDS):
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
