@@ -28,7 +28,7 @@ def gtsam_rows(steps: int = 501) -> list[str]:
     graph, peer = forward_dynamics(system, STEP, q0), Peer(system, STEP, q0)
     guess = simulated(system, STEP, steps, q0)
     written = []
-    for _ in range(2):  # the first one compiles kernels
+    for _ in range(2):  # the first one makes kernels
         before = time.process_time()
         found = graph.solve(steps, start=guess)
         own = time.process_time() - before

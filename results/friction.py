@@ -207,7 +207,7 @@ All start from guesses that are two to ten times off, with the default friction 
 smooth fits by Levenberg–Marquardt; these count in iterations and time. *from LM, exact*: largest relative difference
 of a parameter whose standard error is at most {IDENTIFIABLE:.0%} of it; *all*: of any parameter. *residual*: largest
 L |z − clip(z − s/w, −1, 1)|, the impulse by which a step misses the exact law. *sticks*: share of the time, shoulder
-and elbow. *processor*: time of this process, without the C compiler's; the machine was shared, so take ratios as rough.
+and elbow. *processor*: time of this process; the machine was shared, so take ratios as rough.
 
 """
 

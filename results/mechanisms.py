@@ -90,7 +90,7 @@ TEXT = f"""# Mechanisms with loops, gears and wheels
 Twins integrated by Lagrange's equations in coordinates of their own (`tests/lagrange.py`, DOP853 at 1e-10), seen every
 {1e3 * STEP:g} ms for {DURATION:g} s with noise of 0.5 mm or mrad, and fitted with `Variational()`, noise estimated,
 h = {STEP:g} s, guesses 40 % off. Errors of the first seed; where there are several, how many of them lie inside their
-interval of 95 %. Seconds are those of a solve, compiled kernels cached, on one core of two.
+interval of 95 %. Seconds are those of a solve on one core of two.
 The motion of these twins has no disturbance; standard errors allow for one.
 """
 

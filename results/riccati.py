@@ -39,8 +39,6 @@ HERE = Path(__file__).parent
 Array = Any
 ALPHA = 1e-6
 """Damping of the linearized problems that are compared."""
-COMPILED = 1000
-"""Steps for which there is compiled code."""
 SMALL = 6
 """Rates of robots that IPOPT is tried on."""
 HORIZONS = (100, 1000, 10_000, 100_000)
@@ -224,7 +222,7 @@ def by_multipliers(linear: Linear, workspace: Workspace, blocks: bool) -> float:
     damping = np.where(equations.diagonal > 0, ALPHA * equations.diagonal, 1.0)
     began = time.process_time()
     if blocks:
-        made: Saddle = BlockSaddle(equations, linear.hard, damping, saddle_blocks(COMPILED), workspace)
+        made: Saddle = BlockSaddle(equations, linear.hard, damping, saddle_blocks(), workspace)
     else:
         made = BandSaddle(equations, linear.hard, damping)
     made.step(made.own, np.zeros(linear.parameters))

@@ -328,7 +328,7 @@ def arm(place: Path) -> str:
     logged(FITTED).to_csv(log)
     load_before = os.getloadavg()[0]
     solve = ["solve", file, "--out", results, "--quiet"]
-    times = [timed(place / "cache", *words) for words in (["new", urdf, log, "--out", file], solve, solve)]
+    times = [timed(*words) for words in (["new", urdf, log, "--out", file], solve)]
     run("export", results, "--to", urdf, "--out", out)
     solution, problem = load(results), load_problem(file)
     # States alone are fitted to the other log: they tell where replays begin.
@@ -344,18 +344,15 @@ def arm(place: Path) -> str:
     return f"""## UR10e by commands
 
 `spookid new ur10e.urdf log.csv --out ur10e.py`, `spookid solve ur10e.py` ({solution.status.value} in
-{solution.iterations} iterations), `spookid export`. Whole commands, the first solve without any compiled code, the
-second with that of the first, figures drawn; the machine had {os.cpu_count()} processors and a load of
-{load_before:.1f} beside them:
+{solution.iterations} iterations), `spookid export`. Whole commands, figures drawn; the machine had {os.cpu_count()}
+processors and a load of {load_before:.1f} beside them:
 
 {
         table(
             ["command", "seconds", "seconds of processors"],
             [
                 [name, *(f"{t:.1f}" for t in both)]
-                for name, both in zip(
-                    ["`spookid new`", "`spookid solve`, cold", "`spookid solve`, warm"], times, strict=True
-                )
+                for name, both in zip(["`spookid new`", "`spookid solve`"], times, strict=True)
             ],
         )
     }
@@ -378,11 +375,10 @@ The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
 """
 
 
-def timed(cache: Path, *words: object) -> tuple[float, float]:
-    """Seconds that a command takes, and those of all processors, with compiled code kept in a folder."""
+def timed(*words: object) -> tuple[float, float]:
+    """Seconds that a command takes, and those of all processors."""
     began, before = time.perf_counter(), os.times()
-    environment = {**os.environ, "SPOOKID_CACHE": str(cache)}
-    subprocess.run([sys.executable, "-m", "spookid", *map(str, words)], check=True, env=environment)
+    subprocess.run([sys.executable, "-m", "spookid", *map(str, words)], check=True)
     spent, after = time.perf_counter() - began, os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return spent, used
