@@ -11,6 +11,7 @@ import argparse
 import platform
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
@@ -39,8 +40,8 @@ def main() -> None:
     given = parser.parse_args()
     clock = processor_time if given.cpu else time.perf_counter
     rows = []
-    whole = everything(Bench(given.steps, given.repeats, clock), given.largest)
-    for row in waiting() if given.waiting else whole:
+    others = [] if given.waiting else everything(Bench(given.steps, given.repeats, clock), given.largest)
+    for row in chain(waiting(), others):
         print(*row.cells, sep="  ", file=sys.stderr, flush=True)  # a long run shows what it has
         rows.append(row)
     print(file=sys.stderr)

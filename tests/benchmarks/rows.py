@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.problems import FOUR, ROOT, chain, furuta, joint_pendulum, pendulum
 from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import Row, seconds
-from benchmarks.waiting import waiting
 from scipy.linalg import get_lapack_funcs
 
 from spookid import Problem, Spook, Variational, load_problem
@@ -248,10 +247,9 @@ def _peak(work: Callable[[], object]) -> float:
 
 
 def everything(bench: Bench, largest: int) -> Iterator[Row]:
-    """All rows."""
+    """All rows but those of what users wait for."""
     floor = median(bench.floor() for _ in range(5 * bench.repeats))
     yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
-    yield from waiting()
     yield from fits(bench)
     yield from in_joint_coordinates(bench)
     yield from shooting(bench)
