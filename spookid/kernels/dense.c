@@ -2,6 +2,7 @@
 
 #include "platform.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,7 +74,8 @@ EXPORT int rank_along(size n, size m, size k, const double *matrices, const doub
 
 /* Of matrices A (n, m, k) of one rank: orthonormal columns with A null = 0, (n, k, k - rank), and the pseudo-inverse
    (n, k, m), by A' = Q1 W P' and W' = U T, two triangular factorizations of rows that are not squared (G. H. Golub and
-   C. F. Van Loan, Matrix Computations, 5.4); NaN where the rank is less. Either may be null. 1 if there is no memory. */
+   C. F. Van Loan, Matrix Computations, 5.4); NaN where the rank is less: the inverse also where it is so but for
+   roundings. Either may be null. 1 if there is no memory. */
 EXPORT int decompose_along(size n, size m, size k, size rank, const double *matrices, double *null, double *inverse) {
   double *a = malloc((k * m + rank * m + 2 * rank + m + k + 1) * sizeof(double));
   size *order = malloc((m + 1) * sizeof(size));
@@ -97,6 +99,10 @@ EXPORT int decompose_along(size n, size m, size k, size rank, const double *matr
         apply(k - r, a + r * m + r, m, tau[r], to + r * (k - rank), k - rank);
     }
     if (!inverse) continue;
+    if (rank && !(fabs(a[(rank - 1) * (m + 1)]) > (m > k ? m : k) * DBL_EPSILON * fabs(a[0]))) {
+      for (size i = 0; i < k * m; ++i) inverse[s * k * m + i] = NAN;
+      continue;
+    }
     for (size r = 0; r < rank; ++r)  /* W' by its columns: the rows of R */
       for (size j = 0; j < m; ++j) w[r * m + j] = j < r ? 0.0 : a[r * m + j];
     for (size r = 0; r < rank; ++r) {
