@@ -60,7 +60,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
     return each(run, lambda job: partial(work, job))
 
 
-def describe(problem: Declaration, title: str, description: str, width: int, loading: float) -> str:
+def describe(problem: Declaration, title: str, description: str, width: int, loading: float = 0.0) -> str:
     """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
 
     Args:
