@@ -108,5 +108,5 @@ def test_the_summary_is_shown_before_figures_are_drawn(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(export, "_drawn", drawn)
     export.save(estimated(), tmp_path / "here", show=shown.append)
-    assert shown[0] == (tmp_path / "here/summary.txt").read_text(encoding="utf-8")
+    assert shown[0] == (tmp_path / "here/summary.txt").read_text(encoding="utf-8").rstrip("\n")
     assert "fit.png" in shown[1:]

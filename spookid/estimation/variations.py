@@ -113,10 +113,12 @@ def alternatives(
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
     angles = all(isinstance(channel.sensor, JointPosition) for channel in problem.channels)
     seen = None if angles else assembly.observed
+    # Contacts that push add unknowns to each step, which the varied motion does not have.
+    fitted = {f.name: _sizes(f) for f in assembly.transcription.factors if f.box is None and not f.pairs}
     variations = {
         factor.name: variation
         for factor in factors(problem, varied.model, assembly.settings, seen)
-        if factor.box is None and not factor.pairs and (variation := varied.of_factor(factor, assembly))
+        if fitted.get(factor.name) == _sizes(factor) and (variation := varied.of_factor(factor, assembly))
     }
     count = len(varied.amounts)
     chains = [
@@ -130,6 +132,11 @@ def alternatives(
         )
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
+
+
+def _sizes(factor: Factor) -> list[int]:
+    """Of its variables and its data."""
+    return [symbol.numel() for symbol in (*factor.variables.values(), factor.data)]
 
 
 def _columns(

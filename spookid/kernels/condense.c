@@ -60,8 +60,10 @@ INLINE void less(lanes *b, const int *j, size apart, const lanes *a, const int *
   }
 }
 
-/* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. */
-static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
+/* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. Returns 1
+   if a row of R is empty at some of the steps, as that of a contact which is open there: it is mixed with others. */
+static int factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
+  masks mixed = {0};
   for (size i = 0; i < p->entries; ++i) T[i] = ZERO;
   for (size i = 0; i < p->numbers; ++i) T[p->place[i]] = J[p->number[i]];
   for (size j = 0; j < p->k; ++j) {
@@ -71,6 +73,7 @@ static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
     norm = alpha * alpha + below;
     for (int l = 0; l < LANES; ++l) norm[l] = sqrt(norm[l]);
     masks none = below == 0.0;
+    mixed |= (alpha == 0.0) & ~none;
     lanes beta = PICK(alpha < 0.0, norm, -norm);
     beta = PICK(none, alpha, beta);
     tau[j] = PICK(none, ZERO, (beta - alpha) / beta);
@@ -83,6 +86,7 @@ static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
       less(T, o + 1, 1, T, e + 1, sum, count - 1);
     }
   }
+  return any(mixed);
 }
 
 static void reflect(const plan *p, const lanes *T, const lanes *tau, size j, lanes *x) {
@@ -93,13 +97,16 @@ static void reflect(const plan *p, const lanes *T, const lanes *tau, size j, lan
   less(x, r + 1, 1, T, e + 1, sum, count - 1);
 }
 
+/* y over a pivot; 0 where that is 0, of a column that is empty there: a contact that is open has no impulse. */
+static lanes over(lanes y, lanes pivot) { return PICK(pivot == 0.0, ZERO, y / pivot); }
+
 /* x (m) = Q R^-T b (k), the shortest solution of T' x = b. */
 static void shortest(const plan *p, const lanes *T, const lanes *tau, const lanes *b, lanes *x) {
   for (size i = 0; i < p->m; ++i) x[i] = ZERO;
   for (size j = 0; j < p->k; ++j) {
     lanes y = b[p->column[j]];
     for (size i = p->over[j]; i < p->over[j + 1]; ++i) y -= T[p->above[i]] * x[p->row[p->begin[p->before[i]]]];
-    x[p->row[p->begin[j]]] = y / T[p->entry[p->begin[j]]];
+    x[p->row[p->begin[j]]] = over(y, T[p->entry[p->begin[j]]]);
   }
   for (size j = p->k - 1; j >= 0; --j) reflect(p, T, tau, j, x);
 }
@@ -108,7 +115,7 @@ static void shortest(const plan *p, const lanes *T, const lanes *tau, const lane
 static void nearest(const plan *p, const lanes *T, const lanes *tau, lanes *x, lanes *y) {
   for (size j = 0; j < p->k; ++j) reflect(p, T, tau, j, x);
   for (size j = p->k - 1; j >= 0; --j) {
-    lanes found = x[p->row[p->begin[j]]] / T[p->entry[p->begin[j]]];
+    lanes found = over(x[p->row[p->begin[j]]], T[p->entry[p->begin[j]]]);
     for (size i = p->over[j]; i < p->over[j + 1]; ++i) x[p->row[p->begin[p->before[i]]]] -= T[p->above[i]] * found;
     y[p->column[j]] = found;
   }
@@ -208,10 +215,12 @@ EXPORT int settle_along(size n, const program *rows, const double **first, const
 /* Entries (k) of states (n, ambient) fitted by least squares, a block of steps at a time. The program `rows` gives
    numbers of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More
    than one pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the
-   residual (n, m), to first order where the last move is not followed by another pass. */
+   residual (n, m), to first order where the last move is not followed by another pass. It all ends, `mixed` being 1,
+   where empty rows would be mixed with others. */
 EXPORT int fit_along(size n, const program *rows, const double **first, const size *stride, double *states,
                      size ambient, const size *entries, const size *sizes, const int *const *lists,
-                     const double *shift, size passes, const double *still, double *null, double *residual) {
+                     const double *shift, size passes, const double *still, double *null, double *residual,
+                     size *mixed) {
   plan p = plan_of(sizes, lists);
   size m = p.m, k = p.k;
   lanes *T = room(p.entries + 2 * k + m * (p.left + 2)), *tau = T + p.entries, *y = tau + k, *x = y + k;
@@ -219,15 +228,18 @@ EXPORT int fit_along(size n, const program *rows, const double **first, const si
   evaluation e;
   int failed = (T == NULL) | open_evaluation(&e, rows, first, stride, n);
   size block = LANES * e.width;
-  for (size s = 0; s < n && !failed; s += block) {
+  for (size s = 0; s < n && !failed && !*mixed; s += block) {
     size here = n - s < block ? n - s : block;
-    for (size pass = 0, again = 1; again; ++pass) {
+    for (size pass = 0, again = 1; again && !*mixed; ++pass) {
       double size_of_all = *still, size_of_move = 0.0;
       evaluate_block(&e, s, here);
       for (size at = 0; at < here; at += LANES) {
         const lanes *J = e.numbers + at / LANES * e.apart;
         size some = here - at < LANES ? here - at : LANES;
-        factorize(&p, J, T, tau);
+        if (factorize(&p, J, T, tau)) {
+          *mixed = 1;
+          break;
+        }
         choose(r, J, m, p.residual);
         if (pass < passes) {
           for (size i = 0; i < m; ++i)

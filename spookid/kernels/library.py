@@ -94,7 +94,10 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
         return None, "", STALE
     known = names[: base.processor_level() + 1]
     if wanted and wanted not in known:
-        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}, which this processor lacks")
+        raise ProblemError(
+            f"the environment variable {SETTING} is {wanted!r}, which this processor lacks; "
+            f"take off, {', '.join(known)}, or none"
+        )
     for name in [wanted] if wanted else reversed(known):
         if (loaded := base if name == names[0] else _load(name)) is not None:
             return loaded, name, ""

@@ -215,20 +215,20 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By C code; False if there is none, or if the unknowns cannot be told apart."""
+        """By C code; False if there is none, if the unknowns cannot be told apart, or where rows are empty at times."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         program = kernel.program
         if by is None or program is None or not self.rank == columns - 1 <= rows:
             return False
         numbers = kernel.numbers(self.call.shape)
-        by_columns = plan(numbers[:-1].T, numbers[-1])
+        by_columns, mixed = plan(numbers[:-1].T, numbers[-1]), np.zeros(1, dtype=np.int64)
         by.fit(
             *(len(self.states), program.address, *program.arguments(*self.call.at(self.steps))),
             *(address(self.states), self.states.shape[1], address(self.entries)),
             *(address(by_columns.sizes), by_columns.lists.address, address(self.shift)),
-            *(self.passes, address(_STILL), address(self.complement), address(self.residual)),
+            *(self.passes, address(_STILL), address(self.complement), address(self.residual), address(mixed)),
         )
-        return True
+        return not mixed[0]
 
     def interpreted(self) -> None:
         """By NumPy."""
