@@ -124,9 +124,9 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
     Args:
         leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
     """
-    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
+    numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - search.best.states.excess * math.log(2 * math.pi) / 2)
+    value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
     errors: Callable[[], tuple[Array, Array] | None] = _no_errors
     if not (hold or outcome.status is Status.INTERRUPTED):
         errors = cache(partial(marginalization.covariance, search))
@@ -220,7 +220,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
     outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
     if outcome.status is Status.DIVERGED:
         raise NotPositiveDefiniteError(outcome.detail)
-    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
+    numbered = search.problem.with_numbers(search.numbers(search.logs))
     return _with(assembly, numbered, assembly.noise), search.best.point
 
 
@@ -246,8 +246,8 @@ def fit_at_guessed_noise(
 
 def _stiff(search: Search) -> Stiff:
     moving = [size.kind == "disturbance" for size in search.sizes]
-    logs = np.where(moving, search.floors, search.best.logs)
-    pairs = zip(search.sizes, np.exp(search.best.logs - logs).tolist(), strict=True)
+    logs = np.where(moving, search.floors, search.logs)
+    pairs = zip(search.sizes, np.exp(search.logs - logs).tolist(), strict=True)
     sizes = {key: ratio for size, ratio in pairs for key in size.keys}
     return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
 
@@ -355,7 +355,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
     seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
     errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
-    for i, (size, log, error) in enumerate(zip(search.sizes, search.best.logs, errors, strict=True)):
+    for i, (size, log, error) in enumerate(zip(search.sizes, search.logs, errors, strict=True)):
         value, moving = float(np.exp(log)), size.kind == "disturbance"
         if size.of_motion and size.given == 0:  # as small as digits allow
             value = 0.0

@@ -37,6 +37,7 @@ from spookid.solvers.resuming import (
 )
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.approach import Approach, Room
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linear_steps import Bend, by_linear_steps
 from spookid.statistics.marginal import Marginal, floors, sharp
@@ -50,14 +51,19 @@ SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+_ROUNDED = 0.05
+"""What logarithms of sizes may be below where enough digits are left, which is known no better."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
 _SEEN = 1.0
 """Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
-_GAP = 1e-2
-"""What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
+_GAP, _GAP_SHARE = 1e-2, 0.02
+"""What a linear step of the states may take from |r|² where they are good enough, and as a share of what a step
+promises: the likelihood allows for it."""
+_FADES = 0.6
+"""Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
@@ -86,10 +92,14 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    beyond: tuple[Array, float] = field(init=False, default=(np.zeros(0), 0.0))
+    """The last step in θ and η, which nothing has been linearized after, and what it promises of −log L."""
     ahead: Point | None = None
     """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
+    _approach: Approach | None = field(init=False, default=None)
+    """None where the maximum is near."""
     _place: Place = field(init=False, default_factory=Place)
     _bend: Bend = field(init=False, default_factory=Bend)
 
@@ -103,6 +113,8 @@ class Search:
         self._place = self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
+        switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
+        self._approach = Approach() if self.sizes and self.max_iterations and not switches else None
         try:
             self.best = self.trial(start, logs)
             self._ground()
@@ -119,6 +131,7 @@ class Search:
             ground: True to find out anew below which sizes there is no use in a search.
         """
         began = time.perf_counter()
+        self.beyond = np.zeros(0), 0.0
         self._place = self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
@@ -134,10 +147,21 @@ class Search:
         other.best = Trial(sizes, own, self.best.states, self.best.marginal)
         return other
 
+    @property
+    def logs(self) -> Array:
+        """Logarithms of the sizes where it has come to."""
+        step, n = self.beyond[0], len(self.problem.names)
+        return self.best.logs + step[n:] if len(step) else self.best.logs
+
+    @property
+    def value(self) -> float:
+        """−log L where it has come to."""
+        return self.best.value - self.beyond[1]
+
     def given_up(self) -> Callable[[], None]:
         """Forget the best trial, whose factors are large, until what is returned makes it anew."""
         kept = {**self.states_arrays(), "logs": self.best.logs}
-        informed = self.best.__dict__.get("informed", self.best.earlier)
+        informed = self.best.known
         del self.best
         return partial(self._remake, kept, informed)
 
@@ -170,7 +194,10 @@ class Search:
         """All that follows from here on: damping and correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
         arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
-        if (informed := best.__dict__.get("informed", best.earlier)) is not None:
+        arrays |= {"beyond": self.beyond[0], "promised": np.array(self.beyond[1])}
+        if (far := self._approach) is not None:
+            arrays |= {"far damping": np.array(far.damping), "far slopes": far.slopes, "far at": far.at}
+        if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
             arrays[name] = np.array(value)
@@ -179,7 +206,9 @@ class Search:
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
         self.floors, self.history = kept["floors"], history_of(kept)
-        self._bend = Bend(*kept["bend"].tolist())
+        self._bend, self.beyond = Bend(*kept["bend"].tolist()), (kept["beyond"], float(kept["promised"]))
+        far = [kept[f"far {name}"] for name in ("damping", "slopes", "at")] if "far at" in kept else None
+        self._approach = far and Approach(float(far[0]), *far[1:])
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
@@ -216,7 +245,7 @@ class Search:
         too small."""
         given = np.array([bool(size.given) for size in self.sizes])
         logs = np.where(given, self.best.logs, np.maximum(self.best.logs, self.sharp(self.best)))
-        if np.any(logs > self.best.logs):
+        if np.any(logs > self.best.logs + _ROUNDED):
             self.best = self.trial(self.best.point, logs)
 
     def sharp(self, trial: Trial) -> Array:
@@ -230,19 +259,27 @@ class Search:
             constants[list(size.places)] = np.exp(log)
         return constants
 
-    def trial(self, start: Point, logs: Array, most: float = np.inf) -> Trial:
+    def trial(self, start: Point, logs: Array, most: float = np.inf, promised: float = 0.0) -> Trial:
         """The likelihood at the parameters of ``start``, states from there.
+
+        Args:
+            promised: what the step there promises of −log L, which the best states need not be told beyond.
 
         Raises:
             NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
         """
-        states, found = self.fitted(start, logs, most)
-        before = self.best.informed if hasattr(self, "best") else None
+        gap = max(self.gap, _GAP_SHARE * promised) if self._approach is None else np.inf
+        states, found = self.fitted(start, logs, most, gap)
+        before = self.best.known if hasattr(self, "best") else None
         return Trial(self.sizes, logs, states, found, before)
 
-    def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell."""
-        states = self.best_states(start, logs, most)
+    def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
+        """The states of a trial, and what they tell.
+
+        Args:
+            gap: what a linear step of the states may take from |r|².
+        """
+        states = self.best_states(start, logs, most, gap)
         began = time.perf_counter()
         found = self.told(states, logs)
         self.spent["factorize"] += time.perf_counter() - began
@@ -253,11 +290,11 @@ class Search:
         by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
 
-    def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
+    def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, gap = time.perf_counter(), self.gap if self.sizes else None
-        states, self._bend = by_linear_steps(ReducedProblem(held, start), start, self._bend, gap, most)
+        began, reduced = time.perf_counter(), ReducedProblem(held, start)
+        states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
         self.spent["evaluate"] += time.perf_counter() - began
         if states is not None:
             return states
@@ -267,10 +304,14 @@ class Search:
         return States(ReducedProblem(held, inner.point), inner.point)
 
     def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
-        correction = np.zeros_like(self.best.matrix) if correction is None else correction
+        unknowns = len(self.best.unknowns)
+        correction = np.zeros((unknowns, unknowns)) if correction is None else correction
         while len(self.history) <= self.max_iterations:
             if self._place.due:
                 self._keep(damping, correction)
+            if self._approach is not None:
+                self._come_near(self._approach)
+                continue
             here = self.best
             matrix = here.matrix + correction
             if not definite(matrix):
@@ -281,7 +322,26 @@ class Search:
                 return self._end(promised, settled)
             near = promised < _NEAR
             correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
+        if self._approach is not None:
+            self._end_approach(self._approach)
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
+
+    def _come_near(self, approach: Approach) -> None:
+        """One step of the approach, or its end: states then are the best ones."""
+        lower, upper = self._room()
+        here, theta = self.best, self.best.point.parameters
+        metric = np.maximum(np.diag(here.marginal.information), 1 / self._magnitudes**2)
+        room = Room(metric, self._magnitudes, lower, upper, self.problem.linear_constraints(theta))
+        if (found := approach.step(here, room, self._moved)) is not None:
+            self._accept(found[0], approach.damping, found[1])
+        else:
+            self._end_approach(approach)
+
+    def _end_approach(self, approach: Approach) -> None:
+        """To the best states."""
+        here, promised, self._approach = self.best, approach.promised, None
+        if not abs(here.states.cost - here.states.least) <= max(self.gap, _GAP_SHARE * promised):
+            self.best = self.trial(here.point, here.logs, promised=promised)
 
     def _end(self, promised: float, settled: float) -> End:
         """Why there is no further step: none promises anything, or keeps what it promises."""
@@ -299,7 +359,9 @@ class Search:
         metric = self._metric(matrix)
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
-        fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
+        moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
+        fading = (np.diag(here.fisher) < _SEEN) | (moving & (here.slopes > _FADES * here.freedom))
+        fading &= (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
             whole = matrix + np.diag((damping + INDEPENDENT) * metric)
             try:
@@ -313,9 +375,10 @@ class Search:
             # What is left of a size that fades falls with its square.
             promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
             if promised <= settled:
+                self.end_beyond(step, promised)
                 return None, promised, damping
             step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
-            trial = self._moved(step)
+            trial = self._moved(step, promised)
             if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, damping, length)
@@ -326,6 +389,10 @@ class Search:
             damping = max(4 * damping, _FIRST)
         return None, promised, damping
 
+    def end_beyond(self, step: Array, promised: float) -> None:
+        """Take a step that promises so little that nothing need be linearized after it."""
+        self.beyond = step, promised
+
     def _eased(self, step: Array) -> Array:
         """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
 
@@ -333,9 +400,7 @@ class Search:
         of squares over freedom is all the way.
         """
         here = self.best
-        ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
-        squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
-        now = np.array([sum(here.marginal.sweep().residual[name] for name in size.keys) for size in self.sizes])
+        squares, now = here.squares_after(step), here.squares_after(np.zeros_like(step))
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6
@@ -359,12 +424,12 @@ class Search:
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
-    def _moved(self, step: Array) -> Trial | None:
+    def _moved(self, step: Array, promised: float = 0.0) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
             try:
-                trial = self.trial(self.ahead, logs, most=_ASTRAY * self.best.states.cost)
+                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, promised)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None
@@ -388,8 +453,9 @@ class Search:
         if status is not Status.INTERRUPTED and self._place.due:
             self._keep(0.0, 0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
-        redundant = self.best.states.redundant
-        return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
+        step, states = self.beyond[0], self.best.states
+        point = self._ahead(step)[0] if len(step) else states.moved()
+        return Outcome(status, detail, point, tuple(self.history), timing, states.redundant)
 
     def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:
         detail = because(detail, self.problem.with_numbers(self.numbers(logs)), start)

@@ -15,7 +15,7 @@ from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
-_ALIKE = 0.02
+_ALIKE = 0.3
 """Change of the logarithms of sizes within which their information counts as the same."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
@@ -31,6 +31,10 @@ class FittedStates(Protocol):
     @property
     def cost(self) -> float:
         """|r|²."""
+
+    @property
+    def least(self) -> float:
+        """|r|² after a linear step of the states."""
 
     @property
     def costs(self) -> dict[Group, float]:
@@ -70,8 +74,18 @@ class Trial:
         """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
         return self._by_size(self.marginal.expected)
 
+    def squares_after(self, step: Array) -> Array:
+        """Σ r² of each noise after a step of the parameters (n_p,), to first order, states following, (n_s,)."""
+        ahead = self.marginal.ahead(np.append(step, 1.0)[:, None])
+        return self._by_size({name: float(squares.item()) for name, squares in ahead.items()})
+
     def _by_size(self, values: Mapping[str, float]) -> Array:
         return np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
+
+    @property
+    def known(self) -> tuple[Array, Array] | None:
+        """``informed``, or that of a trial before, as far as either is known."""
+        return self.__dict__.get("informed", self.earlier)
 
     @property
     def fisher(self) -> Array:

@@ -243,9 +243,9 @@ def _fit(share: _Share) -> Sums:
     """States fitted, and what the likelihood sums."""
     search, point = share.search
     assert share.asked.logs is not None
-    states, found = search.fitted(point, share.asked.logs, share.asked.most)
+    states, found = search.fitted(point, share.asked.logs, share.asked.most, share.asked.gap)
     share.write(states.point.states[0])
-    sums: Sums = {("cost",): states.cost, ("excess",): states.excess}
+    sums: Sums = {("cost",): states.cost, ("least",): states.least, ("excess",): states.excess}
     sums |= {("costs", group.name): value for group, value in states.costs.items()}
     return sums | told(found)
 
@@ -261,7 +261,7 @@ def told(found: Marginal) -> Sums:
     return sums
 
 
-_NAMED, _ASKED = ("residual", "freedom", "following"), ("coloured", "strength", "rounding")
+_NAMED, _ASKED = ("residual", "following"), ("freedom", "coloured", "strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
@@ -274,6 +274,7 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
         density,
         sums["information",],
         sweep=lambda: swept,
+        freedom=lambda: parts["freedom"],
         fisher=fisher,
         coloured=lambda: parts["coloured"],
         strength=lambda: parts["strength"],

@@ -1,0 +1,107 @@
+"""The way to near a maximum of the likelihood: states, parameters and noise at once, one linearization a step.
+
+Far from the maximum neither the best states of each trial nor the whole score are worth their price. A step is
+
+    min gᵀδ + ½ δᵀBδ in θ,    η = ½ log(squares after δ / freedom),
+
+with B of the Schur complement of the states, the slope g of the squares and of the logarithms, and noise by MacKay's
+rule (Neural Computation 4, 1992): its squares over its rows less their leverage. States follow both by the linear step
+of their linearization. Slopes of the logarithms, which take a sweep, change slowly, and are found out again where
+parameters have changed by much; without them the scale of a mechanism would collapse. What has to fall are squares over
+the new sizes, and these logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.trial import INDEPENDENT, Trial
+from spookid.transcription.parameter_constraints import LinearConstraints
+
+_NEAR = 30.0
+"""Promise of −log L below which the whole score is worth its price: about ten standard errors in one direction."""
+_FAR = 0.5
+"""Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
+_ACCEPT, _ROUNDING = 1e-3, 1e-2
+"""Share of its promise that a step must keep, but for this much of −log L."""
+_FIRST, _MOST_DAMPING = 0.1, 1e4
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What bounds a step."""
+
+    metric: Array
+    """Of damping, (n_p,)."""
+    magnitudes: Array
+    """Of the parameters, (n_p,)."""
+    lower: Array
+    upper: Array
+    """In θ and η, (n_p + n_s,)."""
+    linear: LinearConstraints | None
+
+
+@dataclass(eq=False)
+class Approach:
+    """What is kept from step to step."""
+
+    damping: float = 0.0
+    slopes: Array = field(default_factory=lambda: np.zeros(0))
+    """Half the gradient of the logarithms in θ, (n_p,), where it was found out last."""
+    at: Array = field(default_factory=lambda: np.zeros(0))
+    """θ there, (n_p,)."""
+    promised: float = 0.0
+    """What the last step promises of −log L."""
+
+    def step(self, here: Trial, room: Room, tried: Callable[[Array], Trial | None]) -> tuple[Trial, float] | None:
+        """The next trial and the length of the step; None if the maximum is near, or no step leads on.
+
+        Args:
+            tried: gives the trial a step in θ and η (n_p + n_s,) leads to, None if there is none.
+        """
+        n, score = len(room.metric), here.marginal.gradient + self._counted(here, room)
+        information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
+        still = here.squares_after(np.zeros(n))
+        others = here.states.least - float(still.sum())  # squares over what is given
+        while self.damping <= _MOST_DAMPING:
+            try:
+                damped = information + np.diag((self.damping + INDEPENDENT) * room.metric)
+                step = bounded_step(damped, score, room.lower[:n], room.upper[:n], room.linear)
+            except NotPositiveDefiniteError:
+                self.damping = max(4 * self.damping, _FIRST)
+                continue
+            ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
+            noise = np.clip(np.log(ahead / freedom) / 2, room.lower[n:], room.upper[n:])
+            volume = float((score - here.marginal.gradient) @ step)
+            change = 2 * float(here.marginal.gradient @ step) + float(step @ information @ step)
+            rest = others + change + float(still.sum() - ahead.sum())
+            scale = np.exp(-2 * noise)
+            before, after = float(scale @ still) + others, float(scale @ ahead) + rest
+            by_noise = float((1 - scale) @ still) / 2 - float(freedom @ noise)
+            promised = (before - after) / 2 - volume
+            self.promised = max(by_noise + promised, 0.0)
+            if self.promised < _NEAR:
+                return None
+            trial = tried(np.concatenate([step, noise]))
+            gain = -np.inf if trial is None else (before - trial.states.least) / 2 - volume
+            if trial is not None and gain >= _ACCEPT * promised - _ROUNDING:
+                self.damping = self.damping / 10 if self.damping > 1e-6 else 0.0
+                return trial, float(np.sqrt(step @ (room.metric * step)))
+            del trial
+            self.damping = max(4 * self.damping, _FIRST)
+        return None
+
+    def _counted(self, here: Trial, room: Room) -> Array:
+        """What the logarithms add to the score, (n_p,)."""
+        if not here.marginal.density:
+            return np.zeros(len(room.metric))
+        now = here.point.parameters
+        if not len(self.at) or np.any(np.abs(now - self.at) > _FAR * room.magnitudes):
+            self.slopes, self.at = here.marginal.volume, now
+        return self.slopes
