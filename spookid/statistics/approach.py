@@ -24,8 +24,8 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.trial import INDEPENDENT, Trial
 from spookid.transcription.parameter_constraints import LinearConstraints
 
-_NEAR = 30.0
-"""Promise of −log L below which the whole score is worth its price: about ten standard errors in one direction."""
+_NEAR, _THERE = 30.0, 1.0
+"""Promise of −log L of a step after which the whole score is worth its price, and before which it is."""
 _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
@@ -56,8 +56,8 @@ class Approach:
     """Half the gradient of the logarithms in θ, (n_p,), where it was found out last."""
     at: Array = field(default_factory=lambda: np.zeros(0))
     """θ there, (n_p,)."""
-    promised: float = 0.0
-    """What the last step promises of −log L."""
+    promised: float = np.inf
+    """What the last step has promised of −log L."""
 
     def step(self, here: Trial, room: Room, tried: Callable[[Array], Trial | None]) -> tuple[Trial, float] | None:
         """The next trial and the length of the step; None if the maximum is near, or no step leads on.
@@ -65,6 +65,8 @@ class Approach:
         Args:
             tried: gives the trial a step in θ and η (n_p + n_s,) leads to, None if there is none.
         """
+        if self.promised < _NEAR:
+            return None
         n, score = len(room.metric), here.marginal.gradient + self._counted(here, room)
         information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
         still = here.squares_after(np.zeros(n))
@@ -85,16 +87,18 @@ class Approach:
             before, after = float(scale @ still) + others, float(scale @ ahead) + rest
             by_noise = float((1 - scale) @ still) / 2 - float(freedom @ noise)
             promised = (before - after) / 2 - volume
-            self.promised = max(by_noise + promised, 0.0)
-            if self.promised < _NEAR:
-                return None
+            promise = max(by_noise + promised, 0.0)
+            if promise < _THERE:
+                break
             trial = tried(np.concatenate([step, noise]))
             gain = -np.inf if trial is None else (before - trial.states.least) / 2 - volume
             if trial is not None and gain >= _ACCEPT * promised - _ROUNDING:
                 self.damping = self.damping / 10 if self.damping > 1e-6 else 0.0
+                self.promised = promise
                 return trial, float(np.sqrt(step @ (room.metric * step)))
             del trial
             self.damping = max(4 * self.damping, _FIRST)
+        self.promised = 0.0
         return None
 
     def _counted(self, here: Trial, room: Room) -> Array:

@@ -196,7 +196,7 @@ class Search:
         arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
         arrays |= {"beyond": self.beyond[0], "promised": np.array(self.beyond[1])}
         if (far := self._approach) is not None:
-            arrays |= {"far damping": np.array(far.damping), "far slopes": far.slopes, "far at": far.at}
+            arrays |= {"far": np.array([far.damping, far.promised]), "far slopes": far.slopes, "far at": far.at}
         if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
@@ -207,8 +207,9 @@ class Search:
         """From what was kept."""
         self.floors, self.history = kept["floors"], history_of(kept)
         self._bend, self.beyond = Bend(*kept["bend"].tolist()), (kept["beyond"], float(kept["promised"]))
-        far = [kept[f"far {name}"] for name in ("damping", "slopes", "at")] if "far at" in kept else None
-        self._approach = far and Approach(float(far[0]), *far[1:])
+        if "far" in kept:
+            damping, promised = kept["far"].tolist()
+            self._approach = Approach(damping, kept["far slopes"], kept["far at"], promised)
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
@@ -323,7 +324,7 @@ class Search:
             near = promised < _NEAR
             correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         if self._approach is not None:
-            self._end_approach(self._approach)
+            self._end_approach()
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
 
     def _come_near(self, approach: Approach) -> None:
@@ -335,13 +336,13 @@ class Search:
         if (found := approach.step(here, room, self._moved)) is not None:
             self._accept(found[0], approach.damping, found[1])
         else:
-            self._end_approach(approach)
+            self._end_approach()
 
-    def _end_approach(self, approach: Approach) -> None:
+    def _end_approach(self) -> None:
         """To the best states."""
-        here, promised, self._approach = self.best, approach.promised, None
-        if not abs(here.states.cost - here.states.least) <= max(self.gap, _GAP_SHARE * promised):
-            self.best = self.trial(here.point, here.logs, promised=promised)
+        here, self._approach = self.best, None
+        if not abs(here.states.cost - here.states.least) <= self.gap:
+            self.best = self.trial(here.point, here.logs)
 
     def _end(self, promised: float, settled: float) -> End:
         """Why there is no further step: none promises anything, or keeps what it promises."""
