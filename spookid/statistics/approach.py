@@ -30,7 +30,6 @@ _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
 """Share of its promise that a step must keep, but for this much of −log L."""
-_FIRST, _MOST_DAMPING = 0.1, 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,6 @@ class Room:
 class Approach:
     """What is kept from step to step."""
 
-    damping: float = 0.0
     slopes: Array = field(default_factory=lambda: np.zeros(0))
     """Half the gradient of the logarithms in θ, (n_p,), where it was found out last."""
     at: Array = field(default_factory=lambda: np.zeros(0))
@@ -60,7 +58,7 @@ class Approach:
     """What the last step has promised of −log L."""
 
     def step(self, here: Trial, room: Room, tried: Callable[[Array], Trial | None]) -> tuple[Trial, float] | None:
-        """The next trial and the length of the step; None if the maximum is near, or no step leads on.
+        """The next trial and the length of the step; None if the maximum is near, or a step does not keep its promise.
 
         Args:
             tried: gives the trial a step in θ and η (n_p + n_s,) leads to, None if there is none.
@@ -71,35 +69,25 @@ class Approach:
         information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
         still = here.squares_after(np.zeros(n))
         others = here.states.least - float(still.sum())  # squares over what is given
-        while self.damping <= _MOST_DAMPING:
-            try:
-                damped = information + np.diag((self.damping + INDEPENDENT) * room.metric)
-                step = bounded_step(damped, score, room.lower[:n], room.upper[:n], room.linear)
-            except NotPositiveDefiniteError:
-                self.damping = max(4 * self.damping, _FIRST)
-                continue
-            ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
-            noise = np.clip(np.log(ahead / freedom) / 2, room.lower[n:], room.upper[n:])
-            volume = float((score - here.marginal.gradient) @ step)
-            change = 2 * float(here.marginal.gradient @ step) + float(step @ information @ step)
-            rest = others + change + float(still.sum() - ahead.sum())
-            scale = np.exp(-2 * noise)
-            before, after = float(scale @ still) + others, float(scale @ ahead) + rest
-            by_noise = float((1 - scale) @ still) / 2 - float(freedom @ noise)
-            promised = (before - after) / 2 - volume
-            promise = max(by_noise + promised, 0.0)
-            if promise < _THERE:
-                break
-            trial = tried(np.concatenate([step, noise]))
-            gain = -np.inf if trial is None else (before - trial.states.least) / 2 - volume
-            if trial is not None and gain >= _ACCEPT * promised - _ROUNDING:
-                self.damping = self.damping / 10 if self.damping > 1e-6 else 0.0
-                self.promised = promise
-                return trial, float(np.sqrt(step @ (room.metric * step)))
-            del trial
-            self.damping = max(4 * self.damping, _FIRST)
-        self.promised = 0.0
-        return None
+        try:
+            damped = information + np.diag(INDEPENDENT * room.metric)
+            step = bounded_step(damped, score, room.lower[:n], room.upper[:n], room.linear)
+        except NotPositiveDefiniteError:
+            return None
+        ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
+        noise = np.clip(np.log(ahead / freedom) / 2, room.lower[n:], room.upper[n:])
+        volume = float((score - here.marginal.gradient) @ step)
+        change = 2 * float(here.marginal.gradient @ step) + float(step @ information @ step)
+        rest = others + change + float(still.sum() - ahead.sum())
+        scale = np.exp(-2 * noise)
+        before, after = float(scale @ still) + others, float(scale @ ahead) + rest
+        promised = (before - after) / 2 - volume
+        self.promised = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
+        if not self.promised > _THERE or (trial := tried(np.concatenate([step, noise]))) is None:
+            return None
+        if (before - trial.states.least) / 2 - volume < _ACCEPT * promised - _ROUNDING:
+            return None
+        return trial, float(np.sqrt(step @ (room.metric * step)))
 
     def _counted(self, here: Trial, room: Room) -> Array:
         """What the logarithms add to the score, (n_p,)."""

@@ -92,6 +92,10 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    damping: float = field(init=False, default=0.0)
+    """Of the next step."""
+    off: float = field(init=False, default=1.0)
+    """Share of its promise by which the last step was off."""
     beyond: tuple[Array, float] = field(init=False, default=(np.zeros(0), 0.0))
     """The last step in θ and η, which nothing has been linearized after, and what it promises of −log L."""
     ahead: Point | None = None
@@ -144,6 +148,7 @@ class Search:
         logs = {key: log for size, log in zip(self.sizes, self.best.logs, strict=True) for key in size.keys}
         other = replace(self, sizes=sizes)
         own = np.array([logs[size.keys[0]] for size in sizes])
+        other.damping = self.damping
         other.best = Trial(sizes, own, self.best.states, self.best.marginal)
         return other
 
@@ -191,15 +196,15 @@ class Search:
         return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
 
     def _keep(self, *facts: object) -> None:
-        """All that follows from here on: damping and correction, or how it has ended."""
+        """All that follows from here on: the correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
         arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
-        arrays |= {"beyond": self.beyond[0], "promised": np.array(self.beyond[1])}
+        arrays |= {"beyond": self.beyond[0], "promised": np.array(self.beyond[1]), "damping": np.array([self.damping, self.off])}
         if (far := self._approach) is not None:
-            arrays |= {"far": np.array([far.damping, far.promised]), "far slopes": far.slopes, "far at": far.at}
+            arrays |= {"far": np.array(far.promised), "far slopes": far.slopes, "far at": far.at}
         if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
-        for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
+        for name, value in zip(("correction", "status", "detail"), facts, strict=False):
             arrays[name] = np.array(value)
         self._place.keep(arrays)
 
@@ -207,14 +212,14 @@ class Search:
         """From what was kept."""
         self.floors, self.history = kept["floors"], history_of(kept)
         self._bend, self.beyond = Bend(*kept["bend"].tolist()), (kept["beyond"], float(kept["promised"]))
+        self.damping, self.off = kept["damping"].tolist()
         if "far" in kept:
-            damping, promised = kept["far"].tolist()
-            self._approach = Approach(damping, kept["far slopes"], kept["far at"], promised)
+            self._approach = Approach(kept["far slopes"], kept["far at"], float(kept["far"]))
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
-        return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
+        return self._to_its_end(partial(self._iterate, settled, kept["correction"]), began)
 
     def states_arrays(self) -> dict[str, Array]:
         """The best states, which ``states_of`` reads: what they were linearized from, for the sake of all digits."""
@@ -304,12 +309,12 @@ class Search:
             self.spent[part] += getattr(inner.timing, part)
         return States(ReducedProblem(held, inner.point), inner.point)
 
-    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
+    def _iterate(self, settled: float, correction: Array | None = None) -> End:
         unknowns = len(self.best.unknowns)
         correction = np.zeros((unknowns, unknowns)) if correction is None else correction
         while len(self.history) <= self.max_iterations:
             if self._place.due:
-                self._keep(damping, correction)
+                self._keep(correction)
             if self._approach is not None:
                 self._come_near(self._approach)
                 continue
@@ -318,7 +323,7 @@ class Search:
             if not definite(matrix):
                 correction = np.zeros_like(correction)
                 matrix = here.matrix
-            step, promised, damping = self._step(matrix, damping, settled)
+            step, promised = self._step(matrix, settled)
             if step is None:
                 return self._end(promised, settled)
             near = promised < _NEAR
@@ -334,13 +339,13 @@ class Search:
         metric = np.maximum(np.diag(here.marginal.information), 1 / self._magnitudes**2)
         room = Room(metric, self._magnitudes, lower, upper, self.problem.linear_constraints(theta))
         if (found := approach.step(here, room, self._moved)) is not None:
-            self._accept(found[0], approach.damping, found[1])
+            self._accept(found[0], 0.0, found[1])
         else:
             self._end_approach()
 
     def _end_approach(self) -> None:
         """To the best states."""
-        here, self._approach = self.best, None
+        here, self._approach, self.ahead = self.best, None, None
         if not abs(here.states.cost - here.states.least) <= self.gap:
             self.best = self.trial(here.point, here.logs)
 
@@ -354,8 +359,8 @@ class Search:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
-    def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
-        """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
+    def _step(self, matrix: Array, settled: float) -> tuple[Array | None, float]:
+        """Raise the damping until a step raises the likelihood; the step, and what it promised."""
         here, promised = self.best, np.inf
         metric = self._metric(matrix)
         lower, upper = self._room()
@@ -363,32 +368,36 @@ class Search:
         moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
         fading = (np.diag(here.fisher) < _SEEN) | (moving & (here.slopes > _FADES * here.freedom))
         fading &= (here.slopes > 0) & (lower[n:] < 0)
-        while damping <= _MOST_DAMPING:
-            whole = matrix + np.diag((damping + INDEPENDENT) * metric)
+        while self.damping <= _MOST_DAMPING:
+            whole = matrix + np.diag((self.damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
                 gradient = np.concatenate([here.marginal.score, self._eased(alone)])
                 gradient[n:][fading] = 0.0
                 step = bounded_step(whole, gradient, lower, upper, linear and linear.among(len(gradient) - n))
             except NotPositiveDefiniteError:
-                matrix, damping = here.matrix, max(4 * damping, _FIRST)
+                matrix, self.damping = here.matrix, max(4 * self.damping, _FIRST)
                 continue
             # What is left of a size that fades falls with its square.
             promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
-            if promised <= settled:
+            left = promised * min(self.off, 1.0) ** 2 if promised <= _ROUNDING else promised
+            if not self.damping and left <= settled:  # as the last step was, this one need not be looked at
                 self.end_beyond(step, promised)
-                return None, promised, damping
-            step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
+                return None, left
+            if promised <= settled:
+                return None, promised
+            step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + self.damping))[fading]
             trial = self._moved(step, promised)
             if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
-                self._accept(trial, damping, length)
+                self._accept(trial, self.damping, length)
                 kept = gain / promised
-                following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
-                return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
+                following = self.damping / 10 if kept > _KEPT else max(4 * self.damping, 1e-3)
+                self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
+                return trial.unknowns - here.unknowns, promised
             del trial  # its factors take as much memory as those of the next one
-            damping = max(4 * damping, _FIRST)
-        return None, promised, damping
+            self.damping = max(4 * self.damping, _FIRST)
+        return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
         """Take a step that promises so little that nothing need be linearized after it."""
@@ -452,7 +461,7 @@ class Search:
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
         if status is not Status.INTERRUPTED and self._place.due:
-            self._keep(0.0, 0.0, status.value, detail)
+            self._keep(0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
         step, states = self.beyond[0], self.best.states
         point = self._ahead(step)[0] if len(step) else states.moved()
