@@ -25,7 +25,8 @@ from spookid.statistics.trial import INDEPENDENT, Trial
 from spookid.transcription.parameter_constraints import LinearConstraints
 
 _NEAR, _THERE = 30.0, 1.0
-"""Promise of −log L of a step after which the whole score is worth its price, and before which it is."""
+"""Promise of −log L of a step after which the whole score is worth its price; and before which it is, if the states are
+the best ones."""
 _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
@@ -57,10 +58,13 @@ class Approach:
     promised: float = np.inf
     """What the last step has promised of −log L."""
 
-    def step(self, here: Trial, room: Room, tried: Callable[[Array], Trial | None]) -> tuple[Trial, float] | None:
+    def step(
+        self, here: Trial, room: Room, gap: float, tried: Callable[[Array], Trial | None]
+    ) -> tuple[Trial, float] | None:
         """The next trial and the length of the step; None if the maximum is near, or a step does not keep its promise.
 
         Args:
+            gap: what a linear step of the states takes from |r|² where they are the best.
             tried: gives the trial a step in θ and η (n_p + n_s,) leads to, None if there is none.
         """
         if self.promised < _NEAR:
@@ -83,7 +87,9 @@ class Approach:
         before, after = float(scale @ still) + others, float(scale @ ahead) + rest
         promised = (before - after) / 2 - volume
         self.promised = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
-        if not self.promised > _THERE or (trial := tried(np.concatenate([step, noise]))) is None:
+        if self.promised <= _THERE and abs(here.states.cost - here.states.least) <= gap:
+            return None
+        if (trial := tried(np.concatenate([step, noise]))) is None:
             return None
         if (before - trial.states.least) / 2 - volume < _ACCEPT * promised - _ROUNDING:
             return None

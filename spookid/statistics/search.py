@@ -338,7 +338,7 @@ class Search:
         here, theta = self.best, self.best.point.parameters
         metric = np.maximum(np.diag(here.marginal.information), 1 / self._magnitudes**2)
         room = Room(metric, self._magnitudes, lower, upper, self.problem.linear_constraints(theta))
-        if (found := approach.step(here, room, self._moved)) is not None:
+        if (found := approach.step(here, room, self.gap, self._moved)) is not None:
             self._accept(found[0], 0.0, found[1])
         else:
             self._end_approach()
