@@ -51,10 +51,6 @@ class Stiff:
     """Of the noise that was found over that of ``problem``, by the names in ``Factor.noise``."""
 
 
-def _no_errors() -> None:
-    """Noise is taken from another fit."""
-
-
 @dataclass(frozen=True, eq=False)
 class Found:
     """A fit with the noise it found."""
@@ -62,8 +58,8 @@ class Found:
     assembly: Assembly
     """With the numbers of the noise."""
     outcome: Outcome
-    errors: Callable[[], tuple[Array, Array] | None]
-    """Gives ``covariance``."""
+    find_doubt: Callable[[], Array | float]
+    """Gives ``doubt``."""
     log_likelihood: float
     noise: tuple[Noise, ...]
     normaliser: Array | None = None
@@ -76,10 +72,10 @@ class Found:
     """True if it ended near a maximum that it would have come to."""
 
     @cached_property
-    def covariance(self) -> tuple[Array, Array] | None:
-        """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise
-        is taken from another fit."""
-        return self.errors()
+    def doubt(self) -> Array | float:
+        """What is not known of sizes adds to the covariance, (n_p, n_p); nothing where noise is taken from another
+        fit."""
+        return self.find_doubt()
 
 
 def maximize_likelihood(
@@ -111,7 +107,7 @@ def maximize_likelihood(
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, _no_errors, math.nan, ())
+        return Found(assembly, outcome, float, math.nan, ())
     rough = roughly and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
@@ -127,19 +123,19 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
     numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
-    errors: Callable[[], tuple[Array, Array] | None] = _no_errors
+    find: Callable[[], Array | float] = float
     if not (hold or outcome.status is Status.INTERRUPTED):
-        errors = cache(partial(marginalization.covariance, search))
+        find = cache(partial(marginalization.doubt, search))
     try:
-        _ = None if leads else errors()
+        _ = None if leads else find()
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
-        errors = _no_errors
+        find = float
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states)
+    return Found(whole, outcome, find, value, noise, best.marginal.counted, _stiff(search), states)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -203,7 +199,7 @@ def fit_at_known_noise(
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(known))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(known))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
@@ -241,7 +237,7 @@ def fit_at_guessed_noise(
         std = value / h if moving else value / size.averaging
         density = value / math.sqrt(h) if moving else math.nan
         found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(found))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(found))
 
 
 def _stiff(search: Search) -> Stiff:

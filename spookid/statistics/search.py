@@ -265,17 +265,17 @@ class Search:
             constants[list(size.places)] = np.exp(log)
         return constants
 
-    def trial(self, start: Point, logs: Array, most: float = np.inf, promised: float = 0.0) -> Trial:
+    def trial(self, start: Point, logs: Array, most: float = np.inf, gap: float | None = None) -> Trial:
         """The likelihood at the parameters of ``start``, states from there.
 
         Args:
-            promised: what the step there promises of −log L, which the best states need not be told beyond.
+            gap: what a linear step of the states may take from |r|²; None: what it may in this search.
 
         Raises:
             NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
         """
-        gap = max(self.gap, _GAP_SHARE * promised) if self._approach is None else np.inf
-        states, found = self.fitted(start, logs, most, gap)
+        enough = self.gap if self._approach is None else np.inf
+        states, found = self.fitted(start, logs, most, enough if gap is None else gap)
         before = self.best.known if hasattr(self, "best") else None
         return Trial(self.sizes, logs, states, found, before)
 
@@ -387,7 +387,7 @@ class Search:
             if promised <= settled:
                 return None, promised
             step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + self.damping))[fading]
-            trial = self._moved(step, promised)
+            trial = self._moved(step, max(self.gap, _GAP_SHARE * promised))
             if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, self.damping, length)
@@ -434,12 +434,12 @@ class Search:
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
-    def _moved(self, step: Array, promised: float = 0.0) -> Trial | None:
+    def _moved(self, step: Array, gap: float = np.inf) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
             try:
-                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, promised)
+                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None
