@@ -62,6 +62,8 @@ _ROUNDING = 1e-2
 _GAP, _GAP_SHARE = 1e-2, 0.02
 """What a linear step of the states may take from |r|² where they are good enough, and as a share of what a step
 promises: the likelihood allows for it."""
+_EXACT = 1e-3
+"""Share of its promise that a linear step of the states may take where a step has not kept it."""
 _FADES = 0.6
 """Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 _ACCEPT, _KEPT = 1e-3, 0.25
@@ -378,15 +380,17 @@ class Search:
             except NotPositiveDefiniteError:
                 matrix, self.damping = here.matrix, max(4 * self.damping, _FIRST)
                 continue
+            fall_of = np.maximum(lower[n:], -_LONGEST / (1 + self.damping))[fading]
             # What is left of a size that fades falls with its square.
-            promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
+            promised = -float(gradient @ step + step @ matrix @ step / 2)
+            promised += float(here.slopes[fading] @ (1 - np.exp(2 * fall_of))) / 2
             left = promised * min(self.off, 1.0) ** 2 if promised <= _ROUNDING else promised
             if not self.damping and left <= settled:  # as the last step was, this one need not be looked at
                 self.end_beyond(step, promised)
                 return None, left
             if promised <= settled:
                 return None, promised
-            step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + self.damping))[fading]
+            step[n:][fading] = fall_of
             trial = self._moved(step, max(self.gap, _GAP_SHARE * promised))
             if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
@@ -396,6 +400,10 @@ class Search:
                 self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
                 return trial.unknowns - here.unknowns, promised
             del trial  # its factors take as much memory as those of the next one
+            if abs(here.states.cost - here.states.least) > _EXACT * promised:  # so that its value is as good as theirs
+                self._bend = Bend()
+                self.best = self.trial(here.states.moved(), here.logs, gap=_EXACT * promised)
+                return self._step(matrix, settled)
             self.damping = max(4 * self.damping, _FIRST)
         return None, promised
 
