@@ -339,14 +339,14 @@ def test_errors_average_over_a_disturbance_at_its_floor_after_the_step_is_taken_
         assert corrected[name].std_err == pytest.approx(plain[name].std_err, rel=0.2)
 
 
-FURUTA = {"J_A": 0.003, "J_B": 0.004, "J_C": 0.004, "b": 1e-3}
+LEFT = {"J_A": 0.003, "J_B": 0.004, "J_C": 0.004, "b": 1e-3}
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_search_ends_at_a_maximum_whatever_is_missing(seed: int) -> None:
     """The viscous friction of the elbow is left out of the model; the shoulder's disturbance tends to zero."""
     truth = furuta(shoulder={"viscous": 1e-3}, elbow={"viscous": 1e-4})
-    named = {name: Parameter(name, 2 * value, lower=0) for name, value in FURUTA.items()}
+    named = {name: Parameter(name, 2 * value, lower=0) for name, value in LEFT.items()}
     model = furuta(
         inertias=tuple(named[name] for name in ("J_A", "J_B", "J_C")), shoulder={"viscous": named["b"]}
     )
@@ -358,5 +358,5 @@ def test_a_search_ends_at_a_maximum_whatever_is_missing(seed: int) -> None:
     solution = posed.with_(model=model, observations=sensors, recordings=[run]).solve()
     assert solution.status is Status.CONVERGED
     assert any("viscous friction in elbow" in notice for notice in solution.notices)
-    for name, value in FURUTA.items():
+    for name, value in LEFT.items():
         assert abs(solution[name].estimate / value - 1) < 0.1
