@@ -347,9 +347,7 @@ def test_a_search_ends_at_a_maximum_whatever_is_missing(seed: int) -> None:
     """The viscous friction of the elbow is left out of the model; the shoulder's disturbance tends to zero."""
     truth = furuta(shoulder={"viscous": 1e-3}, elbow={"viscous": 1e-4})
     named = {name: Parameter(name, 2 * value, lower=0) for name, value in LEFT.items()}
-    model = furuta(
-        inertias=tuple(named[name] for name in ("J_A", "J_B", "J_C")), shoulder={"viscous": named["b"]}
-    )
+    model = furuta(inertias=tuple(named[name] for name in ("J_A", "J_B", "J_C")), shoulder={"viscous": named["b"]})
     sensors = [HingeAngle(j, f"angle of {j.name}") for j in truth.joints]
     posed = Problem("left out", truth, observations=sensors, step=5e-3)
     noise = {o.signal: 1e-3 for o in posed.observations}

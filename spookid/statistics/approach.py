@@ -37,8 +37,6 @@ _ACCEPT, _ROUNDING = 1e-3, 1e-2
 class Room:
     """What bounds a step."""
 
-    metric: Array
-    """Of damping, (n_p,)."""
     magnitudes: Array
     """Of the parameters, (n_p,)."""
     lower: Array
@@ -69,12 +67,13 @@ class Approach:
         """
         if self.promised < _NEAR:
             return None
-        n, score = len(room.metric), here.marginal.gradient + self._counted(here, room)
+        n, score = len(room.magnitudes), here.marginal.gradient + self._counted(here, room)
         information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
         still = here.squares_after(np.zeros(n))
         others = here.states.least - float(still.sum())  # squares over what is given
+        metric = np.maximum(np.diag(information), 1 / room.magnitudes**2)
         try:
-            damped = information + np.diag(INDEPENDENT * room.metric)
+            damped = information + np.diag(INDEPENDENT * metric)
             step = bounded_step(damped, score, room.lower[:n], room.upper[:n], room.linear)
         except NotPositiveDefiniteError:
             return None
@@ -93,12 +92,12 @@ class Approach:
             return None
         if (before - trial.states.least) / 2 - volume < _ACCEPT * promised - _ROUNDING:
             return None
-        return trial, float(np.sqrt(step @ (room.metric * step)))
+        return trial, float(np.sqrt(step @ (metric * step)))
 
     def _counted(self, here: Trial, room: Room) -> Array:
         """What the logarithms add to the score, (n_p,)."""
         if not here.marginal.density:
-            return np.zeros(len(room.metric))
+            return np.zeros(len(room.magnitudes))
         now = here.point.parameters
         if not len(self.at) or np.any(np.abs(now - self.at) > _FAR * room.magnitudes):
             self.slopes, self.at = here.marginal.volume, now

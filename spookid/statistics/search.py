@@ -23,29 +23,25 @@ from functools import partial
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import (
     Place,
     facts_of,
     history_arrays,
     history_of,
     next_place,
-    point_arrays,
-    point_of,
 )
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.approach import Approach, Room
-from spookid.statistics.likelihood import States, marginal
-from spookid.statistics.linear_steps import Bend, by_linear_steps
-from spookid.statistics.marginal import Marginal, floors, sharp
+from spookid.statistics.linear_steps import Bend
+from spookid.statistics.marginal import floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
+from spookid.statistics.trial import INDEPENDENT, Trial, definite, fall, learnt
+from spookid.statistics.trials import Trials
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
-from spookid.transcription.transcription import Point, Transcription
+from spookid.transcription.transcription import Point
 
 SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
@@ -59,11 +55,8 @@ _SEEN = 1.0
 """Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
-_GAP, _GAP_SHARE = 1e-2, 0.02
-"""What a linear step of the states may take from |r|² where they are good enough, and as a share of what a step
-promises: the likelihood allows for it."""
-_EXACT = 1e-3
-"""Share of its promise that a linear step of the states may take where a step has not kept it."""
+_GAP_SHARE = 0.02
+"""What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _FADES = 0.6
 """Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 _ACCEPT, _KEPT = 1e-3, 0.25
@@ -73,27 +66,17 @@ _FIRST, _MOST_DAMPING = 0.1, 1e8
 
 
 @dataclass(eq=False)
-class Search:
+class Search(Trials):
     """A maximum of the likelihood.
 
     Args:
-        problem: with noise to estimate.
-        sizes: of the noise.
-        inner: settings for the states.
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
-        gap: what a linear step of the states may take from |r|² where they are good enough.
     """
 
-    problem: Transcription
-    sizes: tuple[NoiseSize, ...]
-    inner: LevenbergMarquardt
     max_iterations: int
     callback: Callback
-    gap: float = field(default_factory=lambda: _GAP)
-    history: list[Iteration] = field(default_factory=list)
-    spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
-    best: Trial = field(init=False)
+    history: list[Iteration] = field(kw_only=True, default_factory=list)
     damping: float = field(init=False, default=0.0)
     """Of the next step."""
     off: float = field(init=False, default=1.0)
@@ -107,7 +90,6 @@ class Search:
     _approach: Approach | None = field(init=False, default=None)
     """None where the maximum is near."""
     _place: Place = field(init=False, default_factory=Place)
-    _bend: Bend = field(init=False, default_factory=Bend)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
@@ -122,7 +104,7 @@ class Search:
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
         self._approach = Approach() if self.sizes and self.max_iterations and not switches else None
         try:
-            self.best = self.trial(start, logs)
+            self.best = self.trial(start, logs, gap=self._enough)
             self._ground()
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
@@ -200,8 +182,8 @@ class Search:
     def _keep(self, *facts: object) -> None:
         """All that follows from here on: the correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
-        arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
-        arrays |= {"beyond": self.beyond[0], "promised": np.array(self.beyond[1]), "damping": np.array([self.damping, self.off])}
+        steps = [self._bend.gap, self._bend.off, self.beyond[1], self.damping, self.off]
+        arrays |= {"logs": best.logs, "floors": self.floors, "beyond": self.beyond[0], "steps": np.array(steps)}
         if (far := self._approach) is not None:
             arrays |= {"far": np.array(far.promised), "far slopes": far.slopes, "far at": far.at}
         if (informed := best.known) is not None:
@@ -213,8 +195,8 @@ class Search:
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
         self.floors, self.history = kept["floors"], history_of(kept)
-        self._bend, self.beyond = Bend(*kept["bend"].tolist()), (kept["beyond"], float(kept["promised"]))
-        self.damping, self.off = kept["damping"].tolist()
+        *bend, promised, self.damping, self.off = kept["steps"].tolist()
+        self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
         if "far" in kept:
             self._approach = Approach(kept["far slopes"], kept["far at"], float(kept["far"]))
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
@@ -223,22 +205,6 @@ class Search:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
         return self._to_its_end(partial(self._iterate, settled, kept["correction"]), began)
 
-    def states_arrays(self) -> dict[str, Array]:
-        """The best states, which ``states_of`` reads: what they were linearized from, for the sake of all digits."""
-        states = self.best.states
-        assert isinstance(states, States)
-        start = point_arrays(states.reduced.start, "start")
-        return start if states.ahead is None else start | point_arrays(states.ahead, "ahead")
-
-    def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
-        """From ``states_arrays``."""
-        start = point_of(kept, "start")
-        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
-        reduced = ReducedProblem(held, start)
-        ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
-        states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
-        return states, self.told(states, kept["logs"])
-
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
         silent = np.array([size.given == 0 for size in self.sizes])
@@ -246,7 +212,7 @@ class Search:
             best, logs = self.best, np.where(silent, self.floors, self.best.logs)
             moves = zip(self.sizes, logs - best.logs, strict=True)
             moved = best.states.moved(logs={name: float(d) for size, d in moves for name in size.keys})
-            self.best = self.trial(moved, logs)
+            self.best = self.trial(moved, logs, gap=self._enough)
 
     def _sharpen(self) -> None:
         """Disturbances to where enough digits are left, unless they are given: those of a fit with other steps may be
@@ -254,62 +220,16 @@ class Search:
         given = np.array([bool(size.given) for size in self.sizes])
         logs = np.where(given, self.best.logs, np.maximum(self.best.logs, self.sharp(self.best)))
         if np.any(logs > self.best.logs + _ROUNDED):
-            self.best = self.trial(self.best.point, logs)
+            self.best = self.trial(self.best.point, logs, gap=self._enough)
+
+    @property
+    def _enough(self) -> float:
+        """What a linear step of the states may take from |r|² in this part of the search."""
+        return self.gap if self._approach is None else np.inf
 
     def sharp(self, trial: Trial) -> Array:
         """Logarithms of disturbances from which on enough digits are left, as far as a trial tells, (n_s,)."""
         return sharp(self.sizes, trial.logs, trial.marginal)
-
-    def numbers(self, logs: Array) -> Array:
-        """Constants of the problem with these sizes."""
-        constants = self.problem.constants.copy()
-        for size, log in zip(self.sizes, logs, strict=True):
-            constants[list(size.places)] = np.exp(log)
-        return constants
-
-    def trial(self, start: Point, logs: Array, most: float = np.inf, gap: float | None = None) -> Trial:
-        """The likelihood at the parameters of ``start``, states from there.
-
-        Args:
-            gap: what a linear step of the states may take from |r|²; None: what it may in this search.
-
-        Raises:
-            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
-        """
-        enough = self.gap if self._approach is None else np.inf
-        states, found = self.fitted(start, logs, most, enough if gap is None else gap)
-        before = self.best.known if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, before)
-
-    def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell.
-
-        Args:
-            gap: what a linear step of the states may take from |r|².
-        """
-        states = self.best_states(start, logs, most, gap)
-        began = time.perf_counter()
-        found = self.told(states, logs)
-        self.spent["factorize"] += time.perf_counter() - began
-        return states, found
-
-    def told(self, states: States, logs: Array) -> Marginal:
-        """What states tell of the parameters and of these sizes."""
-        by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
-        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
-
-    def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
-        held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, reduced = time.perf_counter(), ReducedProblem(held, start)
-        states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
-        self.spent["evaluate"] += time.perf_counter() - began
-        if states is not None:
-            return states
-        inner = self.inner.solve(held, start)
-        for part in self.spent:
-            self.spent[part] += getattr(inner.timing, part)
-        return States(ReducedProblem(held, inner.point), inner.point)
 
     def _iterate(self, settled: float, correction: Array | None = None) -> End:
         unknowns = len(self.best.unknowns)
@@ -336,11 +256,8 @@ class Search:
 
     def _come_near(self, approach: Approach) -> None:
         """One step of the approach, or its end: states then are the best ones."""
-        lower, upper = self._room()
-        here, theta = self.best, self.best.point.parameters
-        metric = np.maximum(np.diag(here.marginal.information), 1 / self._magnitudes**2)
-        room = Room(metric, self._magnitudes, lower, upper, self.problem.linear_constraints(theta))
-        if (found := approach.step(here, room, self.gap, self._moved)) is not None:
+        room = Room(self._magnitudes, *self._room(), self.problem.linear_constraints(self.best.point.parameters))
+        if (found := approach.step(self.best, room, self.gap, self._moved)) is not None:
             self._accept(found[0], 0.0, found[1])
         else:
             self._end_approach()
@@ -361,8 +278,12 @@ class Search:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
-    def _step(self, matrix: Array, settled: float) -> tuple[Array | None, float]:
-        """Raise the damping until a step raises the likelihood; the step, and what it promised."""
+    def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:
+        """Raise the damping until a step raises the likelihood; the step, and what it promised.
+
+        Args:
+            exact: True if the best states are as good as they need be.
+        """
         here, promised = self.best, np.inf
         metric = self._metric(matrix)
         lower, upper = self._room()
@@ -400,10 +321,10 @@ class Search:
                 self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
                 return trial.unknowns - here.unknowns, promised
             del trial  # its factors take as much memory as those of the next one
-            if abs(here.states.cost - here.states.least) > _EXACT * promised:  # so that its value is as good as theirs
-                self._bend = Bend()
-                self.best = self.trial(here.states.moved(), here.logs, gap=_EXACT * promised)
-                return self._step(matrix, settled)
+            if not exact and abs(here.states.cost - here.states.least) > _GAP_SHARE * promised:
+                self._bend = Bend()  # so that its value is as good as theirs
+                self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
+                return self._step(matrix, settled, exact=True)
             self.damping = max(4 * self.damping, _FIRST)
         return None, promised
 
