@@ -55,6 +55,8 @@ _SEEN = 1.0
 """Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
+_LITTLE = 10.0
+"""Factor of what converged is, of the promise of a step that led to where something is not finite."""
 _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _FADES = 0.6
@@ -79,6 +81,8 @@ class Search(Trials):
     history: list[Iteration] = field(kw_only=True, default_factory=list)
     damping: float = field(init=False, default=0.0)
     """Of the next step."""
+    undamped: float = field(init=False, default=np.inf)
+    """What the first step from where it is has promised, before its damping was raised."""
     off: float = field(init=False, default=1.0)
     """Share of its promise by which the last step was off."""
     beyond: tuple[Array, float] = field(init=False, default=(np.zeros(0), 0.0))
@@ -87,6 +91,7 @@ class Search(Trials):
     """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
+    _start: tuple[Point, Array] = field(init=False)
     _approach: Approach | None = field(init=False, default=None)
     """None where the maximum is near."""
     _place: Place = field(init=False, default_factory=Place)
@@ -97,7 +102,7 @@ class Search(Trials):
         Args:
             settled: converged if a step promises less of −log L.
         """
-        began = time.perf_counter()
+        began, self._start = time.perf_counter(), (start, logs)
         self._place = self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
@@ -106,11 +111,11 @@ class Search(Trials):
         try:
             self.best = self.trial(start, logs, gap=self._enough)
             self._ground()
+            if not np.isfinite(self.best.value):
+                return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
+            return self._to_its_end(partial(self._begun, settled), began)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
-        if not np.isfinite(self.best.value):
-            return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
-        return self._to_its_end(partial(self._begun, settled), began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
         """The same from where it has come to.
@@ -263,15 +268,26 @@ class Search(Trials):
             self._end_approach()
 
     def _end_approach(self) -> None:
-        """To the best states."""
+        """To the best states, at the start if there are none where it has come to.
+
+        Raises:
+            NotPositiveDefiniteError: if they are not determined.
+        """
         here, self._approach, self.ahead = self.best, None, None
-        if not abs(here.states.cost - here.states.least) <= self.gap:
+        if abs(here.states.cost - here.states.least) <= self.gap:
+            return
+        try:
             self.best = self.trial(here.point, here.logs)
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            self.best = self.trial(*self._start)
+        if not np.isfinite(self.best.value):
+            raise NotPositiveDefiniteError("the likelihood is not finite")
 
     def _end(self, promised: float, settled: float) -> End:
         """Why there is no further step: none promises anything, or keeps what it promises."""
         numbered = self.problem.with_numbers(self.numbers(self.best.logs))
-        if self.ahead is None or not fault(numbered, self.ahead, derivatives=False):
+        little = self.undamped <= max(_LITTLE * settled, _ROUNDING)
+        if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
                 return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
             if promised <= _ROUNDING:
@@ -284,7 +300,7 @@ class Search(Trials):
         Args:
             exact: True if the best states are as good as they need be.
         """
-        here, promised = self.best, np.inf
+        here, promised, first = self.best, np.inf, self.damping
         metric = self._metric(matrix)
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
@@ -305,6 +321,7 @@ class Search(Trials):
             # What is left of a size that fades falls with its square.
             promised = -float(gradient @ step + step @ matrix @ step / 2)
             promised += float(here.slopes[fading] @ (1 - np.exp(2 * fall_of))) / 2
+            self.undamped = promised if self.damping == first else self.undamped
             left = promised * min(self.off, 1.0) ** 2 if promised <= _ROUNDING else promised
             if not self.damping and left <= settled:  # as the last step was, this one need not be looked at
                 self.end_beyond(step, promised)
@@ -317,7 +334,8 @@ class Search(Trials):
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, self.damping, length)
                 kept = gain / promised
-                following = self.damping / 10 if kept > _KEPT else max(4 * self.damping, 1e-3)
+                tried = self.damping > first  # smaller ones have been
+                following = max(4 * self.damping, 1e-3) if kept <= _KEPT else self.damping / (1 if tried else 10)
                 self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
                 return trial.unknowns - here.unknowns, promised
             del trial  # its factors take as much memory as those of the next one
@@ -325,7 +343,7 @@ class Search(Trials):
                 self._bend = Bend()  # so that its value is as good as theirs
                 self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
                 return self._step(matrix, settled, exact=True)
-            self.damping = max(4 * self.damping, _FIRST)
+            self.damping = 10 * self.damping or _FIRST
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
