@@ -5,12 +5,10 @@ Each iteration takes a step of Newton's kind in the parameters θ and the logari
     min gᵀδ + ½ δᵀ(B + C) δ    in the box of the parameters,
 
 with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
-and C a correction that makes up for what B lacks, learnt from one step to the next (a symmetric update of rank one),
-once the end is near. Where no row is a density of the states, θ is where the squares are least at the sizes η, and η
-where −log L is at that θ (``marginal``): the score is no slope of one function, and what has to fall is −log L less
-what the logarithms do along θ. The states follow by linear steps from where their linearization puts them, and by
-Levenberg–Marquardt where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood
-rises.
+and C a correction learnt from one step to the next (a symmetric update of rank one) once the end is near. Where no row
+is a density of the states (``marginal``), the score is no slope of one function, and what has to fall is −log L less
+what the logarithms do along θ. An ``approach`` goes before. States follow by linear steps, and by Levenberg–Marquardt
+where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood rises.
 """
 
 from __future__ import annotations
@@ -144,8 +142,8 @@ class Search(Trials):
     @property
     def logs(self) -> Array:
         """Logarithms of the sizes where it has come to."""
-        step, n = self.beyond[0], len(self.problem.names)
-        return self.best.logs + step[n:] if len(step) else self.best.logs
+        more = self.beyond[0][len(self.problem.names) :]
+        return self.best.logs + more if len(more) else self.best.logs
 
     @property
     def value(self) -> float:
@@ -155,9 +153,9 @@ class Search(Trials):
     def given_up(self) -> Callable[[], None]:
         """Forget the best trial, whose factors are large, until what is returned makes it anew."""
         kept = {**self.states_arrays(), "logs": self.best.logs}
-        informed = self.best.known
+        remake = partial(self._remake, kept, self.best.known)
         del self.best
-        return partial(self._remake, kept, informed)
+        return remake
 
     def _remake(self, kept: Mapping[str, Array], informed: tuple[Array, Array] | None) -> None:
         self.best = Trial(self.sizes, kept["logs"], *self.states_of(kept), informed)
@@ -301,7 +299,7 @@ class Search(Trials):
             exact: True if the best states are as good as they need be.
         """
         here, promised, first = self.best, np.inf, self.damping
-        metric = self._metric(matrix)
+        metric = np.maximum(np.diag(matrix), np.append(1 / self._magnitudes**2, np.ones(len(self.sizes))))
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
         moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
@@ -311,7 +309,7 @@ class Search(Trials):
             whole = matrix + np.diag((self.damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
-                gradient = np.concatenate([here.marginal.score, self._eased(alone)])
+                gradient = np.concatenate([here.marginal.score, here.eased(alone)])
                 gradient[n:][fading] = 0.0
                 step = bounded_step(whole, gradient, lower, upper, linear and linear.among(len(gradient) - n))
             except NotPositiveDefiniteError:
@@ -338,7 +336,7 @@ class Search(Trials):
                 following = max(4 * self.damping, 1e-3) if kept <= _KEPT else self.damping / (1 if tried else 10)
                 self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
                 return trial.unknowns - here.unknowns, promised
-            del trial  # its factors take as much memory as those of the next one
+            trial = None  # its factors take as much memory as those of the next one
             if not exact and abs(here.states.cost - here.states.least) > _GAP_SHARE * promised:
                 self._bend = Bend()  # so that its value is as good as theirs
                 self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
@@ -349,24 +347,6 @@ class Search(Trials):
     def end_beyond(self, step: Array, promised: float) -> None:
         """Take a step that promises so little that nothing need be linearized after it."""
         self.beyond = step, promised
-
-    def _eased(self, step: Array) -> Array:
-        """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
-
-        Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
-        of squares over freedom is all the way.
-        """
-        here = self.best
-        squares, now = here.squares_after(step), here.squares_after(np.zeros_like(step))
-        slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
-        ratio = np.maximum(1 - slopes / freedom, 1e-3)
-        near = np.abs(ratio - 1) < 1e-6
-        return np.asarray(np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1)))
-
-    def _metric(self, matrix: Array) -> Array:
-        """Of damping: the matrix's diagonal, and at least what moves a parameter by its magnitude for one unit."""
-        least = np.concatenate([1 / self._magnitudes**2, np.ones(len(self.sizes))])
-        return np.asarray(np.maximum(np.diag(matrix), least))
 
     @property
     def _magnitudes(self) -> Array:
@@ -401,9 +381,8 @@ class Search(Trials):
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
         self.best, self.ahead = trial, None
-        costs = trial.states.costs
         parameters = trial.point.parameters.copy()
-        self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
+        self.history.append(Iteration(len(self.history), trial.states.costs, damping, length, parameters))
         self.callback(self.history[-1])
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:

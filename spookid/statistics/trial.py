@@ -79,6 +79,18 @@ class Trial:
         ahead = self.marginal.ahead(np.append(step, 1.0)[:, None])
         return self._by_size({name: float(squares.item()) for name, squares in ahead.items()})
 
+    def eased(self, step: Array) -> Array:
+        """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
+
+        Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
+        of squares over freedom is all the way.
+        """
+        squares, now = self.squares_after(step), self.squares_after(np.zeros_like(step))
+        slopes, freedom = self.slopes + now - squares, np.maximum(self.freedom, 1e-9)
+        ratio = np.maximum(1 - slopes / freedom, 1e-3)
+        near = np.abs(ratio - 1) < 1e-6
+        return np.asarray(np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1)))
+
     def _by_size(self, values: Mapping[str, float]) -> Array:
         return np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
 
