@@ -19,7 +19,7 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
-from spookid.statistics.noise_sizes import NoiseSize, starting_logs
+from spookid.statistics.noise_sizes import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -101,7 +101,8 @@ def maximize_likelihood(
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
-    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    told = callback or (lambda _: None)
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, told, splits=not alike)
     logs = _logs(search.sizes, known, assembly.problem.step)
     if logs is None:
         start, logs = _begun(assembly, search, start)
@@ -209,7 +210,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
         NotPositiveDefiniteError: if the states are not determined.
     """
     by_name = _symbols(known, assembly.problem.step, assembly.noise)
-    of_each = [single for size in assembly.noise for single in _singles(size)]
+    of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
     search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
     signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
@@ -311,21 +312,19 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
-    found, best = [], search.best
+    which, best = [], search.best
     several = [
         name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
     ]
     fisher = size_information(best.states, several, _PROBES) if several and isinstance(best.states, States) else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
-        parts = [size]
+        gain = 0.0
         if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
-            if gain > len(size.names) - 1:
-                parts = _singles(size)
-        found += parts
-    return tuple(found)
+        which.append(gain > len(size.names) - 1)
+    return told_apart(search.sizes, which)
 
 
 def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[NoiseSize, ...] | None:
@@ -335,16 +334,8 @@ def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[Noise
         return None
     found: list[NoiseSize] = []
     for size in sizes:
-        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
+        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else size.singles
     return tuple(found)
-
-
-def _singles(size: NoiseSize) -> list[NoiseSize]:
-    """One size for each of its names."""
-    each = len(size.places) // len(size.names)
-    return [
-        replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
-    ]
 
 
 def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:

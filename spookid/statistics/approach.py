@@ -13,7 +13,7 @@ the new sizes, and these logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,8 @@ _NEAR, _THERE = 30.0, 1.0
 the best ones."""
 _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
+_CLEARLY = 10.0
+"""What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
 """Share of its promise that a step must keep, but for this much of −log L."""
 
@@ -56,6 +58,21 @@ class Approach:
     promised: float = np.inf
     """What the last step has promised of −log L."""
 
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What ``of`` reads."""
+        return {"far": np.array(self.promised), "far slopes": self.slopes, "far at": self.at}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Approach | None:
+        """From ``arrays``; None if there are none."""
+        return cls(arrays["far slopes"], arrays["far at"], float(arrays["far"])) if "far" in arrays else None
+
+    @property
+    def is_near(self) -> bool:
+        """True if the last step promised little."""
+        return self.promised < _NEAR
+
     def step(
         self, here: Trial, room: Room, gap: float, tried: Callable[[Array], Trial | None]
     ) -> tuple[Trial, float] | None:
@@ -65,7 +82,7 @@ class Approach:
             gap: what a linear step of the states takes from |r|² where they are the best.
             tried: gives the trial a step in θ and η (n_p + n_s,) leads to, None if there is none.
         """
-        if self.promised < _NEAR:
+        if self.is_near:
             return None
         n, score = len(room.magnitudes), here.marginal.gradient + self._counted(here, room)
         information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
@@ -102,3 +119,22 @@ class Approach:
         if not len(self.at) or np.any(np.abs(now - self.at) > _FAR * room.magnitudes):
             self.slopes, self.at = here.marginal.volume, now
         return self.slopes
+
+
+def clearly_apart(here: Trial) -> list[bool]:
+    """Which sizes the likelihood clearly prefers one for each of their names.
+
+    By sizes of their own it gains at least what its expectation over these states does (EM).
+    """
+    squares = here.marginal.ahead(np.append(np.zeros(len(here.marginal.gradient)), 1.0)[:, None])
+    found = []
+    for size in here.sizes:
+        gain = 0.0
+        if size.kind == "disturbance" and size.given is None and len(size.names) > 1:
+            expected = here.marginal.expected
+            r = np.array([float(squares[name].item()) for name in size.keys if name in squares])
+            f = np.array([expected[name] for name in size.keys if name in squares])
+            if np.all(r > 0) and np.all(f > 0):
+                gain = float(f @ (np.log(r.sum() / f.sum()) - np.log(r / f))) / 2
+        found.append(gain > _CLEARLY * (len(size.names) - 1))
+    return found

@@ -14,7 +14,7 @@ where these do not suffice, or rows that link steps switch. Steps are damped unt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -31,10 +31,10 @@ from spookid.solvers.resuming import (
 )
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.approach import Approach, Room
+from spookid.statistics.approach import Approach, Room, clearly_apart
 from spookid.statistics.linear_steps import Bend
 from spookid.statistics.marginal import floors, sharp
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize, spread, told_apart
 from spookid.statistics.trial import INDEPENDENT, Trial, definite, fall, learnt
 from spookid.statistics.trials import Trials
 from spookid.transcription.factor import Group
@@ -49,16 +49,12 @@ _ROUNDED = 0.05
 """What logarithms of sizes may be below where enough digits are left, which is known no better."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
-_SEEN = 1.0
-"""Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _LITTLE = 10.0
 """Factor of what converged is, of the promise of a step that led to where something is not finite."""
 _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
-_FADES = 0.6
-"""Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
@@ -72,10 +68,12 @@ class Search(Trials):
     Args:
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
+        splits: True to tell sizes apart that one has in common, where the likelihood clearly prefers that.
     """
 
     max_iterations: int
     callback: Callback
+    splits: bool = False
     history: list[Iteration] = field(kw_only=True, default_factory=list)
     damping: float = field(init=False, default=0.0)
     """Of the next step."""
@@ -90,6 +88,8 @@ class Search(Trials):
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _start: tuple[Point, Array] = field(init=False)
+    _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
+    """True for the sizes that were told apart on the way, if any were."""
     _approach: Approach | None = field(init=False, default=None)
     """None where the maximum is near."""
     _place: Place = field(init=False, default_factory=Place)
@@ -132,12 +132,18 @@ class Search(Trials):
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
         """The same where it has come to, with sizes that it had in common told apart."""
-        logs = {key: log for size, log in zip(self.sizes, self.best.logs, strict=True) for key in size.keys}
-        other = replace(self, sizes=sizes)
-        own = np.array([logs[size.keys[0]] for size in sizes])
+        other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
-        other.best = Trial(sizes, own, self.best.states, self.best.marginal)
+        other.best = Trial(sizes, spread(best.logs, self.sizes, sizes), best.states, best.marginal)
         return other
+
+    def _split(self, which: Sequence[bool]) -> None:
+        """Take some sizes apart."""
+        before, best, (point, first) = self.sizes, self.best, self._start
+        self.sizes, self._parted = told_apart(before, which), np.array(which)
+        self._start = point, spread(first, before, self.sizes)
+        self.best = Trial(self.sizes, spread(best.logs, before, self.sizes), best.states, best.marginal)
+        self.floors = floors(self.sizes, self.best.logs, best.marginal)
 
     @property
     def logs(self) -> Array:
@@ -187,8 +193,9 @@ class Search(Trials):
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
         steps = [self._bend.gap, self._bend.off, self.beyond[1], self.damping, self.off]
         arrays |= {"logs": best.logs, "floors": self.floors, "beyond": self.beyond[0], "steps": np.array(steps)}
+        arrays["parted"] = self._parted
         if (far := self._approach) is not None:
-            arrays |= {"far": np.array(far.promised), "far slopes": far.slopes, "far at": far.at}
+            arrays |= far.arrays
         if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("correction", "status", "detail"), facts, strict=False):
@@ -197,16 +204,19 @@ class Search(Trials):
 
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
-        self.floors, self.history = kept["floors"], history_of(kept)
+        self.floors, self.history, self._parted = kept["floors"], history_of(kept), kept["parted"]
+        if len(self._parted):
+            before, self.sizes = self.sizes, told_apart(self.sizes, self._parted.tolist())
+            self._start = self._start[0], spread(self._start[1], before, self.sizes)
         *bend, promised, self.damping, self.off = kept["steps"].tolist()
         self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
-        if "far" in kept:
-            self._approach = Approach(kept["far slopes"], kept["far at"], float(kept["far"]))
+        self._approach = Approach.of(kept)
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
-        return self._to_its_end(partial(self._iterate, settled, kept["correction"]), began)
+        correction = kept["correction"] if kept["correction"].size else None
+        return self._to_its_end(partial(self._iterate, settled, correction), began)
 
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
@@ -235,20 +245,16 @@ class Search(Trials):
         return sharp(self.sizes, trial.logs, trial.marginal)
 
     def _iterate(self, settled: float, correction: Array | None = None) -> End:
-        unknowns = len(self.best.unknowns)
-        correction = np.zeros((unknowns, unknowns)) if correction is None else correction
         while len(self.history) <= self.max_iterations:
             if self._place.due:
-                self._keep(correction)
+                self._keep(np.zeros(0) if correction is None else correction)
             if self._approach is not None:
                 self._come_near(self._approach)
                 continue
             here = self.best
-            matrix = here.matrix + correction
-            if not definite(matrix):
-                correction = np.zeros_like(correction)
-                matrix = here.matrix
-            step, promised = self._step(matrix, settled)
+            if correction is None or not definite(here.matrix + correction):
+                correction = np.zeros_like(here.matrix)
+            step, promised = self._step(here.matrix + correction, settled)
             if step is None:
                 return self._end(promised, settled)
             near = promised < _NEAR
@@ -262,15 +268,14 @@ class Search(Trials):
         room = Room(self._magnitudes, *self._room(), self.problem.linear_constraints(self.best.point.parameters))
         if (found := approach.step(self.best, room, self.gap, self._moved)) is not None:
             self._accept(found[0], 0.0, found[1])
+        elif approach.is_near and self.splits and any(which := clearly_apart(self.best)):
+            self._split(which)
+            approach.promised = np.inf
         else:
             self._end_approach()
 
     def _end_approach(self) -> None:
-        """To the best states, at the start if there are none where it has come to.
-
-        Raises:
-            NotPositiveDefiniteError: if they are not determined.
-        """
+        """To the best states; to those of the start if there are none where it has come to."""
         here, self._approach, self.ahead = self.best, None, None
         if abs(here.states.cost - here.states.least) <= self.gap:
             return
@@ -293,18 +298,13 @@ class Search(Trials):
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:
-        """Raise the damping until a step raises the likelihood; the step, and what it promised.
-
-        Args:
-            exact: True if the best states are as good as they need be.
-        """
+        """Raise the damping until a step raises the likelihood; the step, and what it promised. The best states are
+        found anew, once, unless they are ``exact``."""
         here, promised, first = self.best, np.inf, self.damping
         metric = np.maximum(np.diag(matrix), np.append(1 / self._magnitudes**2, np.ones(len(self.sizes))))
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
-        moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
-        fading = (np.diag(here.fisher) < _SEEN) | (moving & (here.slopes > _FADES * here.freedom))
-        fading &= (here.slopes > 0) & (lower[n:] < 0)
+        fading = here.fading & (lower[n:] < 0)
         while self.damping <= _MOST_DAMPING:
             whole = matrix + np.diag((self.damping + INDEPENDENT) * metric)
             try:

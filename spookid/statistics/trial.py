@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.statistics.marginal import Marginal
@@ -17,6 +18,10 @@ from spookid.transcription.transcription import Point
 
 _ALIKE = 0.3
 """Change of the logarithms of sizes within which their information counts as the same."""
+_SEEN = 1.0
+"""Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
+_FADES = 0.6
+"""Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 
@@ -73,6 +78,13 @@ class Trial:
     def freedom(self) -> Array:
         """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
         return self._by_size(self.marginal.expected)
+
+    @property
+    def fading(self) -> NDArray[np.bool_]:
+        """True for sizes that are on their way to zero, (n_s,)."""
+        moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
+        fades = (np.diag(self.fisher) < _SEEN) | (moving & (self.slopes > _FADES * self.freedom))
+        return np.asarray(fades & (self.slopes > 0))
 
     def squares_after(self, step: Array) -> Array:
         """Σ r² of each noise after a step of the parameters (n_p,), to first order, states following, (n_s,)."""
