@@ -196,11 +196,12 @@ def _known(
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
     parameters could do as well as s, such as scaling all inertias, they do not determine.
     """
-    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
-    whole, told = ([s.names for s in estimated if not (s.marginalized and known)] for known in (False, True))
-    information = condensed.information - variances.confounded(condensed, whole)
-    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), free)
+    C, R = variances.size_products(condensed, [size.names for size in estimated])
+    told = np.array([not size.marginalized for size in estimated], dtype=bool)
+    information = condensed.information - variances.lost(C, R)
+    errors, _ = pseudo_inverse(condensed.information - variances.lost(C[:, told], R[np.ix_(told, told)]), free)
+    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     errors += doubt
     scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)

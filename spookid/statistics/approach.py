@@ -86,8 +86,7 @@ class Approach:
             return None
         n, score = len(room.magnitudes), here.marginal.gradient + self._counted(here, room)
         information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
-        still = here.squares_after(np.zeros(n))
-        others = here.states.least - float(still.sum())  # squares over what is given
+        still, others = here.squares, here.states.least - float(here.squares.sum())  # those over what is given
         metric = np.maximum(np.diag(information), 1 / room.magnitudes**2)
         try:
             damped = information + np.diag(INDEPENDENT * metric)

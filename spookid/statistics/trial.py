@@ -79,6 +79,11 @@ class Trial:
         """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
         return self._by_size(self.marginal.expected)
 
+    @cached_property
+    def squares(self) -> Array:
+        """Σ r² of each noise after a linear step of the states, (n_s,)."""
+        return self.squares_after(np.zeros(len(self.marginal.gradient)))
+
     @property
     def fading(self) -> NDArray[np.bool_]:
         """True for sizes that are on their way to zero, (n_s,)."""
@@ -97,7 +102,7 @@ class Trial:
         Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
         of squares over freedom is all the way.
         """
-        squares, now = self.squares_after(step), self.squares_after(np.zeros_like(step))
+        squares, now = self.squares_after(step), self._by_size(self.marginal.sweep().residual)
         slopes, freedom = self.slopes + now - squares, np.maximum(self.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6

@@ -300,7 +300,7 @@ def _errors(share: _Share) -> Sums:
     c = Condensed(linearize(problem, point), problem.free_directions(point.parameters))
     groups = [s.names for s in share.asked.sizes if s.given is None and s.kind == "disturbance"]
     n = len(problem.names)
-    C, R = variances.size_products(c, groups) if groups else (np.zeros((n, 0)), np.zeros((0, 0)))
+    C, R = variances.size_products(c, groups)
     prior = variances.prior(c)
     score = np.zeros(n)
     for term, T in zip(c.linearized.chains[0], c.T[0], strict=True):
