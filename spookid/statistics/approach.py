@@ -76,7 +76,8 @@ class Approach:
     def step(
         self, here: Trial, room: Room, gap: float, tried: Callable[[Array], Trial | None]
     ) -> tuple[Trial, float] | None:
-        """The next trial and the length of the step; None if the maximum is near, or a step does not keep its promise.
+        """The next trial and the length of the step; None if the maximum is near, a step does not keep its promise, or
+        it promises no less than the one before.
 
         Args:
             gap: what a linear step of the states takes from |r|² where they are the best.
@@ -101,9 +102,13 @@ class Approach:
         scale = np.exp(-2 * noise)
         before, after = float(scale @ still) + others, float(scale @ ahead) + rest
         promised = (before - after) / 2 - volume
-        self.promised = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
-        if self.promised <= _THERE and abs(here.states.cost - here.states.least) <= gap:
+        whole = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
+        if whole <= _THERE and abs(here.states.cost - here.states.least) <= gap:
+            self.promised = whole
             return None
+        if not whole < self.promised:  # such steps lead round in circles
+            return None
+        self.promised = whole
         if (trial := tried(np.concatenate([step, noise]))) is None:
             return None
         if (before - trial.states.least) / 2 - volume < _ACCEPT * promised - _ROUNDING:
