@@ -332,8 +332,7 @@ class Search(Trials):
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, self.damping, length)
                 kept = gain / promised
-                tried = self.damping > first  # smaller ones have been
-                following = max(4 * self.damping, 1e-3) if kept <= _KEPT else self.damping / (1 if tried else 10)
+                following = self.damping / 10 if kept > _KEPT else max(4 * self.damping, 1e-3)
                 self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
                 return trial.unknowns - here.unknowns, promised
             trial = None  # its factors take as much memory as those of the next one
@@ -341,7 +340,7 @@ class Search(Trials):
                 self._bend = Bend()  # so that its value is as good as theirs
                 self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
                 return self._step(matrix, settled, exact=True)
-            self.damping = 10 * self.damping or _FIRST
+            self.damping = max(4 * self.damping, _FIRST)
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
