@@ -200,7 +200,7 @@ def test_a_loop_leaves_what_its_freedom_tells() -> None:
     t = np.arange(30) * 0.01
     turning = Recording(t, {"q": 0.5 + t + np.sin(3 * t)}, name="turning")
     assert problem.base_parameters(turning).rank == 3
-    # Of equal lengths the coupler does not turn, and the others do as one, unless they cross: both sensors say they do not.
+    # Of equal lengths the coupler does not turn, and the others do as one, unless they cross; sensors say they do not.
     parallel = loop(0.1)
     parallel = parallel.with_(observations=[*parallel.observations, HingeAngle(parallel.model.joints[3], "p")])
     found = parallel.base_parameters(Recording(t, {"q": turning.signal("q"), "p": turning.signal("q")}, name="turning"))

@@ -15,7 +15,6 @@ from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle, Observation
-from spookid.estimation.likelihood_fit import _singles
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
@@ -37,7 +36,7 @@ PRECISE = LevenbergMarquardt(
 @pytest.fixture(autouse=True)
 def _to_the_last_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     """States are best to round-off, as differences need them."""
-    monkeypatch.setattr("spookid.statistics.search._GAP", 1e-14)
+    monkeypatch.setattr("spookid.statistics.trials._GAP", 1e-14)
 
 
 def search(problem: Problem) -> Search:
@@ -177,7 +176,7 @@ def test_score_is_the_slope_of_the_likelihood(case):
 def test_a_joint_of_a_loop_may_be_as_good_as_undisturbed():
     problem = four_bar()
     whole = search(problem)
-    sizes = (*_singles(whole.sizes[0]), *whole.sizes[1:])
+    sizes = (*whole.sizes[0].singles, *whole.sizes[1:])
     known, values = replace(whole, sizes=sizes), []
     for least in (1e-7, 1e-11, 1e-20):
         logs = np.log([3e-4, least, least * 1e-2, 3e-4, *(2e-3 for _ in sizes[4:])])

@@ -337,3 +337,24 @@ def test_errors_average_over_a_disturbance_at_its_floor_after_the_step_is_taken_
     assert math.isnan(size(corrected, "hinge").error)
     for name in TRUTH:
         assert corrected[name].std_err == pytest.approx(plain[name].std_err, rel=0.2)
+
+
+LEFT = {"J_A": 0.003, "J_B": 0.004, "J_C": 0.004, "b": 1e-3}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_ends_at_a_maximum_whatever_is_missing(seed: int) -> None:
+    """The viscous friction of the elbow is left out of the model; the shoulder's disturbance tends to zero."""
+    truth = furuta(shoulder={"viscous": 1e-3}, elbow={"viscous": 1e-4})
+    named = {name: Parameter(name, 2 * value, lower=0) for name, value in LEFT.items()}
+    model = furuta(inertias=tuple(named[name] for name in ("J_A", "J_B", "J_C")), shoulder={"viscous": named["b"]})
+    sensors = [HingeAngle(j, f"angle of {j.name}") for j in truth.joints]
+    posed = Problem("left out", truth, observations=sensors, step=5e-3)
+    noise = {o.signal: 1e-3 for o in posed.observations}
+    run = posed.simulate({}, 10.0, {"elbow": 3.0}, noise=noise, seed=seed)
+    sensors = [HingeAngle(j, f"angle of {j.name}") for j in model.joints]
+    solution = posed.with_(model=model, observations=sensors, recordings=[run]).solve()
+    assert solution.status is Status.CONVERGED
+    assert any("viscous friction in elbow" in notice for notice in solution.notices)
+    for name, value in LEFT.items():
+        assert abs(solution[name].estimate / value - 1) < 0.1

@@ -187,10 +187,10 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
 def test_hard_rows_have_no_share_in_noise_and_their_scale_none_in_the_answer() -> None:
     problem = twin(swinging(), 1e-3, 0.5)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
-    assert set(here.marginal.sweep().freedom) == {"hinge", measured_noise("hinge angle")}
+    assert set(here.marginal.freedom()) == {"hinge", measured_noise("hinge angle")}
     # An observation a step, of which the first state's angle and rate take two.
     freedom = len(problem.recordings[0].t) - 2
-    assert sum(here.marginal.sweep().freedom.values()) == pytest.approx(freedom, rel=1e-6)
+    assert sum(here.marginal.freedom().values()) == pytest.approx(freedom, rel=1e-6)
     reduced = ReducedProblem(here.states.reduced.problem, here.point)
     reduced.penalty *= 1e4
     other = marginal(States(reduced, here.point), {measured_noise("hinge angle"): np.log(1e-3)})

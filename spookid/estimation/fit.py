@@ -99,8 +99,8 @@ class Fit:
     @cached_property
     def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""
-        covariance = self.found.covariance if self.found and self.condensed is not None else None
-        return identified(self.assembly, self.point, self._free, self.condensed, covariance)
+        doubt = self.found.doubt if self.found and self.condensed is not None else 0.0
+        return identified(self.assembly, self.point, self._free, self.condensed, doubt)
 
     @property
     def _free(self) -> FreeDirections:

@@ -230,12 +230,17 @@ def _states(assembly: Assembly, solution: Result, touching: tuple[Array | None, 
 
 
 def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
-    """States of a recording at other times, between those that are known."""
+    """States of a recording at other times, by cubic polynomials through those of four neighbouring steps."""
+    points = min(len(t), 4)
     at = np.interp(times, t, np.arange(len(t)))
-    low = np.minimum(at.astype(int), len(t) - 2)
-    share = (at - low)[:, None, None]
-    signs = np.where(np.sum(q[low, :, 3:] * q[low + 1, :, 3:], axis=2, keepdims=True) < 0, -1.0, 1.0)
-    poses = (1 - share) * q[low] + share * q[low + 1]
-    poses[:, :, 3:] = (1 - share) * q[low, :, 3:] + share * signs * q[low + 1, :, 3:]
+    low = np.clip(at.astype(int) - (points - 1) // 2, 0, len(t) - points)
+    others, poses, rates = at - low, np.zeros((len(at), *q.shape[1:])), np.zeros((len(at), *v.shape[1:]))
+    first = q[low, :, 3:]
+    for i in range(points):
+        share = np.prod([(others - j) / (i - j) for j in range(points) if j != i], axis=0)[:, None, None]
+        pose = q[low + i].copy()
+        pose[:, :, 3:] *= np.where(np.sum(first * pose[:, :, 3:], axis=2, keepdims=True) < 0, -1.0, 1.0)
+        poses += share * pose
+        rates += share * v[low + i]
     poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
-    return name, times, poses, (1 - share) * v[low] + share * v[low + 1]
+    return name, times, poses, rates

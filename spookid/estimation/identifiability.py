@@ -77,12 +77,12 @@ def a_posteriori(
     assembly: Assembly,
     point: Point,
     free: FreeDirections,
-    covariance: tuple[Array, Array] | None = None,
+    doubt: Array | float = 0.0,
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
     """Linearize at ``point``; arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly, point, free), covariance, noisy, roughly)
+    return identified(assembly, point, free, condensed_at(assembly, point, free), doubt, noisy, roughly)
 
 
 def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
@@ -98,7 +98,7 @@ def identified(
     point: Point,
     free: FreeDirections,
     condensed: Condensed | None,
-    covariance: tuple[Array, Array] | None = None,
+    doubt: Array | float = 0.0,
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
@@ -107,7 +107,7 @@ def identified(
     Args:
         free: directions in which parameters move.
         condensed: at the point; None if the states are not determined.
-        covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
+        doubt: what is not known of the noise of ``assembly`` adds to the covariance of the parameters, (n_p, n_p).
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
         roughly: True to find it out to two digits.
     """
@@ -119,7 +119,7 @@ def identified(
     if given:
         statistics, edges = _statistics(condensed, free, assembly.noise, point, roughly)
     else:
-        statistics, edges = _known(condensed, assembly.noise, covariance, free)
+        statistics, edges = _known(condensed, assembly.noise, doubt, free)
     repeated = any(residual.is_repeated for residual in assembly.problem.residuals)
     larger = 1.0 if repeated else math.inf if given else ROBUST
     steps = [chain.steps for chain in transcription.chains]
@@ -194,20 +194,20 @@ def _statistics(
 
 
 def _known(
-    condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, free: FreeDirections
+    condensed: Condensed, noise: Sequence[NoiseSize], doubt: Array | float, free: FreeDirections
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
     parameters could do as well as s, such as scaling all inertias, they do not determine.
     """
-    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
-    whole, told = ([s.names for s in estimated if not (s.marginalized and known)] for known in (False, True))
-    information = condensed.information - variances.confounded(condensed, whole)
-    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), free)
-    if covariance is not None:
-        errors += covariance[1] - covariance[0]
+    C, R = variances.size_products(condensed, [size.names for size in estimated])
+    told = np.array([not size.marginalized for size in estimated], dtype=bool)
+    information = condensed.information - variances.lost(C, R)
+    errors, _ = pseudo_inverse(condensed.information - variances.lost(C[:, told], R[np.ix_(told, told)]), free)
+    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
+    errors += doubt
     scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining

@@ -20,7 +20,7 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
-from spookid.statistics.noise_sizes import NoiseSize, starting_logs
+from spookid.statistics.noise_sizes import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -52,10 +52,6 @@ class Stiff:
     """Of the noise that was found over that of ``problem``, by the names in ``Factor.noise``."""
 
 
-def _no_errors() -> None:
-    """Noise is taken from another fit."""
-
-
 @dataclass(frozen=True, eq=False)
 class Found:
     """A fit with the noise it found."""
@@ -63,8 +59,8 @@ class Found:
     assembly: Assembly
     """With the numbers of the noise."""
     outcome: Outcome
-    errors: Callable[[], tuple[Array, Array] | None]
-    """Gives ``covariance``."""
+    find_doubt: Callable[[], Array | float]
+    """Gives ``doubt``."""
     log_likelihood: float
     noise: tuple[Noise, ...]
     normaliser: Array | None = None
@@ -77,10 +73,10 @@ class Found:
     """True if it ended near a maximum that it would have come to."""
 
     @cached_property
-    def covariance(self) -> tuple[Array, Array] | None:
-        """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise
-        is taken from another fit."""
-        return self.errors()
+    def doubt(self) -> Array | float:
+        """What is not known of sizes adds to the covariance, (n_p, n_p); nothing where noise is taken from another
+        fit."""
+        return self.find_doubt()
 
 
 def maximize_likelihood(
@@ -106,13 +102,14 @@ def maximize_likelihood(
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
-    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    told = callback or (lambda _: None)
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, told, splits=not alike)
     logs = _logs(search.sizes, known, assembly.problem.step)
     if logs is None:
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, _no_errors, math.nan, ())
+        return Found(assembly, outcome, float, math.nan, ())
     rough = roughly and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
@@ -125,22 +122,22 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
     Args:
         leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
     """
-    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
+    numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - search.best.states.excess * math.log(2 * math.pi) / 2)
-    errors: Callable[[], tuple[Array, Array] | None] = _no_errors
+    value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
+    find: Callable[[], Array | float] = float
     if not (hold or outcome.status is Status.INTERRUPTED):
-        errors = cache(partial(marginalization.covariance, search))
+        find = cache(partial(marginalization.doubt, search))
     try:
-        _ = None if leads else errors()
+        _ = None if leads else find()
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
-        errors = _no_errors
+        find = float
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), states)
+    return Found(whole, outcome, find, value, noise, best.marginal.counted, _stiff(search), states)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -204,7 +201,7 @@ def fit_at_known_noise(
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(known))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(known))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
@@ -214,14 +211,14 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
         NotPositiveDefiniteError: if the states are not determined.
     """
     by_name = _symbols(known, assembly.problem.step, assembly.noise)
-    of_each = [single for size in assembly.noise for single in _singles(size)]
+    of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
     search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
     signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
     if outcome.status is Status.DIVERGED:
         raise NotPositiveDefiniteError(outcome.detail)
-    numbered = search.problem.with_numbers(search.numbers(search.best.logs))
+    numbered = search.problem.with_numbers(search.numbers(search.logs))
     return _with(assembly, numbered, assembly.noise), search.best.point
 
 
@@ -242,13 +239,13 @@ def fit_at_guessed_noise(
         std = value / h if moving else value / size.averaging
         density = value / math.sqrt(h) if moving else math.nan
         found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Found(_with(assembly, numbered, assembly.noise), outcome, _no_errors, math.nan, tuple(found))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(found))
 
 
 def _stiff(search: Search) -> Stiff:
     moving = [size.kind == "disturbance" for size in search.sizes]
-    logs = np.where(moving, search.floors, search.best.logs)
-    pairs = zip(search.sizes, np.exp(search.best.logs - logs).tolist(), strict=True)
+    logs = np.where(moving, search.floors, search.logs)
+    pairs = zip(search.sizes, np.exp(search.logs - logs).tolist(), strict=True)
     sizes = {key: ratio for size, ratio in pairs for key in size.keys}
     return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
 
@@ -316,21 +313,19 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
-    found, best = [], search.best
+    which, best = [], search.best
     several = [
         name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
     ]
     fisher = size_information(best.states, several, _PROBES) if several and isinstance(best.states, States) else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
-        parts = [size]
+        gain = 0.0
         if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
-            if gain > len(size.names) - 1:
-                parts = _singles(size)
-        found += parts
-    return tuple(found)
+        which.append(gain > len(size.names) - 1)
+    return told_apart(search.sizes, which)
 
 
 def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[NoiseSize, ...] | None:
@@ -340,23 +335,15 @@ def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[Noise
         return None
     found: list[NoiseSize] = []
     for size in sizes:
-        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
+        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else size.singles
     return tuple(found)
-
-
-def _singles(size: NoiseSize) -> list[NoiseSize]:
-    """One size for each of its names."""
-    each = len(size.places) // len(size.names)
-    return [
-        replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
-    ]
 
 
 def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
     seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
     errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
-    for i, (size, log, error) in enumerate(zip(search.sizes, search.best.logs, errors, strict=True)):
+    for i, (size, log, error) in enumerate(zip(search.sizes, search.logs, errors, strict=True)):
         value, moving = float(np.exp(log)), size.kind == "disturbance"
         if size.of_motion and size.given == 0:  # as small as digits allow
             value = 0.0

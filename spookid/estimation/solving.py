@@ -224,7 +224,9 @@ class _Again:
         if self.staged:
             start = Start(first.told(), noise=noise, sharpness=continuation.SHARPNESS[-1], held=pins)
         else:
-            near = found.changed(noise=extrapolation.noise_of(fine, found))
+            # What is held belongs to the other estimates of that fit.
+            estimates = fine.result.parameters if pins else found.parameters
+            near = found.changed(noise=extrapolation.noise_of(fine, found), parameters=estimates)
             start = Start(near, hold=True, held=pins, assembly=first.assembly)
         return fit(self.problem, self.solver, None, start)
 

@@ -152,6 +152,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         states.density,
         left[:-1, :-1],
         cache(partial(_swept, states)),
+        cache(partial(_added, chains, _Chain.freedom)),
         cache(partial(_added, chains, coloured)),
         partial(_added, chains, _Chain.strength),
         partial(size_information, states),
@@ -174,15 +175,14 @@ def size_information(
 
 def _swept(states: States) -> Swept:
     volume = np.zeros(len(states.reduced.problem.names))
-    residual, freedom, following = _Totals(), _Totals(), _Totals()
+    residual, following = _Totals(), _Totals()
     for chain in states.chains:
         volume += chain.sweep[0]
-        for name, more, left_over, follow in chain.noise():
+        for name, more, follow in chain.noise():
             residual.add(name, more)
-            freedom.add(name, left_over)
             following.add(name, follow)
         chain.release()
-    return Swept(volume, residual, freedom, following)
+    return Swept(volume, residual, following)
 
 
 def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
@@ -212,7 +212,7 @@ class _Chain:
         self.kept = list(zip(reduced.kept, self.rows, strict=True))
         self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
         self._free: dict[int, Array] = {}
-        """Rows less their leverage by the number of a factor, (rows,); a sweep finds them out."""
+        """Rows less their leverage by the number of a factor, (rows,), where they have been found out."""
         self.cost = float(sum(np.sum(rows.matrix[:, -1] ** 2) for _, rows in self.soft))
         """Σ r²."""
 
@@ -265,17 +265,26 @@ class _Chain:
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
-    def noise(self) -> list[tuple[str, float, float, float]]:
-        """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
+    def freedom(self) -> list[tuple[str, float]]:
+        """Rows less their leverage by name of the noise."""
+        missing = [i for i, (factor, _) in enumerate(self.kept) if factor.noise and i not in self._free]
+        for i in missing:
+            self._free[i] = self._left(*self.kept[i], self.system.cross_covariances(i)).sum(axis=0)
+        if missing:
+            self.release()
+        return [(name, self._free[i][j]) for i, (f, _) in enumerate(self.kept) for j, name in enumerate(f.noise)]
+
+    def noise(self) -> list[tuple[str, float, float]]:
+        """Per name of a noise: Σ r², and what the states' following adds to the slope."""
         moves, found = np.stack([self.response[:, -1], self.sweep[1]], axis=1), []
-        for number, (factor, rows) in enumerate(self.kept):
+        for factor, rows in self.kept:
             if not factor.noise:
                 continue
             along = self._along(rows, moves)
             r = whole(rows, rows.matrix[:, -1] - along[:, 0])
             squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
             for i, name in enumerate(factor.noise):
-                found.append((name, squares[i], self._free[number][i], 2 * follow[i]))
+                found.append((name, squares[i], 2 * follow[i]))
         return found
 
     def _left(self, factor: Factor, rows: Rows, across: Array) -> Array:

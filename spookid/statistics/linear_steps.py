@@ -17,6 +17,9 @@ from spookid.transcription.transcription import Point
 _SHARE = 1e-6
 """Of |r|², that a step may take from where the states are good enough, if no noise is estimated that would be its
 unit."""
+_SMALL = 1e-2
+"""Of |r|², that a step may take where it is not looked at where it leads: rows see the states move by a tenth of their
+size in root mean square, and slopes in the parameters are those of where the states are linearized."""
 _SAFE = 10.0
 """Factor of what a step is known to be off by, and of what it promised, to be relied upon."""
 
@@ -70,7 +73,7 @@ def _by_steps(
     while True:
         little = _SHARE * states.cost if gap is None else gap
         left = abs(states.gap)
-        if left <= little or bend.beyond(left) <= little:
+        if left <= little or (left <= _SMALL * states.cost and bend.beyond(left) <= little):
             return states, bend
         following = States.projected(reduced, states.stepped())
         bend = Bend(left, abs(following.least - states.least))

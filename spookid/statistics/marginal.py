@@ -33,8 +33,6 @@ class Swept:
     """Half the gradient of the logarithms in θ, states following, (n_p,)."""
     residual: Mapping[str, float]
     """Σ r² by name of the noise."""
-    freedom: Mapping[str, float]
-    """Rows less their leverage Σ rᵀ P r by name of the noise."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
 
@@ -53,6 +51,8 @@ class Marginal:
     """Schur complement of the states in JᵀJ, (n_p, n_p)."""
     sweep: Callable[[], Swept]
     """It takes longer than the value, which alone is asked for where a step has led nowhere; found out once."""
+    freedom: Callable[[], Mapping[str, float]]
+    """Rows less their leverage Σ rᵀ P r by name of the noise; it takes less than a sweep."""
     coloured: Callable[[], Mapping[str, float]]
     """What is to be added to the squares to expect for noise that neighbouring rows have in common, by its name."""
     strength: Callable[[], Mapping[str, float]]
@@ -72,9 +72,9 @@ class Marginal:
         Args:
             corner: what eliminating the states leaves, gradient and |r|² in the last row, (n_p + 1, n_p + 1).
         """
-        gradient, swept = corner[:-1, -1], Swept(np.zeros(len(corner) - 1), {}, {}, {})
+        gradient, swept = corner[:-1, -1], Swept(np.zeros(len(corner) - 1), {}, {})
         least, information = float(corner[-1, -1]), corner[:-1, :-1]
-        return cls(least, gradient, False, information, lambda: swept, dict, dict, dict, dict, lambda steps: {})
+        return cls(least, gradient, False, information, lambda: swept, dict, dict, dict, dict, dict, lambda steps: {})
 
     @property
     def volume(self) -> Array:
@@ -95,14 +95,14 @@ class Marginal:
     def slopes(self) -> Mapping[str, float]:
         """d(−log L)/d log s by the name of the noise s; of noise that neighbouring rows have in common the squares to
         expect less those that are."""
-        found, expected = self.sweep(), self.expected
+        found, expected = self.sweep(), self.expected  # a sweep tells the freedom, too
         return {n: expected[n] + found.following[n] - found.residual[n] for n in expected}
 
     @property
     def expected(self) -> Mapping[str, float]:
         """Squares to expect of each noise."""
         coloured = self.coloured()
-        return {name: freedom + coloured.get(name, 0.0) for name, freedom in self.sweep().freedom.items()}
+        return {name: freedom + coloured.get(name, 0.0) for name, freedom in self.freedom().items()}
 
     @property
     def beside(self) -> Array:

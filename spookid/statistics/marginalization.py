@@ -6,6 +6,9 @@ integrated out (Laplace) and a prior between those flat in s and in log s: it ma
 disturbance as well as where it is just not seen (results/truth.md).
 
     p(log s) ∝ s^0.7 L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
+
+Residuals are linearized once more at each value, at the best states of the best one, and weighed by it: a linear step
+of the states then is all that they take.
 """
 
 from __future__ import annotations
@@ -50,18 +53,20 @@ def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
     return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _WELL_KNOWN))
 
 
-def covariance(search: Search) -> tuple[Array, Array]:
-    """Of the parameters as the best noise has it, and with what is not known of its sizes, each (n_p, n_p); zero for
+def doubt(search: Search) -> Array:
+    """What averaging over sizes that are not well known adds to the covariance of the parameters, (n_p, n_p); zero for
     parameters at a bound, across constraints that hold and in directions without information."""
     now = search.best.point.parameters
+    whole, uncertain = np.zeros((len(now), len(now))), np.flatnonzero(uncertain_sizes(search)).tolist()
+    if not uncertain:
+        return whole
     magnitudes = np.maximum(search.problem.magnitudes, np.abs(now))
     along = magnitudes[:, None] * search.problem.free_directions(now).basis(magnitudes)
     best = _value(search.best, 0.0, along)
-    whole = best.covariance.copy()
     # A derivative that is infinite leaves nothing to weigh values by.
-    for i in np.flatnonzero(uncertain_sizes(search) & np.isfinite(best.depth)):
-        whole += _mixed(_values(search, int(i), along)) - best.covariance
-    return best.covariance, whole
+    for i in uncertain if np.isfinite(best.depth) else ():
+        whole += _mixed(_values(search, i, along)) - best.covariance
+    return whole
 
 
 def _values(search: Search, i: int, along: Array) -> list[_Value]:
@@ -117,10 +122,9 @@ def _at(search: Search, i: int, along: Array, log: float) -> _Value | None:
     best, logs = search.best, search.best.logs.copy()
     if log < min(search.floors[i], best.logs[i]):
         return None
-    moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
     try:
-        value = _value(trial := search.trial(moved, logs), log, along)
+        value = _value(trial := search.trial(best.point, logs, gap=np.inf), log, along)
         return value if np.isfinite(value.depth) and log >= min(search.sharp(trial)[i], best.logs[i]) else None
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -46,6 +47,26 @@ class NoiseSize:
     def keys(self) -> tuple[str, ...]:
         """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
         return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
+
+    @property
+    def singles(self) -> tuple[NoiseSize, ...]:
+        """One size for each of its names."""
+        each = len(self.places) // len(self.names)
+        return tuple(
+            replace(self, names=(name,), places=self.places[i * each : (i + 1) * each])
+            for i, name in enumerate(self.names)
+        )
+
+
+def told_apart(sizes: Sequence[NoiseSize], which: Sequence[bool]) -> tuple[NoiseSize, ...]:
+    """The sizes with one for each of their names where asked for."""
+    return tuple(one for size, apart in zip(sizes, which, strict=True) for one in (size.singles if apart else (size,)))
+
+
+def spread(values: Array, sizes: Sequence[NoiseSize], parts: Sequence[NoiseSize]) -> Array:
+    """Values of sizes for parts of them."""
+    by_name = {key: value for size, value in zip(sizes, values.tolist(), strict=True) for key in size.keys}
+    return np.array([by_name[part.keys[0]] for part in parts])
 
 
 def starting_logs(

@@ -5,59 +5,56 @@ Each iteration takes a step of Newton's kind in the parameters θ and the logari
     min gᵀδ + ½ δᵀ(B + C) δ    in the box of the parameters,
 
 with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
-and C a correction that makes up for what B lacks, learnt from one step to the next (a symmetric update of rank one),
-once the end is near. Where no row is a density of the states, θ is where the squares are least at the sizes η, and η
-where −log L is at that θ (``marginal``): the score is no slope of one function, and what has to fall is −log L less
-what the logarithms do along θ. The states follow by linear steps from where their linearization puts them, and by
-Levenberg–Marquardt where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood
-rises.
+and C a correction learnt from one step to the next (a symmetric update of rank one) once the end is near. Where no row
+is a density of the states (``marginal``), the score is no slope of one function, and what has to fall is −log L less
+what the logarithms do along θ. An ``approach`` goes before. States follow by linear steps, and by Levenberg–Marquardt
+where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood rises.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import (
     Place,
     facts_of,
     history_arrays,
     history_of,
     next_place,
-    point_arrays,
-    point_of,
 )
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.likelihood import States, marginal
-from spookid.statistics.linear_steps import Bend, by_linear_steps
-from spookid.statistics.marginal import Marginal, floors, sharp
-from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.trial import INDEPENDENT, FittedStates, Trial, definite, fall, learnt
+from spookid.statistics.approach import Approach, Room, clearly_apart
+from spookid.statistics.linear_steps import Bend
+from spookid.statistics.marginal import floors, sharp
+from spookid.statistics.noise_sizes import NoiseSize, spread, told_apart
+from spookid.statistics.trial import INDEPENDENT, Trial, definite, fall, learnt
+from spookid.statistics.trials import Trials
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
-from spookid.transcription.transcription import Point, Transcription
+from spookid.transcription.transcription import Point
 
 SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+_ROUNDED = 0.05
+"""What logarithms of sizes may be below where enough digits are left, which is known no better."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
-_SEEN = 1.0
-"""Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
-_GAP = 1e-2
-"""What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
+_LITTLE = 10.0
+"""Factor of what converged is, of the promise of a step that led to where something is not finite."""
+_GAP_SHARE = 0.02
+"""What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
@@ -65,33 +62,37 @@ _FIRST, _MOST_DAMPING = 0.1, 1e8
 
 
 @dataclass(eq=False)
-class Search:
+class Search(Trials):
     """A maximum of the likelihood.
 
     Args:
-        problem: with noise to estimate.
-        sizes: of the noise.
-        inner: settings for the states.
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
-        gap: what a linear step of the states may take from |r|² where they are good enough.
+        splits: True to tell sizes apart that one has in common, where the likelihood clearly prefers that.
     """
 
-    problem: Transcription
-    sizes: tuple[NoiseSize, ...]
-    inner: LevenbergMarquardt
     max_iterations: int
     callback: Callback
-    gap: float = field(default_factory=lambda: _GAP)
-    history: list[Iteration] = field(default_factory=list)
-    spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
-    best: Trial = field(init=False)
+    splits: bool = False
+    history: list[Iteration] = field(kw_only=True, default_factory=list)
+    damping: float = field(init=False, default=0.0)
+    """Of the next step."""
+    undamped: float = field(init=False, default=np.inf)
+    """What the first step from where it is has promised, before its damping was raised."""
+    off: float = field(init=False, default=1.0)
+    """Share of its promise by which the last step was off."""
+    beyond: tuple[Array, float] = field(init=False, default=(np.zeros(0), 0.0))
+    """The last step in θ and η, which nothing has been linearized after, and what it promises of −log L."""
     ahead: Point | None = None
     """Where the last step led, if it was not taken."""
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
+    _start: tuple[Point, Array] = field(init=False)
+    _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
+    """True for the sizes that were told apart on the way, if any were."""
+    _approach: Approach | None = field(init=False, default=None)
+    """None where the maximum is near."""
     _place: Place = field(init=False, default_factory=Place)
-    _bend: Bend = field(init=False, default_factory=Bend)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
@@ -99,18 +100,20 @@ class Search:
         Args:
             settled: converged if a step promises less of −log L.
         """
-        began = time.perf_counter()
+        began, self._start = time.perf_counter(), (start, logs)
         self._place = self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
+        switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
+        self._approach = Approach() if self.sizes and self.max_iterations and not switches else None
         try:
-            self.best = self.trial(start, logs)
+            self.best = self.trial(start, logs, gap=self._enough)
             self._ground()
+            if not np.isfinite(self.best.value):
+                return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
+            return self._to_its_end(partial(self._begun, settled), began)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
-        if not np.isfinite(self.best.value):
-            return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
-        return self._to_its_end(partial(self._begun, settled), began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
         """The same from where it has come to.
@@ -119,6 +122,7 @@ class Search:
             ground: True to find out anew below which sizes there is no use in a search.
         """
         began = time.perf_counter()
+        self.beyond = np.zeros(0), 0.0
         self._place = self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
@@ -128,18 +132,36 @@ class Search:
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
         """The same where it has come to, with sizes that it had in common told apart."""
-        logs = {key: log for size, log in zip(self.sizes, self.best.logs, strict=True) for key in size.keys}
-        other = replace(self, sizes=sizes)
-        own = np.array([logs[size.keys[0]] for size in sizes])
-        other.best = Trial(sizes, own, self.best.states, self.best.marginal)
+        other, best = replace(self, sizes=sizes), self.best
+        other.damping = self.damping
+        other.best = Trial(sizes, spread(best.logs, self.sizes, sizes), best.states, best.marginal)
         return other
+
+    def _split(self, which: Sequence[bool]) -> None:
+        """Take some sizes apart."""
+        before, best, (point, first) = self.sizes, self.best, self._start
+        self.sizes, self._parted = told_apart(before, which), np.array(which)
+        self._start = point, spread(first, before, self.sizes)
+        self.best = Trial(self.sizes, spread(best.logs, before, self.sizes), best.states, best.marginal)
+        self.floors = floors(self.sizes, self.best.logs, best.marginal)
+
+    @property
+    def logs(self) -> Array:
+        """Logarithms of the sizes where it has come to."""
+        more = self.beyond[0][len(self.problem.names) :]
+        return self.best.logs + more if len(more) else self.best.logs
+
+    @property
+    def value(self) -> float:
+        """−log L where it has come to."""
+        return self.best.value - self.beyond[1]
 
     def given_up(self) -> Callable[[], None]:
         """Forget the best trial, whose factors are large, until what is returned makes it anew."""
         kept = {**self.states_arrays(), "logs": self.best.logs}
-        informed = self.best.__dict__.get("informed", self.best.earlier)
+        remake = partial(self._remake, kept, self.best.known)
         del self.best
-        return partial(self._remake, kept, informed)
+        return remake
 
     def _remake(self, kept: Mapping[str, Array], informed: tuple[Array, Array] | None) -> None:
         self.best = Trial(self.sizes, kept["logs"], *self.states_of(kept), informed)
@@ -167,40 +189,34 @@ class Search:
         return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
 
     def _keep(self, *facts: object) -> None:
-        """All that follows from here on: damping and correction, or how it has ended."""
+        """All that follows from here on: the correction, or how it has ended."""
         best, arrays = self.best, {**self.states_arrays(), **history_arrays(self.history)}
-        arrays |= {"logs": best.logs, "floors": self.floors, "bend": np.array([self._bend.gap, self._bend.off])}
-        if (informed := best.__dict__.get("informed", best.earlier)) is not None:
+        steps = [self._bend.gap, self._bend.off, self.beyond[1], self.damping, self.off]
+        arrays |= {"logs": best.logs, "floors": self.floors, "beyond": self.beyond[0], "steps": np.array(steps)}
+        arrays["parted"] = self._parted
+        if (far := self._approach) is not None:
+            arrays |= far.arrays
+        if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
-        for name, value in zip(("damping", "correction", "status", "detail"), facts, strict=False):
+        for name, value in zip(("correction", "status", "detail"), facts, strict=False):
             arrays[name] = np.array(value)
         self._place.keep(arrays)
 
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
         """From what was kept."""
-        self.floors, self.history = kept["floors"], history_of(kept)
-        self._bend = Bend(*kept["bend"].tolist())
+        self.floors, self.history, self._parted = kept["floors"], history_of(kept), kept["parted"]
+        if len(self._parted):
+            before, self.sizes = self.sizes, told_apart(self.sizes, self._parted.tolist())
+            self._start = self._start[0], spread(self._start[1], before, self.sizes)
+        *bend, promised, self.damping, self.off = kept["steps"].tolist()
+        self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
+        self._approach = Approach.of(kept)
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
-        return self._to_its_end(partial(self._iterate, settled, float(kept["damping"]), kept["correction"]), began)
-
-    def states_arrays(self) -> dict[str, Array]:
-        """The best states, which ``states_of`` reads: what they were linearized from, for the sake of all digits."""
-        states = self.best.states
-        assert isinstance(states, States)
-        start = point_arrays(states.reduced.start, "start")
-        return start if states.ahead is None else start | point_arrays(states.ahead, "ahead")
-
-    def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
-        """From ``states_arrays``."""
-        start = point_of(kept, "start")
-        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
-        reduced = ReducedProblem(held, start)
-        ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
-        states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
-        return states, self.told(states, kept["logs"])
+        correction = kept["correction"] if kept["correction"].size else None
+        return self._to_its_end(partial(self._iterate, settled, correction), began)
 
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
@@ -209,142 +225,127 @@ class Search:
             best, logs = self.best, np.where(silent, self.floors, self.best.logs)
             moves = zip(self.sizes, logs - best.logs, strict=True)
             moved = best.states.moved(logs={name: float(d) for size, d in moves for name in size.keys})
-            self.best = self.trial(moved, logs)
+            self.best = self.trial(moved, logs, gap=self._enough)
 
     def _sharpen(self) -> None:
         """Disturbances to where enough digits are left, unless they are given: those of a fit with other steps may be
         too small."""
         given = np.array([bool(size.given) for size in self.sizes])
         logs = np.where(given, self.best.logs, np.maximum(self.best.logs, self.sharp(self.best)))
-        if np.any(logs > self.best.logs):
-            self.best = self.trial(self.best.point, logs)
+        if np.any(logs > self.best.logs + _ROUNDED):
+            self.best = self.trial(self.best.point, logs, gap=self._enough)
+
+    @property
+    def _enough(self) -> float:
+        """What a linear step of the states may take from |r|² in this part of the search."""
+        return self.gap if self._approach is None else np.inf
 
     def sharp(self, trial: Trial) -> Array:
         """Logarithms of disturbances from which on enough digits are left, as far as a trial tells, (n_s,)."""
         return sharp(self.sizes, trial.logs, trial.marginal)
 
-    def numbers(self, logs: Array) -> Array:
-        """Constants of the problem with these sizes."""
-        constants = self.problem.constants.copy()
-        for size, log in zip(self.sizes, logs, strict=True):
-            constants[list(size.places)] = np.exp(log)
-        return constants
-
-    def trial(self, start: Point, logs: Array, most: float = np.inf) -> Trial:
-        """The likelihood at the parameters of ``start``, states from there.
-
-        Raises:
-            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
-        """
-        states, found = self.fitted(start, logs, most)
-        before = self.best.informed if hasattr(self, "best") else None
-        return Trial(self.sizes, logs, states, found, before)
-
-    def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell."""
-        states = self.best_states(start, logs, most)
-        began = time.perf_counter()
-        found = self.told(states, logs)
-        self.spent["factorize"] += time.perf_counter() - began
-        return states, found
-
-    def told(self, states: States, logs: Array) -> Marginal:
-        """What states tell of the parameters and of these sizes."""
-        by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
-        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
-
-    def best_states(self, start: Point, logs: Array, most: float = np.inf) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
-        held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, gap = time.perf_counter(), self.gap if self.sizes else None
-        states, self._bend = by_linear_steps(ReducedProblem(held, start), start, self._bend, gap, most)
-        self.spent["evaluate"] += time.perf_counter() - began
-        if states is not None:
-            return states
-        inner = self.inner.solve(held, start)
-        for part in self.spent:
-            self.spent[part] += getattr(inner.timing, part)
-        return States(ReducedProblem(held, inner.point), inner.point)
-
-    def _iterate(self, settled: float, damping: float = 0.0, correction: Array | None = None) -> End:
-        correction = np.zeros_like(self.best.matrix) if correction is None else correction
+    def _iterate(self, settled: float, correction: Array | None = None) -> End:
         while len(self.history) <= self.max_iterations:
             if self._place.due:
-                self._keep(damping, correction)
+                self._keep(np.zeros(0) if correction is None else correction)
+            if self._approach is not None:
+                self._come_near(self._approach)
+                continue
             here = self.best
-            matrix = here.matrix + correction
-            if not definite(matrix):
-                correction = np.zeros_like(correction)
-                matrix = here.matrix
-            step, promised, damping = self._step(matrix, damping, settled)
+            if correction is None or not definite(here.matrix + correction):
+                correction = np.zeros_like(here.matrix)
+            step, promised = self._step(here.matrix + correction, settled)
             if step is None:
                 return self._end(promised, settled)
             near = promised < _NEAR
             correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
+        if self._approach is not None:
+            self._end_approach()
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
+
+    def _come_near(self, approach: Approach) -> None:
+        """One step of the approach, or its end: states then are the best ones."""
+        room = Room(self._magnitudes, *self._room(), self.problem.linear_constraints(self.best.point.parameters))
+        if (found := approach.step(self.best, room, self.gap, self._moved)) is not None:
+            self._accept(found[0], 0.0, found[1])
+        elif approach.is_near and self.splits and any(which := clearly_apart(self.best)):
+            self._split(which)
+            approach.promised = np.inf
+        else:
+            self._end_approach()
+
+    def _end_approach(self) -> None:
+        """To the best states; to those of the start if there are none where it has come to."""
+        here, self._approach, self.ahead = self.best, None, None
+        if abs(here.states.cost - here.states.least) <= self.gap:
+            return
+        try:
+            self.best = self.trial(here.point, here.logs)
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            self.best = self.trial(*self._start)
+        if not np.isfinite(self.best.value):
+            raise NotPositiveDefiniteError("the likelihood is not finite")
 
     def _end(self, promised: float, settled: float) -> End:
         """Why there is no further step: none promises anything, or keeps what it promises."""
         numbered = self.problem.with_numbers(self.numbers(self.best.logs))
-        if self.ahead is None or not fault(numbered, self.ahead, derivatives=False):
+        little = self.undamped <= max(_LITTLE * settled, _ROUNDING)
+        if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
                 return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
             if promised <= _ROUNDING:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
-    def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
-        """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
-        here, promised = self.best, np.inf
-        metric = self._metric(matrix)
+    def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:
+        """Raise the damping until a step raises the likelihood; the step, and what it promised. The best states are
+        found anew, once, unless they are ``exact``."""
+        here, promised, first = self.best, np.inf, self.damping
+        metric = np.maximum(np.diag(matrix), np.append(1 / self._magnitudes**2, np.ones(len(self.sizes))))
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
-        fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
-        while damping <= _MOST_DAMPING:
-            whole = matrix + np.diag((damping + INDEPENDENT) * metric)
+        fading = here.fading & (lower[n:] < 0)
+        while self.damping <= _MOST_DAMPING:
+            whole = matrix + np.diag((self.damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
-                gradient = np.concatenate([here.marginal.score, self._eased(alone)])
+                gradient = np.concatenate([here.marginal.score, here.eased(alone)])
                 gradient[n:][fading] = 0.0
                 step = bounded_step(whole, gradient, lower, upper, linear and linear.among(len(gradient) - n))
             except NotPositiveDefiniteError:
-                matrix, damping = here.matrix, max(4 * damping, _FIRST)
+                matrix, self.damping = here.matrix, max(4 * self.damping, _FIRST)
                 continue
+            fall_of = np.maximum(lower[n:], -_LONGEST / (1 + self.damping))[fading]
             # What is left of a size that fades falls with its square.
-            promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
+            promised = -float(gradient @ step + step @ matrix @ step / 2)
+            promised += float(here.slopes[fading] @ (1 - np.exp(2 * fall_of))) / 2
+            self.undamped = promised if self.damping == first else self.undamped
+            left = promised * min(self.off, 1.0) ** 2 if promised <= _ROUNDING else promised
+            if not self.damping and left <= settled:  # as the last step was, this one need not be looked at
+                self.end_beyond(step, promised)
+                return None, left
             if promised <= settled:
-                return None, promised, damping
-            step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
-            trial = self._moved(step)
+                return None, promised
+            step[n:][fading] = fall_of
+            trial = self._moved(step, max(self.gap, _GAP_SHARE * promised))
             if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
-                self._accept(trial, damping, length)
+                self._accept(trial, self.damping, length)
                 kept = gain / promised
-                following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
-                return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
-            del trial  # its factors take as much memory as those of the next one
-            damping = max(4 * damping, _FIRST)
-        return None, promised, damping
+                following = self.damping / 10 if kept > _KEPT else max(4 * self.damping, 1e-3)
+                self.damping, self.off = following if following > 1e-6 else 0.0, abs(1 - kept)
+                return trial.unknowns - here.unknowns, promised
+            trial = None  # its factors take as much memory as those of the next one
+            if not exact and abs(here.states.cost - here.states.least) > _GAP_SHARE * promised:
+                self._bend = Bend()  # so that its value is as good as theirs
+                self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
+                return self._step(matrix, settled, exact=True)
+            self.damping = max(4 * self.damping, _FIRST)
+        return None, promised
 
-    def _eased(self, step: Array) -> Array:
-        """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
-
-        Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
-        of squares over freedom is all the way.
-        """
-        here = self.best
-        ahead = here.marginal.ahead(np.append(step, 1.0)[:, None])
-        squares = np.array([sum(ahead[name].item() for name in size.keys) for size in self.sizes])
-        now = np.array([sum(here.marginal.sweep().residual[name] for name in size.keys) for size in self.sizes])
-        slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
-        ratio = np.maximum(1 - slopes / freedom, 1e-3)
-        near = np.abs(ratio - 1) < 1e-6
-        return np.asarray(np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1)))
-
-    def _metric(self, matrix: Array) -> Array:
-        """Of damping: the matrix's diagonal, and at least what moves a parameter by its magnitude for one unit."""
-        least = np.concatenate([1 / self._magnitudes**2, np.ones(len(self.sizes))])
-        return np.asarray(np.maximum(np.diag(matrix), least))
+    def end_beyond(self, step: Array, promised: float) -> None:
+        """Take a step that promises so little that nothing need be linearized after it."""
+        self.beyond = step, promised
 
     @property
     def _magnitudes(self) -> Array:
@@ -359,12 +360,12 @@ class Search:
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
-    def _moved(self, step: Array) -> Trial | None:
+    def _moved(self, step: Array, gap: float = np.inf) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
             try:
-                trial = self.trial(self.ahead, logs, most=_ASTRAY * self.best.states.cost)
+                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None
@@ -379,17 +380,17 @@ class Search:
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
         self.best, self.ahead = trial, None
-        costs = trial.states.costs
         parameters = trial.point.parameters.copy()
-        self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
+        self.history.append(Iteration(len(self.history), trial.states.costs, damping, length, parameters))
         self.callback(self.history[-1])
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
         if status is not Status.INTERRUPTED and self._place.due:
-            self._keep(0.0, 0.0, status.value, detail)
+            self._keep(0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
-        redundant = self.best.states.redundant
-        return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
+        step, states = self.beyond[0], self.best.states
+        point = self._ahead(step)[0] if len(step) else states.moved()
+        return Outcome(status, detail, point, tuple(self.history), timing, states.redundant)
 
     def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:
         detail = because(detail, self.problem.with_numbers(self.numbers(logs)), start)

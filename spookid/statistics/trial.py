@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.records import dataclass
@@ -15,8 +16,12 @@ from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
-_ALIKE = 0.02
+_ALIKE = 0.3
 """Change of the logarithms of sizes within which their information counts as the same."""
+_SEEN = 1.0
+"""Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
+_FADES = 0.6
+"""Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 
@@ -31,6 +36,10 @@ class FittedStates(Protocol):
     @property
     def cost(self) -> float:
         """|r|²."""
+
+    @property
+    def least(self) -> float:
+        """|r|² after a linear step of the states."""
 
     @property
     def costs(self) -> dict[Group, float]:
@@ -70,8 +79,42 @@ class Trial:
         """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
         return self._by_size(self.marginal.expected)
 
+    @cached_property
+    def squares(self) -> Array:
+        """Σ r² of each noise after a linear step of the states, (n_s,)."""
+        return self.squares_after(np.zeros(len(self.marginal.gradient)))
+
+    @property
+    def fading(self) -> NDArray[np.bool_]:
+        """True for sizes that are on their way to zero, (n_s,)."""
+        moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
+        fades = (np.diag(self.fisher) < _SEEN) | (moving & (self.slopes > _FADES * self.freedom))
+        return np.asarray(fades & (self.slopes > 0))
+
+    def squares_after(self, step: Array) -> Array:
+        """Σ r² of each noise after a step of the parameters (n_p,), to first order, states following, (n_s,)."""
+        ahead = self.marginal.ahead(np.append(step, 1.0)[:, None])
+        return self._by_size({name: float(squares.item()) for name, squares in ahead.items()})
+
+    def eased(self, step: Array) -> Array:
+        """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
+
+        Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
+        of squares over freedom is all the way.
+        """
+        squares, now = self.squares_after(step), self._by_size(self.marginal.sweep().residual)
+        slopes, freedom = self.slopes + now - squares, np.maximum(self.freedom, 1e-9)
+        ratio = np.maximum(1 - slopes / freedom, 1e-3)
+        near = np.abs(ratio - 1) < 1e-6
+        return np.asarray(np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1)))
+
     def _by_size(self, values: Mapping[str, float]) -> Array:
         return np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
+
+    @property
+    def known(self) -> tuple[Array, Array] | None:
+        """``informed``, or that of a trial before, as far as either is known."""
+        return self.__dict__.get("informed", self.earlier)
 
     @property
     def fisher(self) -> Array:

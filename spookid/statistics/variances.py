@@ -116,26 +116,23 @@ def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> V
     return noise
 
 
-def confounded(c: Condensed, groups: Sequence[Sequence[str]]) -> Array:
-    """The part of the information in the parameters that is gone if sizes of noise are estimated with them, (n_p, n_p):
-    CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out.
+def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+    """Products C of T, (n_p, groups), and R of themselves, (groups, groups), of the groups' residuals, states projected
+    out: sums over recordings.
 
     Args:
         groups: names of the noise whose rows have one size.
     """
-    n = c.linearized.parameters
-    return lost(*size_products(c, groups)) if groups else np.zeros((n, n))
-
-
-def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array, Array]:
-    """C and R of ``confounded``, (n_p, groups) and (groups, groups): sums over recordings."""
+    if not groups:
+        return np.zeros((c.linearized.parameters, 0)), np.zeros((0, 0))
     columns = [_rows_of(terms, groups) for terms in c.linearized.chains]
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
     return c.inner(c.T, left), c.inner(left, left)
 
 
 def lost(C: Array, R: Array) -> Array:
-    """CᵀR⁻¹C of ``confounded``, (n_p, n_p)."""
+    """CᵀR⁻¹C of ``size_products``, (n_p, n_p): the part of the information in the parameters that is gone if sizes of
+    noise are estimated with them."""
     known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
     C, R = C[:, known], R[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(R), _TINY))

@@ -268,7 +268,7 @@ class _Searched:
             assembly = found.assembly
         block = -(-everyone.count // _BLOCKS)
         sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
-        known = _known(assembly, there.parameters, sums, None if found is None else found.covariance)
+        known = _known(assembly, there.parameters, sums, 0.0 if found is None else found.doubt)
         times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
         return Fit(assembly, outcome, "lm", times, found).judged(known)
 
@@ -298,7 +298,7 @@ def _told(everyone: Everyone, outliers: int) -> str:
     return " ".join(words)
 
 
-def _known(assembly: Assembly, estimates: Array, sums: Sums, covariance: tuple[Array, Array] | None) -> Identifiability:
+def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | float) -> Identifiability:
     """Errors: by the noise that was found, or from how recordings scatter if that is more, or no noise is known."""
     free = assembly.transcription.free_directions(estimates)
     information, prior = sums["information",], sums["prior",]
@@ -308,7 +308,7 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, covariance: tuple[A
     several = len(places) >= _FEWEST
     scattered = scores - own @ best
     if assembly.noise:
-        information, scatter = _by_noise(assembly, information, sums, free, covariance)
+        information, scatter = _by_noise(assembly, information, sums, free, doubt)
     elif several:
         scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
     else:
@@ -325,14 +325,13 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, covariance: tuple[A
 
 
 def _by_noise(
-    assembly: Assembly, information: Array, sums: Sums, free: FreeDirections, covariance: tuple[Array, Array] | None
+    assembly: Assembly, information: Array, sums: Sums, free: FreeDirections, doubt: Array | float
 ) -> tuple[Array, Array]:
     """Information, and what makes errors of it, as ``identifiability`` has them of recordings at hand."""
     estimated = [size for size in assembly.noise if size.given is None and size.kind == "disturbance"]
     kept = np.array([not size.marginalized for size in estimated], dtype=bool)
     C, R = sums["C",], sums["R",]
     errors, _ = pseudo_inverse(information - lost(C[:, kept], R[np.ix_(kept, kept)]), free)
-    if covariance is not None:
-        errors += covariance[1] - covariance[0]
+    errors += doubt
     left = information - lost(C, R)
     return left, left @ errors @ left

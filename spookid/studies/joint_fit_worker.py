@@ -35,7 +35,7 @@ from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.search import Search
+from spookid.statistics.trials import Trials
 from spookid.studies.settings import Variant
 from spookid.studies.sweeping import alone, problem_of
 from spookid.transcription.factor import Group
@@ -86,11 +86,11 @@ class Pass:
     stale: tuple[int, ...] = ()
     """Numbers of states that are not needed any more."""
     gap: float = 0.0
-    """As of ``Search``."""
+    """As of ``Trials``."""
     block: int = 1
     """Recordings whose scores are summed."""
     most: float = np.inf
-    """As of ``Search.trial``."""
+    """As of ``Trials.trial``."""
     settings: LevenbergMarquardt = field(default_factory=LevenbergMarquardt)
     """Of the fit of states."""
 
@@ -218,14 +218,14 @@ class _Share:
         return self._kept().chain
 
     @property
-    def search(self) -> tuple[Search, Point]:
+    def trials(self) -> tuple[Trials, Point]:
         """What fits its states, and where they are: at the guess, if they were lost."""
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()
         problem = self.assembly.transcription.with_chains([self.chain()])
         point = Point((np.load(place),), asked.parameters)
-        return Search(problem, asked.sizes, asked.settings, 0, lambda _: None, asked.gap), point
+        return Trials(problem, asked.sizes, asked.settings, gap=asked.gap), point
 
     def write(self, states: Array) -> None:
         """Its states as found, in the place of those of passes that led nowhere."""
@@ -241,11 +241,11 @@ class _Share:
 
 def _fit(share: _Share) -> Sums:
     """States fitted, and what the likelihood sums."""
-    search, point = share.search
+    trials, point = share.trials
     assert share.asked.logs is not None
-    states, found = search.fitted(point, share.asked.logs, share.asked.most)
+    states, found = trials.fitted(point, share.asked.logs, share.asked.most, share.asked.gap)
     share.write(states.point.states[0])
-    sums: Sums = {("cost",): states.cost, ("excess",): states.excess}
+    sums: Sums = {("cost",): states.cost, ("least",): states.least, ("excess",): states.excess}
     sums |= {("costs", group.name): value for group, value in states.costs.items()}
     return sums | told(found)
 
@@ -261,7 +261,7 @@ def told(found: Marginal) -> Sums:
     return sums
 
 
-_NAMED, _ASKED = ("residual", "freedom", "following"), ("coloured", "strength", "rounding")
+_NAMED, _ASKED = ("residual", "following"), ("freedom", "coloured", "strength", "rounding")
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
@@ -274,6 +274,7 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
         density,
         sums["information",],
         sweep=lambda: swept,
+        freedom=lambda: parts["freedom"],
         fisher=fisher,
         coloured=lambda: parts["coloured"],
         strength=lambda: parts["strength"],
@@ -284,22 +285,22 @@ def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, 
 
 def _fisher(share: _Share) -> Sums:
     """Information of the sizes."""
-    search, point = share.search
+    trials, point = share.trials
     assert share.asked.logs is not None
-    held = search.problem.with_numbers(search.numbers(share.asked.logs)).held_at(point.parameters)
-    found = search.told(States(ReducedProblem(held, point), point), share.asked.logs)
+    held = trials.problem.with_numbers(trials.numbers(share.asked.logs)).held_at(point.parameters)
+    found = trials.told(States(ReducedProblem(held, point), point), share.asked.logs)
     return {("fisher", *pair): value for pair, value in found.fisher().items()}
 
 
 def _errors(share: _Share) -> Sums:
     """What standard errors are made of: TᵀT, that of priors, the products with sizes, and the recording's own score."""
-    search, point = share.search
+    trials, point = share.trials
     assert share.asked.logs is not None
-    problem = search.problem.with_numbers(search.numbers(share.asked.logs))
+    problem = trials.problem.with_numbers(trials.numbers(share.asked.logs))
     c = Condensed(linearize(problem, point), problem.free_directions(point.parameters))
     groups = [s.names for s in share.asked.sizes if s.given is None and s.kind == "disturbance"]
     n = len(problem.names)
-    C, R = variances.size_products(c, groups) if groups else (np.zeros((n, 0)), np.zeros((0, 0)))
+    C, R = variances.size_products(c, groups)
     prior = variances.prior(c)
     score = np.zeros(n)
     for term, T in zip(c.linearized.chains[0], c.T[0], strict=True):

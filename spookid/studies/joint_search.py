@@ -80,6 +80,11 @@ class JointStates:
         return float(self.sums["cost",])
 
     @property
+    def least(self) -> float:
+        """|r|² after a linear step of the states."""
+        return float(self.sums["least",])
+
+    @property
     def excess(self) -> int:
         """Rows of data less the states that hard rows leave free."""
         return int(self.sums["excess",])
@@ -116,11 +121,12 @@ class JointSearch(Search):
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)
         return replace(asked, **more)
 
-    def fitted(self, start: Point, logs: Array, most: float) -> tuple[FittedStates, Marginal]:
+    def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
         """The states of a trial, and what they tell."""
         self.versions += 1
         stale = tuple(number for number in self._written if number != cast(Elsewhere, start).version)
-        sums = self.everyone.ask(self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most))
+        asked = self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most, gap=gap)
+        sums = self.everyone.ask(asked)
         self._written = [cast(Elsewhere, start).version, self.versions]
         return self._of(Elsewhere((), start.parameters, version=self.versions), logs, sums)
 
@@ -138,6 +144,9 @@ class JointSearch(Search):
     def _information(self, point: Elsewhere, logs: Array) -> Mapping[tuple[str, str], float]:
         sums = self.everyone.ask(self.pass_of("fisher", point, logs))
         return {(one, other): value for (_, one, other), value in sums.items()}
+
+    def end_beyond(self, step: Array, promised: float) -> None:
+        """Nowhere: states that lie elsewhere would not follow."""
 
     def next_place(self, start: Point, logs: Array) -> Place:
         """Written before every step, for states of steps that led nowhere are not kept."""
