@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mechanism_twins import slider_crank
 from solutions import difference, pendulum_problem, recording
+from test_noise_search import spinning
 
 from spookid import Problem, Solution, Status
 from spookid.solvers import resuming
@@ -73,6 +74,19 @@ def test_fits_go_on(tmp_path: Path, name: str) -> None:
         last, calls = solved(problem, folder, **options)  # all of it is there
         assert last is not None
         assert (apart(last, whole), calls) == ("", 0)
+
+
+def test_fits_that_tell_noise_apart_go_on(tmp_path: Path) -> None:
+    noise = {"shoulder": 1e-2, "elbow": 1e-3, "angle of shoulder": 1e-3, "angle of elbow": 1e-3}
+    problem = spinning(noise, 2, 2.0, "angle of ")
+    whole, told = solved(problem, tmp_path / "none")
+    assert whole is not None
+    assert [one.names for one in whole.noise if one.kind == "disturbance"] == [("shoulder",), ("elbow",)]
+    for at in (3, told // 2):
+        solved(problem, tmp_path / str(at), at)
+        again, _ = solved(problem, tmp_path / str(at))
+        assert again is not None
+        assert apart(again, whole) == ""
 
 
 @pytest.mark.study

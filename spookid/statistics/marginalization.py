@@ -75,9 +75,9 @@ def _values(search: Search, i: int, along: Array) -> list[_Value]:
     They are spread about where the information in log s is one, which it passes with s⁴: where a search along a flat
     likelihood has ended is chance.
     """
-    best, log = search.best, float(search.best.logs[i])
-    away = -float(np.log(np.clip(best.fisher[i, i], np.finfo(float).tiny, 1.0))) / 4
-    found = [(_at(search, i, along, log + away) if away else None) or _value(best, log, along)]
+    best, log, (logs, information) = search.best, float(search.best.logs[i]), search.best.informed
+    away = float(logs[i]) - log - float(np.log(max(information[i, i], np.finfo(float).tiny))) / 4
+    found = [(_at(search, i, along, log + away) if information[i, i] < 1 else None) or _value(best, log, along)]
     for _ in range(_MOST):
         if (value := _at(search, i, along, found[0].log - _STEP)) is None:
             break

@@ -134,7 +134,8 @@ class Search(Trials):
         """The same where it has come to, with sizes that it had in common told apart."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
-        other.best = Trial(sizes, spread(best.logs, self.sizes, sizes), best.states, best.marginal)
+        known = best.known if sizes == self.sizes else None
+        other.best = Trial(sizes, spread(best.logs, self.sizes, sizes), best.states, best.marginal, known)
         return other
 
     def _split(self, which: Sequence[bool]) -> None:

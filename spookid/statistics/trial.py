@@ -123,9 +123,13 @@ class Trial:
 
     @cached_property
     def informed(self) -> tuple[Array, Array]:
-        """That with the logarithms it belongs to: it takes longer than all else, and next to these it is the same."""
-        if self.earlier is not None and np.max(np.abs(self.logs - self.earlier[0]), initial=0.0) <= _ALIKE:
-            return self.earlier
+        """That with the logarithms it belongs to: it takes longer than all else, and next to these, or where sizes have
+        fallen that nothing was known of, it is the same."""
+        if self.earlier is not None:
+            logs, known = self.earlier
+            moved = np.where(np.diag(known) < _SEEN, self.logs - logs, np.abs(self.logs - logs))
+            if np.max(moved, initial=0.0) <= _ALIKE:
+                return self.earlier
         return self.logs, self._information()
 
     def _information(self) -> Array:
