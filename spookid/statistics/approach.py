@@ -29,6 +29,9 @@ _NEAR, _THERE = 30.0, 1.0
 the best ones."""
 _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
+_SHORT = 0.9
+"""Share of the way to a bound that a parameter takes at the most: on one it may take from others all that shows them, as
+friction of none does from the rate at which it fades."""
 _CLEARLY = 10.0
 """What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
@@ -91,7 +94,7 @@ class Approach:
         metric = np.maximum(np.diag(information), 1 / room.magnitudes**2)
         try:
             damped = information + np.diag(INDEPENDENT * metric)
-            step = bounded_step(damped, score, room.lower[:n], room.upper[:n], room.linear)
+            step = bounded_step(damped, score, _SHORT * room.lower[:n], _SHORT * room.upper[:n], room.linear)
         except NotPositiveDefiniteError:
             return None
         ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
