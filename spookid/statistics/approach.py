@@ -30,8 +30,8 @@ the best ones."""
 _FAR = 0.5
 """Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _SHORT = 0.9
-"""Share of the way to a bound that a parameter takes at the most: on one it may take from others all that shows them, as
-friction of none does from the rate at which it fades."""
+"""Share of the way to a bound that a parameter takes at the most: on one it may take from others all that shows them,
+as friction of none does from the rate at which it fades."""
 _CLEARLY = 10.0
 """What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 _ACCEPT, _ROUNDING = 1e-3, 1e-2
