@@ -66,6 +66,7 @@ def compile_to(folder: Path) -> None:
         for level in levels:  # a linker for Windows leaves more than the library
             library = Path(room, file_name(level))
             run("-shared", "-s", *(Path(room, f"{level}-{unit}.o") for unit in UNITS), "-lm", "-o", library)
+            (folder / file_name(level)).unlink(missing_ok=True)  # a process that has it loaded keeps the old one
             shutil.copy(library, folder)
 
 

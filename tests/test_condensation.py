@@ -78,12 +78,13 @@ def test_private_unknowns_are_fitted_by_sparse_reflections(name, by):
     plan = reflections(places, np.arange(m) + int(pattern.sum()))
     states, entries = np.zeros((steps, k + 2)), integers(np.arange(k) + 1)
     complement, residual = np.empty((steps, m, m - k)), np.empty((steps, m))
-    still = np.array([1e-12])
+    still, mixed = np.array([1e-12]), np.zeros(1, dtype=np.int64)
     _held, *arguments = given(numbers)
     by.fit(
         *(steps, *arguments, address(states), k + 2, address(entries), address(plan.sizes), plan.lists.address),
-        *(address(shift), 1, address(still), address(complement), address(residual)),
+        *(address(shift), 1, address(still), address(complement), address(residual), address(mixed)),
     )
+    assert not mixed[0]
     expected = np.stack([np.linalg.lstsq(A, -b, rcond=None)[0] for A, b in zip(T, r + shift, strict=True)])
     np.testing.assert_allclose(states[:, 1:-1], expected, atol=1e-11)
     assert not states[:, [0, -1]].any()
