@@ -98,8 +98,13 @@ EXPORT int decompose_along(size n, size m, size k, size rank, const double *matr
       for (size r = rank - 1; r >= 0; --r)
         apply(k - r, a + r * m + r, m, tau[r], to + r * (k - rank), k - rank);
     }
+    double whole = 0.0;
     if (!inverse) continue;
-    if (rank && !(fabs(a[(rank - 1) * (m + 1)]) > (m > k ? m : k) * DBL_EPSILON * fabs(a[0]))) {
+    if (rank) {  /* rows over noise of very different sizes differ in length as much: each is compared with itself */
+      const double *last = matrices + order[rank - 1] * k;
+      for (size i = 0; i < k; ++i) whole += last[i] * last[i];
+    }
+    if (rank && !(fabs(a[(rank - 1) * (m + 1)]) > (m > k ? m : k) * DBL_EPSILON * sqrt(whole))) {
       for (size i = 0; i < k * m; ++i) inverse[s * k * m + i] = NAN;
       continue;
     }
