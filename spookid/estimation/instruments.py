@@ -19,13 +19,15 @@ from spookid.data.channels import Channel, Sensor
 from spookid.data.sampling import finite_samples
 from spookid.parameter import Parameter, is_constant
 from spookid.records import dataclass
-from spookid.results.notices import LATE_OR_OFF, UNEXPLAINED
+from spookid.results.notices import LATE_OR_OFF, MISFIT, UNEXPLAINED
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.tables.numbers import quantity
 
 _CLEAR = 3.0
 """Standard errors from which on a delay or an offset is told."""
+_ROUGHLY = 0.3
+"""Standard error, as a share of an estimate, above which a parameter is hardly known."""
 _LITTLE = 0.1
 """Share of the most standard errors below which it is not: a hundredth of the likelihood's gain."""
 
@@ -48,14 +50,15 @@ class _Trial:
 
 
 def instrument_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
-    """One that tells which sensors lag or are off, if the forces do not explain the motion or no minimum was found, and
-    with that they do.
+    """One that tells which sensors lag or are off, if the forces do not explain the motion, no minimum was found, or
+    residuals are not noise and no parameter is known, and if with that they do.
 
     Args:
         result: of the problem.
         solve: a problem from its guesses.
     """
-    if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not _unexplained(result.notices)):
+    doubted = _unexplained(result.notices) or (_are(MISFIT, result.notices) and not _known(result))
+    if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
         return
     trials = list(_trials(problem))
     if not trials:
@@ -92,7 +95,17 @@ def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
 
 
 def _unexplained(notices: Sequence[str]) -> bool:
-    return any(notice.startswith(UNEXPLAINED) for notice in notices)
+    return _are(UNEXPLAINED, notices)
+
+
+def _are(kind: str, notices: Sequence[str]) -> bool:
+    return any(notice.startswith(kind) for notice in notices)
+
+
+def _known(result: Result) -> bool:
+    """True if some free parameter is known to better than a share of its estimate."""
+    free = [estimate for estimate in result.parameters.values() if not estimate.fixed]
+    return any(estimate.std_err < _ROUGHLY * abs(estimate.estimate) for estimate in free)
 
 
 def _trials(problem: Declaration) -> Iterator[_Trial]:
