@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.library import library
+from spookid.kernels.native import address
 
 LANES = 8
 _Size, _Address = ctypes.c_longlong, ctypes.c_void_p
@@ -62,30 +63,30 @@ class WindowRoutines:
 
     def sweep(self, leaves: bool, slopes: Array, beliefs: Array) -> None:
         """Eliminate all steps and the parameters, or the oldest step for good; beliefs in whole vectors."""
-        if self._sweep(self._window, _Size(leaves), _at(slopes), _Size(len(beliefs)), _at(beliefs)):
+        if self._sweep(self._window, _Size(leaves), address(slopes), _Size(len(beliefs)), address(beliefs)):
             raise MemoryError("more rows than there is room for")
 
     def border_step(self, count: int) -> Array:
         """The parameters' step."""
         out = np.empty(count)
-        self._border_step(self._window, _at(out))
+        self._border_step(self._window, address(out))
         return out
 
     def states_step(self, parameters: Array, shape: tuple[int, int]) -> Array:
         """The states' step."""
         out = np.empty(shape)
-        self._states_step(self._window, _at(parameters), _at(out))
+        self._states_step(self._window, address(parameters), address(out))
         return out
 
     def covariances(self, shape: tuple[int, int, int]) -> Array:
         """Of each step's state and the next ones for given parameters."""
         out = np.zeros(shape)
-        self._covariances(self._window, _at(out))
+        self._covariances(self._window, address(out))
         return out
 
     def merit(self, steps: Array, parameters: Array, follow: bool) -> tuple[float, float]:
         """Of what is carried."""
-        self._merit(self._window, _at(steps), _at(parameters), _Size(follow), _at(self._two))
+        self._merit(self._window, address(steps), address(parameters), _Size(follow), address(self._two))
         return float(self._two[0]), float(self._two[1])
 
     def jacobians(self, count: int) -> None:
@@ -95,7 +96,7 @@ class WindowRoutines:
 
     def residuals(self, count: int) -> tuple[float, float]:
         """Cost and violation; residuals of all factors that have a kernel."""
-        if self._residuals(self._window, _Size(count), _at(self._two)):
+        if self._residuals(self._window, _Size(count), address(self._two)):
             raise FloatingPointError("evaluating a residual failed")
         return float(self._two[0]), float(self._two[1])
 
@@ -113,7 +114,3 @@ def vectors(count: int) -> int:
 def addresses(arrays: Sequence[NDArray[Any]]) -> list[int]:
     """Of the first numbers."""
     return [array.ctypes.data for array in arrays]
-
-
-def _at(array: NDArray[Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)

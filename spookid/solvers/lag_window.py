@@ -222,17 +222,20 @@ class LagWindow:
     def linearize(self, point: Array, count: int, native: bool = True) -> None:
         """Jacobians of the first ``count`` steps at some parameters; not of factors that compiled code has evaluated if
         not ``native``."""
-        for placed in self.placed:
-            if native or not placed.native:
-                placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
+        for placed in self._evaluated(native):
+            placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
 
     def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
         """Residuals at the best values, likewise; the cost of what is known beforehand."""
         shared = [parameters, self.numbers]
-        for placed in self.placed:
-            if native or not placed.native:
-                placed.evaluate(self.states.values, shared, placed.standing(count))
+        for placed in self._evaluated(native):
+            placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
+
+    def _evaluated(self, native: bool) -> list[Placed]:
+        """Factors that are anywhere in the window; those of the first step leave with it."""
+        some = self.placed if native else [placed for placed in self.placed if not placed.native]
+        return [placed for placed in some if not (placed.factor.first_only and self.first)]
 
     def oldest(self) -> tuple[float, int]:
         """Of the soft rows that begin at the oldest step: their sum of squares, and how many of them have data and show
