@@ -60,10 +60,8 @@ INLINE void less(lanes *b, const int *j, size apart, const lanes *a, const int *
   }
 }
 
-/* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. Returns 1
-   if a row of R is empty at some of the steps, as that of a contact which is open there: it is mixed with others. */
-static int factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
-  masks mixed = {0};
+/* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. */
+static void factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
   for (size i = 0; i < p->entries; ++i) T[i] = ZERO;
   for (size i = 0; i < p->numbers; ++i) T[p->place[i]] = J[p->number[i]];
   for (size j = 0; j < p->k; ++j) {
@@ -73,7 +71,6 @@ static int factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
     norm = alpha * alpha + below;
     for (int l = 0; l < LANES; ++l) norm[l] = sqrt(norm[l]);
     masks none = below == 0.0;
-    mixed |= (alpha == 0.0) & ~none;
     lanes beta = PICK(alpha < 0.0, norm, -norm);
     beta = PICK(none, alpha, beta);
     tau[j] = PICK(none, ZERO, (beta - alpha) / beta);
@@ -86,6 +83,15 @@ static int factorize(const plan *p, const lanes *J, lanes *T, lanes *tau) {
       less(T, o + 1, 1, T, e + 1, sum, count - 1);
     }
   }
+}
+
+/* 1 if a row of R is empty at some of the steps, as that of a contact which is open there, and was mixed with others;
+   `size_of_row` (m) is room. */
+static int is_mixed(const plan *p, const lanes *J, const lanes *tau, lanes *size_of_row) {
+  masks mixed = {0};
+  for (size i = 0; i < p->m; ++i) size_of_row[i] = ZERO;
+  for (size i = 0; i < p->numbers; ++i) size_of_row[p->origin[2 * i]] += J[p->number[i]] * J[p->number[i]];
+  for (size j = 0; j < p->k; ++j) mixed |= (size_of_row[p->row[p->begin[j]]] == 0.0) & (tau[j] != 0.0);
   return any(mixed);
 }
 
@@ -236,7 +242,8 @@ EXPORT int fit_along(size n, const program *rows, const double **first, const si
       for (size at = 0; at < here; at += LANES) {
         const lanes *J = e.numbers + at / LANES * e.apart;
         size some = here - at < LANES ? here - at : LANES;
-        if (factorize(&p, J, T, tau)) {
+        factorize(&p, J, T, tau);
+        if (is_mixed(&p, J, tau, x)) {
           *mixed = 1;
           break;
         }
