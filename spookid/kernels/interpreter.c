@@ -1,4 +1,4 @@
-/* Programs evaluated: each instruction works on up to 64 steps at once, so that finding out what it is costs little. */
+/* Programs evaluated: each instruction works on up to 128 steps at once, so that finding out what it is costs little. */
 
 #include "program.h"
 
@@ -8,7 +8,8 @@
 
 #include "operations.h"
 
-#define WIDEST 8
+#define WIDEST 16
+#define CACHED (1 << 18)  /* bytes of vectors that stay in a cache of the second level */
 #define PICK(mask, a, b) ((part)(((choice)(a) & (mask)) | ((choice)(b) & ~(mask))))
 #define INSIDE (LANES / PARTS)
 
@@ -219,14 +220,17 @@ static void run_1(const evaluation *e, size s, size here) { run(1, e, s, here); 
 static void run_2(const evaluation *e, size s, size here) { run(2, e, s, here); }
 static void run_4(const evaluation *e, size s, size here) { run(4, e, s, here); }
 static void run_8(const evaluation *e, size s, size here) { run(8, e, s, here); }
+static void run_16(const evaluation *e, size s, size here) { run(16, e, s, here); }
 
 void evaluate_block(const evaluation *e, size s, size here) {
-  (e->width == 8 ? run_8 : e->width == 4 ? run_4 : e->width == 2 ? run_2 : run_1)(e, s, here);
+  (e->width == 16 ? run_16 : e->width == 8 ? run_8 : e->width == 4 ? run_4 : e->width == 2 ? run_2 : run_1)(e, s, here);
 }
 
 int open_evaluation(evaluation *e, const program *of, const double **first, const size *stride, size n) {
   *e = (evaluation){.of = of, .first = first, .stride = stride, .width = 1, .apart = of->count + 1};
-  while (e->width < WIDEST && e->width * LANES < n) e->width *= 2;
+  size each = (of->slots + e->apart) * sizeof(lanes);
+  while (e->width < WIDEST && e->width * LANES < n && (e->width < WIDEST / 2 || e->width * 2 * each <= CACHED))
+    e->width *= 2;
   size vectors = (of->slots + e->apart) * e->width;
   e->slots = allocate(vectors * sizeof(lanes) + (of->scalars + 1) * sizeof(double));
   if (!e->slots) return 1;

@@ -1,7 +1,7 @@
 """Programs: CasADi's one-step functions, whose instructions C code executes on many steps at once.
 
 A function of scalars is a list of instructions, which CasADi lets be read. ``program.c`` improves the list,
-``interpreter.c`` executes each instruction on up to 64 steps, so that finding out what it is costs next to nothing.
+``interpreter.c`` executes each instruction on up to 128 steps, so that finding out what it is costs next to nothing.
 """
 
 from __future__ import annotations
