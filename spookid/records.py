@@ -82,15 +82,20 @@ class _Factory:
 
 
 def signature(cls: Any) -> Signature:
-    """That of a class, as the standard library makes it."""
+    """That of a class, as the standard library makes it, with types as far as they are known."""
     from inspect import Parameter, Signature  # loads slowly
+    from typing import get_type_hints
 
+    try:
+        types = get_type_hints(cls)
+    except NameError:  # of what only type checkers import
+        types = {}
     found = []
     for f in sorted(_given(cls), key=lambda f: f.kw_only is True):
         default = f.default if f.default_factory is MISSING else _Factory()
         kind = Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD
         default = Parameter.empty if default is MISSING else default
-        found.append(Parameter(f.name, kind, default=default, annotation=f.type))
+        found.append(Parameter(f.name, kind, default=default, annotation=types.get(f.name, f.type)))
     return Signature(found)
 
 
