@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
     from spookid.graphs.picture import Picture
-    from spookid.kernels.kernel import Array
+    from spookid.kernels.arrays import Array
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback

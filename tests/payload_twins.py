@@ -21,7 +21,7 @@ from spookid import (
     Recording,
     gravity,
 )
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 FILE = """from pathlib import Path
 from payload_twins import declared

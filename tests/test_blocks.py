@@ -11,8 +11,8 @@ from benchmarks.problems import furuta
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.identifiability import a_priori
+from spookid.kernels.arrays import Array
 from spookid.kernels.blocks import blocks
-from spookid.kernels.kernel import Array
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.statistics.changes import DAY, Change, ChangeDetector
 
 COVARIANCE = np.eye(3) + 0.4

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
-from spookid.kernels.kernel import Array, Call, Kernel
+from spookid.kernels.arrays import Array
+from spookid.kernels.kernel import Call, Kernel
 from spookid.kernels.native import address, integers
 from spookid.kernels.reflections import reflections
 from spookid.solvers import condensation

@@ -31,7 +31,7 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.contact_notices import contact_notices
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.notices import PLANE
 from spookid.stepping.contact_law import ContactStep, unknowns
 from spookid.stepping.impulses import Settings

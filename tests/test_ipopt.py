@@ -17,7 +17,7 @@ from test_loops import problem as loop
 
 from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem

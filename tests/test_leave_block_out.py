@@ -12,7 +12,7 @@ from benchmarks.rows import STEPPERS, set_up
 
 from spookid.data.recording import Recording
 from spookid.estimation.identifiability import a_posteriori
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.block_jackknife import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize

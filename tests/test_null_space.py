@@ -12,7 +12,7 @@ from test_loops import noisy, problem, unknown
 
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem

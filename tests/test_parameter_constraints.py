@@ -39,7 +39,7 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.assembly.relations import attainable
 from spookid.estimation.constraint_tension import contradicted
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.statistics.combinations import CONSTRAINED

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from solutions import awkward, estimated, solution
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.report import pictures, plots, report_plot
 from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
 from spookid.solution import Solution

@@ -20,7 +20,7 @@ from spookid import Recording
 from spookid.cli.main import main
 from spookid.data.growing import GrowingLog
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.smoothing.monitor import Monitor
 
 SWING = """from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity

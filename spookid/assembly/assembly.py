@@ -42,7 +42,7 @@ from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, stacked, substitute

@@ -12,7 +12,7 @@ from spookid.assembly.observations import Observed, observation_data
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
-from spookid.kernels.kernel import Mask
+from spookid.kernels.arrays import Mask
 from spookid.stepping.contact_rows import IMPACTS
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain

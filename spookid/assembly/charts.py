@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.transcription.chart import Chart
 

@@ -8,7 +8,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.tracking import Tracking
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values, evaluated, rest_positions
 from spookid.mechanics.manifold import jacobian

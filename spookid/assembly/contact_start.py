@@ -17,7 +17,7 @@ from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import evaluated

@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.assembly.kinematic_fit import BETTER, KinematicFit, Motion, derivatives, state_at
 from spookid.data.channels import Channel, all_predicted, order
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Mechanics, Model

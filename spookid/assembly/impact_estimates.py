@@ -12,7 +12,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.chain import chain_of
 from spookid.assembly.schedules import FAR, strikes_at
 from spookid.assembly.trajectories import along
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.records import dataclass

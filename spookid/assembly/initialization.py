@@ -19,7 +19,7 @@ from spookid.data.channels import Channel, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates

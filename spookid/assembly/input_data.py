@@ -21,7 +21,7 @@ from spookid.data.inputs import Acting
 from spookid.data.residual import Residual
 from spookid.data.state import Motion, State
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant, number
 from spookid.stepping.contact_rows import CONTACT_ROWS

@@ -9,7 +9,7 @@ from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
 from spookid.data.samples import Reach
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.transcription.transcription import Chain
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from spookid.data.channels import Channel, apart
 from spookid.data.state import State
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model

@@ -15,7 +15,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.data.channels import Channel, apart, order
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.kernels.arrays import Array, Integers, Mask, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.manifold import jacobian
 from spookid.parameter import stacked
 from spookid.records import dataclass

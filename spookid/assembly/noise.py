@@ -12,7 +12,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.parameter import is_constant, substitute
 from spookid.results.result import Noise

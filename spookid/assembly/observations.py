@@ -28,7 +28,7 @@ from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.samples import Reach, Samples, told_apart
 from spookid.data.state import Motion, State
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.records import dataclass

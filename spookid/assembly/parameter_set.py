@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import Parameter, stacked
 from spookid.records import dataclass
 from spookid.transcription.factor import Factor

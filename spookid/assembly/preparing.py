@@ -12,7 +12,7 @@ from spookid.data.losses import BENT
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.kinematics import Values, evaluated
 from spookid.mechanics.manifold import QUATERNION
 from spookid.mechanics.model import Model

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.inertia import impossible

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.relations import Relation
 from spookid.parameter import is_constant, own_name, parameters_in, stacked
 from spookid.records import dataclass

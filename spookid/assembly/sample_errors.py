@@ -9,7 +9,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.observations import Observed
 from spookid.data.losses import straight
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import number
 from spookid.transcription.transcription import Point
 

@@ -8,7 +8,7 @@ from spookid.data.inputs import Acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples
 from spookid.data.sampling import Grid
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
 

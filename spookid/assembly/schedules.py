@@ -9,7 +9,7 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact

@@ -24,7 +24,7 @@ from spookid.assembly.initialization import Guess
 from spookid.data.channels import all_predicted
 from spookid.data.samples import Samples
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND
 from spookid.mechanics.model import Model

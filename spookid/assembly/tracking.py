@@ -18,7 +18,8 @@ import numpy as np
 
 from spookid.data.channels import Channel, all_predicted, apart, signed
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, Kernel, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, jacobian

@@ -17,7 +17,8 @@ from spookid.assembly.standing_start import PLACE
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import wrap
 from spookid.data.state import State
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.parameter import number, stacked, substitute
 from spookid.results.motion import rms
 from spookid.results.result import Trajectory

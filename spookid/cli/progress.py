@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spookid.kernels.kernel import Array
+    from spookid.kernels.arrays import Array
     from spookid.solvers.status import Iteration
 
 _COLUMNS, _ROWS = 80, 24

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import State
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in
 

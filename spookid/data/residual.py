@@ -18,7 +18,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.model import Model
 from spookid.parameter import rows_of
 from spookid.records import dataclass

@@ -14,7 +14,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.relations import constraint_rows
 from spookid.estimation.identifiability import Identifiability
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.notices import TENSE
 from spookid.results.values import ConstraintTension
 from spookid.solvers.multipliers import balanced

@@ -6,7 +6,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import noise_of, places_of
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.notices import PLANE
 from spookid.tables.numbers import quantity
 from spookid.transcription.transcription import Point

@@ -16,7 +16,7 @@ from spookid.assembly.contact_start import touching
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt

@@ -18,7 +18,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.trajectories import along, noise_of_impulses
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
 from spookid.mechanics.model import Model
 from spookid.mechanics.projection import Projection

@@ -20,7 +20,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory

@@ -26,7 +26,8 @@ from spookid.data.sampling import Grid, finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
 from spookid.records import dataclass

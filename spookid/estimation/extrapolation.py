@@ -19,7 +19,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
 from spookid.estimation.fit import Fit
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.combinations import of_priors

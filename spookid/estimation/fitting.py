@@ -16,7 +16,7 @@ from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.likelihood_fit import fit_at_guessed_noise, fit_at_known_noise, maximize_likelihood
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt

@@ -20,7 +20,7 @@ from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import GAP, ranked

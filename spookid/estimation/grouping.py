@@ -21,7 +21,7 @@ from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number, stacked, substitute

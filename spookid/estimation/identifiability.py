@@ -12,7 +12,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.records import dataclass
 from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED

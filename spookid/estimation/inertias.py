@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.parameter import parameters_in, substitute
 from spookid.results.notices import UNPHYSICAL, VANISHED

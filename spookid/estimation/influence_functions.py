@@ -10,7 +10,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.estimation.step_errors import step_errors
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.influence import Influence

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.estimation.explained import Efforts
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 

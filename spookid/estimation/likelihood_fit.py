@@ -10,7 +10,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt

@@ -13,7 +13,7 @@ from spookid.assembly.sample_errors import sample_places
 from spookid.estimation import variations
 from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.variations import Speed
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute

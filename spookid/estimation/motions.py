@@ -9,7 +9,8 @@ import numpy as np
 
 from spookid.assembly.initialization import Guess
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.regressor import Balance, Regressor

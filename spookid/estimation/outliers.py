@@ -23,7 +23,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation.robust_start import linear
 from spookid.estimation.stuck_sensors import stuck
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.parameter import number
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import OUTLIERS, ranked

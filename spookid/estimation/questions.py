@@ -23,7 +23,7 @@ from spookid.estimation.explained import Balance, Efforts, longest_interval
 from spookid.estimation.given_noise import given_noise_notices, refuted
 from spookid.estimation.input_lags import input_lag
 from spookid.estimation.instruments import instrument_notices
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
 from spookid.results.lazy import Clock, Lazy

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.trajectories import along
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.results.notices import HELD
 from spookid.results.result import Trajectory
 from spookid.transcription.factor import Factor, Group

@@ -15,7 +15,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
 from spookid.data.channels import Sensor
 from spookid.data.losses import BENT, Loss
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 _FAR = 10.0
 """Times its typical distance from the median of its neighbours, from which on a sample stands out."""

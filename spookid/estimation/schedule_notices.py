@@ -17,7 +17,7 @@ from spookid.assembly.impact_estimates import encounters
 from spookid.assembly.schedules import FAR
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.data.sampling import wrap
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion

@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.continuous_friction import ContinuousFriction
 from spookid.parameter import number
 from spookid.results.notices import UNDIRECTED

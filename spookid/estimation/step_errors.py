@@ -21,7 +21,8 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.channels import order
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.parameter import is_constant
 from spookid.results.notices import STEP
 from spookid.statistics.condensing import Condensed

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 
 _JUMP = 10.0
 """Times the median change of the ten samples around from which on a change from one sample to the next is a jump."""

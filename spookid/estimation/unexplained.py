@@ -15,7 +15,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import along
 from spookid.data.losses import BENT
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked

@@ -15,7 +15,8 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, factors
 from spookid.data.sensors import JointPosition
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model

@@ -16,7 +16,7 @@ from spookid.graphs.graph import Graph
 from spookid.graphs.integration import Dynamics, InverseDynamics, SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, point, vector
 
 

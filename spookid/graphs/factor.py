@@ -20,7 +20,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.system import System
 from spookid.transcription.factor import Group

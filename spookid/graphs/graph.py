@@ -24,7 +24,7 @@ from spookid.graphs.picture import Picture
 from spookid.graphs.solution import GraphSolution
 from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.system import System, counted_steps, named, parameter_values, seconds
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.solvers.information import information, unseen_directions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.tables.numbers import counted
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular

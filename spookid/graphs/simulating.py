@@ -11,7 +11,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.integration import accelerations
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, counted_steps, named, parameter_values, point, seconds, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spookid.graphs.picture import draw_costs
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.status import Status
 from spookid.tables.numbers import counted, number, uncertain
 from spookid.tables.table import Table

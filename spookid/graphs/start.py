@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import Variables
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System
 from spookid.transcription.transcription import Point, Transcription

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor, Variables, Window
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.solvers import stages
 from spookid.transcription.factor import Constant, Factor, Kind
 from spookid.transcription.transcription import Point, Transcription

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Integers, Mask, location
+from spookid.kernels.arrays import Array, Integers, Mask, location
 from spookid.kernels.library import library
 from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace

@@ -10,11 +10,7 @@ from threading import Lock
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.arrays import Array as Array
-from spookid.kernels.arrays import Integers as Integers
-from spookid.kernels.arrays import Mask as Mask
-from spookid.kernels.arrays import contiguous as contiguous
-from spookid.kernels.arrays import location as location
+from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.program import Program, program_of
 
 CHUNK = 128

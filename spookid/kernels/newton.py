@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.library import library
 from spookid.kernels.native import address
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 _SHORT = 40
 """Characters up to which an operand is written out; of longer ones, and of those in which the motion stands, the number

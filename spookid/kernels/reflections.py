@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Integers, Mask
+from spookid.kernels.arrays import Integers, Mask
 from spookid.kernels.native import Lists, integers
 from spookid.records import dataclass
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.blocks import LANES, ROWS, addresses, aligned, sizes, symmetric
-from spookid.kernels.kernel import Array, Integers
 from spookid.kernels.library import library
 from spookid.kernels.native import address
 from spookid.kernels.workspace import Workspace

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, location
+from spookid.kernels.arrays import Array, location
 
 _BOUNDARY = 64
 """Bytes of the vectors that compiled code works with."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import at_guess
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, symbolic
 from spookid.records import dataclass

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, evaluating
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, anywhere, inserted

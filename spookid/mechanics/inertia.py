@@ -17,7 +17,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
 from spookid.records import dataclass
 

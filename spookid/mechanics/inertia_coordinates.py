@@ -14,7 +14,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.inertia import (
     Belief,

@@ -14,7 +14,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint

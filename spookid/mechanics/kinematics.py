@@ -8,7 +8,8 @@ from functools import cache, lru_cache
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model

@@ -12,7 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import is_whole
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.parameter import stacked
 

@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import nnls
 from spookid.mechanics.inertia import FullInertia, at_guess, check_guess, six, steiner
 from spookid.parameter import Parameter

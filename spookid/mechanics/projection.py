@@ -7,7 +7,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.records import dataclass

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.inertia import PI, inertia_matrix, six

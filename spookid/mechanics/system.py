@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.parameter import Parameter
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, named, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 

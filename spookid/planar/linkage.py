@@ -10,7 +10,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System

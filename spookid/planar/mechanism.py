@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spookid.argument_checks import Checked
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.model import Model
 from spookid.planar.closing import Branch, Values
 from spookid.planar.linkage import Linkage

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers
+from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 from spookid.report import pictures, skeleton
 from spookid.report.pictures import BLACK, GREY, ORANGE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from spookid.kernels.kernel import Array
+    from spookid.kernels.arrays import Array
 
 _WIDE, _HIGH = 12.0, 2.3
 """Of the picture and of a panel [in]."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, PALE, RED
 from spookid.results.result import Result

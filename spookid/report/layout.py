@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.layout_engine import LayoutEngine
 from matplotlib.transforms import Bbox
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

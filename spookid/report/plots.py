@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.report import pictures, plots, skeleton
 from spookid.report.pictures import BLUE, GREY
 from spookid.report.skeleton import FULL, PALE

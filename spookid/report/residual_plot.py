@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from spookid.data.sampling import wrap
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots
 from spookid.report.pictures import COLOURS, DARK, GREY

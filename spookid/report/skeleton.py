@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.path import Path
 from scipy.spatial.transform import Rotation
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report.pictures import COLOURS, GREY
 from spookid.report.views import View

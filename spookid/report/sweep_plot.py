@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
 from spookid.studies.axes import Axis, AxisValue, grid_points

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.motion import rms
 from spookid.tables.numbers import counted, quantity, superscripts

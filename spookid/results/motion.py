@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers
+from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 
 FRAMES_PER_SECOND = 20

@@ -10,7 +10,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.records import dataclass
 from spookid.results.disturbance import Disturbance as Disturbance

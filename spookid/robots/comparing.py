@@ -13,7 +13,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
 from spookid.robots.formats import described

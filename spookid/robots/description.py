@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.robots.markup import Document, Element
 
 Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "planar", "ball"]

@@ -10,7 +10,7 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.robots.description import Freedom
 from spookid.robots.logs import Matched, efforts_along
 from spookid.robots.robot import Robot

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import ENTRIES, impossible
 from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Result

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.robots.description import Connection, Freedom, Kind, Limits, Placement
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)

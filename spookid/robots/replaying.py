@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Integers
+from spookid.kernels.arrays import Array, Integers
 from spookid.robots import mjcf
 from spookid.robots.markup import Document
 from spookid.robots.mjcf_joints import joint_names

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.robot_file import RobotFile
 from spookid.report import pictures, report_plot
 from spookid.report.pictures import BLUE, GREY, ORANGE

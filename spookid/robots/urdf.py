@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.robots.description import Connection, Description, Freedom, Inertial, Kind, Limits, Link, Placement, Tie
 from spookid.robots.markup import Document, Element
 

@@ -12,7 +12,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.graphs.graph import Graph
 from spookid.graphs.solution import LEFT_BRANCH
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled

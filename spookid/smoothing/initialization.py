@@ -26,7 +26,7 @@ from spookid.estimation.extrapolation import finer, missed, pinned, step_added
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start, fit
 from spookid.estimation.robust_start import without_outliers
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.result import Result
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status

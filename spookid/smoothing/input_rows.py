@@ -17,7 +17,7 @@ from spookid.assembly.input_data import input_data
 from spookid.assembly.observations import Observed
 from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.parameter import is_constant, number
 from spookid.transcription.factor import Factor, Group
 

@@ -15,7 +15,7 @@ from spookid.assembly.observations import Observed
 from spookid.data.channels import Sensor
 from spookid.data.files import listing
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import number
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
 from spookid.transcription.factor import Factor

@@ -13,7 +13,7 @@ from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
 from spookid.data.npz import read_npz
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.folders import reading
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.smoother import FixedLagSmoother

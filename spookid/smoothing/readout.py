@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.stepping.impulses import Settings
 from spookid.transcription.transcription import Transcription

@@ -19,7 +19,7 @@ from spookid.data.npz import read_npz
 from spookid.data.samples import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.folders import reading
 from spookid.smoothing.initialization import without_end
 from spookid.smoothing.intake import Intake

@@ -14,7 +14,7 @@ from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
 from spookid.graphs.graph import Graph
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.result import Result
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.graph_stream import GraphStream

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.smoothing.chi_square_test import ChiSquareTest
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.fronts import Front, Pivots, eliminate
 
 _ROUNDS = 20

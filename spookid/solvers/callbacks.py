@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 
 _SCALAR = ca.Sparsity.dense(1, 1)
 _NONE = ca.Sparsity(0, 0)

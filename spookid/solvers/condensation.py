@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Call, Integers, contiguous
+from spookid.kernels.arrays import Array, Integers, contiguous
+from spookid.kernels.kernel import Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines
 from spookid.kernels.program import Program
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.roles import Hard, Inequality, independent_rows
 from spookid.solvers.sparsity_patterns import PlacedFactor

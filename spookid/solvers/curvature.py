@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import CHUNK, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.kernel import CHUNK
 from spookid.records import dataclass
 from spookid.solvers.batched import null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem

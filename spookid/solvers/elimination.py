@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from spookid.kernels.arrays import Array
 from spookid.kernels.blocks import Blocks, blocks
-from spookid.kernels.kernel import Array
 from spookid.kernels.native import address, routines
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates

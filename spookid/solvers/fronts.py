@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""

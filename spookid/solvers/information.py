@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program

@@ -23,7 +23,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.ipopt_options import OVERDETERMINED, TINY, end_of, options

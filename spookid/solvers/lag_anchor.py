@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.fronts import Pivots
 
 _HELD, _FREE = 1.0, 4.0

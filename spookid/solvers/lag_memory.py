@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.bounded_rows import free_solution
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 

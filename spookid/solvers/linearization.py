@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.curvature import curvature
 from spookid.solvers.multipliers import balanced, unopposed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Integers
+from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_memory import Memory

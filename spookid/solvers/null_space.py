@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Call, Integers
+from spookid.kernels.arrays import Array, Integers
+from spookid.kernels.kernel import Call
 from spookid.kernels.native import Routines, address, integers, routines
 from spookid.kernels.reflections import Reflections, reflections
 from spookid.kernels.thread_pool import SERIAL, ThreadPool

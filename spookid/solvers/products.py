@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
-from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
+from spookid.kernels.kernel import CHUNK
 from spookid.kernels.native import Lists, Routines, address, integers, strides
 from spookid.records import dataclass
 from spookid.solvers.rows import Rows, Stream

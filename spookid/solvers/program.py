@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.kernels.arrays import Array, Integers, Mask, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.records import dataclass
 from spookid.solvers.constraint_rows import ConstraintRows
 from spookid.solvers.roles import Pairs, Relaxed, role_of, weighted_curvature

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.least_distance import least_distance, null_space

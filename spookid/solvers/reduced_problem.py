@@ -19,7 +19,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from spookid.files import abandoned, remove, replacing
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.elimination import ForwardSubstitution

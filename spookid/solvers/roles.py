@@ -8,7 +8,8 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Kernel, Mask
+from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.kernel import Kernel
 from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Kind
 from spookid.transcription.transcription import Transcription

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Call, Integers
+from spookid.kernels.arrays import Array, Integers
+from spookid.kernels.kernel import Call
 from spookid.kernels.native import Routines, address, integers, routines
 from spookid.records import dataclass
 

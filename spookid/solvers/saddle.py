@@ -18,8 +18,8 @@ from typing import Protocol
 
 import numpy as np
 
+from spookid.kernels.arrays import Array
 from spookid.kernels.blocks import SaddleBlocks, saddle_blocks
-from spookid.kernels.kernel import Array
 from spookid.kernels.native import integers
 from spookid.kernels.scipy_parts import lapack
 from spookid.kernels.workspace import Workspace

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.blocks import Places, SaddleBlocks, saddle_blocks
-from spookid.kernels.kernel import Array, Mask
 from spookid.kernels.native import integers
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError

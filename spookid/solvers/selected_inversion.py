@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.native import Routines, address, routines
 
 _NUMBERS = 150_000

@@ -8,7 +8,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.records import dataclass
 from spookid.solvers.roles import Role
 from spookid.transcription.factor import Factor

@@ -12,7 +12,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.records import dataclass
 from spookid.solvers.status import Outcome
 from spookid.transcription.factor import Constant, Factor

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.elimination import ForwardSubstitution, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.workspace import Workspace

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.trial import INDEPENDENT, Trial

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError

@@ -48,7 +48,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.score_history import Block, History

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.selected_inversion import cross_covariances, selected_inverse_backward
 from spookid.solvers.structured import NotPositiveDefiniteError

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
 from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 

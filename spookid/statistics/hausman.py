@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 

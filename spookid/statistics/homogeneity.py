@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns

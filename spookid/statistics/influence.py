@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.statistics.marginal import Marginal, Swept

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Group, measured_noise

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 

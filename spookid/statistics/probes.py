@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.rows import Rows
 from spookid.statistics.systems import System
 from spookid.transcription.factor import Factor

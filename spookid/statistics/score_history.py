@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
 _PER_LENGTH = 8

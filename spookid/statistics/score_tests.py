@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.statistics import homogeneity, whiteness
 from spookid.statistics.condensing import Condensed

@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.resuming import (
     Place,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.transcription.free_directions import FreeDirections

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
 _CLEARLY = 6.0

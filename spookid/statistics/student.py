@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 

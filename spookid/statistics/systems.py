@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.rows import Rows

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import nnls
 from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.tables.numbers import counted, number

@@ -17,7 +17,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.data.state import Motion
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.coefficients import COMPLIANCE
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model

@@ -30,7 +30,7 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.pieces import NOTHING, Bounded, BoundedSolution, is_dependent

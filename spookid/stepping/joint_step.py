@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted

@@ -19,7 +19,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold

@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, evaluating
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError

@@ -9,7 +9,8 @@ from functools import cache
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.kernels.not_finite import first_cause
 from spookid.kernels.scipy_parts import lapack

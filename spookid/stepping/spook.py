@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 import casadi as ca
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_zero
 from spookid.records import dataclass

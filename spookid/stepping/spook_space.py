@@ -27,7 +27,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold

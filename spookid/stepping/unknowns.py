@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model

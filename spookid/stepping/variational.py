@@ -30,7 +30,7 @@ from typing import ClassVar
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results.result import Result
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.documents import Tree
 from spookid.results.result import Result

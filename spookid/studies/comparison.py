@@ -16,7 +16,7 @@ from spookid.data.inputs import commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, observed
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError

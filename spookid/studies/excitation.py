@@ -19,7 +19,7 @@ from spookid.assembly.assembly import WIDTH_AT_REST, magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.results.result import Result
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.studies.excitation_rows import PlannedEfforts
 
 Criterion: TypeAlias = str | Sequence[str]

@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.studies.excitation_design import Basis, Bounds, Criterion
 from spookid.studies.excitation_rows import normal_and_across
 from spookid.studies.expected import ExpectedErrors

@@ -19,7 +19,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.body import Frame
 from spookid.mechanics.linear import halved
 from spookid.mechanics.touching import Touch

@@ -11,7 +11,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.studies.excitation_design import Design, DesignProgram
 

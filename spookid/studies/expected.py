@@ -23,7 +23,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
 from spookid.estimation.likelihood_fit import at_noise
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
 from spookid.results.result import Noise, Result

@@ -41,7 +41,7 @@ from spookid.estimation.fitting import counting_from
 from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions
 from spookid.results.notices import STEP, ranked

@@ -24,7 +24,7 @@ from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem

@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal

@@ -11,7 +11,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Frame
 from spookid.studies.excitation_design import Bounds
 from spookid.studies.excitation_rows import Cone

@@ -24,7 +24,7 @@ from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
 from spookid.results.motion import rms

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import Parameter, parameters_in

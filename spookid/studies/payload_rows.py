@@ -22,7 +22,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import SPOILED, finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Kernel, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
+from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import inertia_matrix, second_moment, six
 from spookid.mechanics.joint_coordinates import JointCoordinates

@@ -25,7 +25,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import GROUND, Frame
 from spookid.mechanics.inertia import ENTRIES, PI, inertia_matrix, six, steiner
 from spookid.mechanics.regressor import UNITS

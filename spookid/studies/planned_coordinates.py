@@ -20,7 +20,7 @@ from spookid.assembly.assembly import gather
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements

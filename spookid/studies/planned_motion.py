@@ -13,7 +13,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.standing import HeldContact

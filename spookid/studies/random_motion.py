@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.results.result import Result
 from spookid.transcription.factor import measured_noise

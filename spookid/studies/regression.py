@@ -18,7 +18,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.regressor import Balance
 from spookid.results.result import Result
 from spookid.results.values import Value

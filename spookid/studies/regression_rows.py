@@ -25,7 +25,7 @@ from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Motion, linear_rows
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor

@@ -14,7 +14,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters
-from spookid.kernels.kernel import Array
+from spookid.kernels.arrays import Array
 from spookid.parameter import parameters_in, stacked
 from spookid.results.motion import rms
 from spookid.statistics.regrouping import Grouping, regrouped

@@ -27,7 +27,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.impacts import Impact
 from spookid.mechanics.kinematics import place, rest_positions
 from spookid.mechanics.motor import Input

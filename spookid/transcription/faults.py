@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Kernel
+from spookid.kernels.arrays import Array
+from spookid.kernels.kernel import Kernel
 from spookid.kernels.not_finite import cause
 from spookid.transcription.factor import Factor
 from spookid.transcription.factor_kernels import augmented

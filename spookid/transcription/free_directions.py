@@ -6,7 +6,7 @@ from dataclasses import field
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
 from spookid.transcription.least_distance import null_space
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.transcription.least_distance import least_distance, null_space

@@ -14,7 +14,8 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Call, Kernel, Mask, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
+from spookid.kernels.kernel import Call, Kernel
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass

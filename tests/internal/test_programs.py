@@ -16,7 +16,8 @@ from rounding import EPSILON, watched
 from spookid import ProblemError, load_problem
 from spookid.assembly.assembly import assemble
 from spookid.kernels import program as programs
-from spookid.kernels.kernel import Array, Kernel
+from spookid.kernels.arrays import Array
+from spookid.kernels.kernel import Kernel
 from spookid.kernels.library import LEVELS, SETTING, library
 from spookid.kernels.program import program_of
 from spookid.problem import Problem

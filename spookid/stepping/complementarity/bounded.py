@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Mask
+from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.stepping.complementarity import linear, pieces

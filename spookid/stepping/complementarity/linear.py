@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
 
 ACCURATE = 1e-9
 """Largest residual of what is called solved."""

@@ -37,7 +37,7 @@ from itertools import product
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.records import dataclass
 
 _DEPENDENT = 1e-11
