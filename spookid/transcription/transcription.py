@@ -129,6 +129,7 @@ class Transcription:
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure)
+        self._patterns: dict[tuple[Factor, bytes], NDArray[np.bool_]] = {}
 
     @cached_property
     def linear(self) -> frozenset[str]:
@@ -209,6 +210,9 @@ class Transcription:
 
     def pattern(self, factor: Factor, chain: int) -> NDArray[np.bool_]:
         """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
+        place = factor, self.chains[chain].choice.tobytes()
+        if place in self._patterns:
+            return self._patterns[place]
         x = ca.SX.sym("x", self.manifold.ambient)
         basis = _ones(self.manifold.basis(x).sparsity())
         residual, choice = factor.residual, self.chains[chain].choice
@@ -216,7 +220,7 @@ class Transcription:
             residual = ca.substitute(residual, self._choice, ca.DM(choice))
         steps = [_ones(ca.jacobian_sparsity(residual, x)) @ basis for x in factor.variables.values()]
         parameters = _ones(ca.jacobian_sparsity(residual, self.shared[0]))
-        return np.asarray(np.hstack([*steps, parameters]) > 0)
+        return self._patterns.setdefault(place, np.hstack([*steps, parameters]) > 0)
 
     def residuals(
         self, point: Point, known: Sequence[Mapping[str, Array]] = (), pool: ThreadPool = SERIAL
