@@ -31,5 +31,5 @@ def seconds(assembly: Assembly, building: float) -> float:
     began, solver = time.process_time(), LevenbergMarquardt(max_iterations=1)
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began
-    once = spent * times.compile / times.total  # both are wall times, which a busy machine stretches alike
+    once = spent * times.compile / times.total  # both are wall times: other work lengthens them alike
     return _ASSEMBLIES * building + once + _BEGINNINGS * (spent - once)

@@ -27,7 +27,7 @@ from spookid.tables.numbers import quantity
 _CLEAR = 3.0
 """Standard errors from which on a delay or an offset is told."""
 _ROUGHLY = 0.3
-"""Standard error, as a share of an estimate, above which a parameter is hardly known."""
+"""Standard error, as a share of the estimate, above which a parameter counts as not identified."""
 _LITTLE = 0.1
 """Share of the most standard errors below which it is not: a hundredth of the likelihood's gain."""
 
@@ -50,8 +50,10 @@ class _Trial:
 
 
 def instrument_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
-    """One that tells which sensors lag or are off, if the forces do not explain the motion, no minimum was found, or
-    residuals are not noise and no parameter is known, and if with that they do.
+    """Yield a notice that names sensors which lag or are off.
+
+    The problem is solved again if the forces do not explain the motion, if no minimum was found, or if residuals are
+    not noise and no parameter is identified. The notice follows if that solve explains the motion.
 
     Args:
         result: of the problem.

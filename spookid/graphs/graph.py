@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _PRIORS = "prior of parameters"
 _ENDLESS = 10**9
-"""Steps of a horizon that goes on."""
+"""Steps of a horizon without an end."""
 
 
 class Graph(Tabular, metaclass=Checked):

@@ -35,7 +35,7 @@ processors have the first alone."""
 SOURCE = Path(__file__).parent
 FOLDER = SOURCE / "compiled"
 SETTING = "SPOOKID_NATIVE"
-"""Environment variable: "off", or a level to be loaded in the place of the best one."""
+"""Environment variable: "off", or the level to load instead of the best one."""
 
 ABSENT = (
     "The C extension is not installed, so fits take many times as long: install spookid from a wheel, or where "
@@ -95,7 +95,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     known = names[: base.processor_level() + 1]
     if wanted and wanted not in known:
         raise ProblemError(
-            f"the environment variable {SETTING} is {wanted!r}, which this processor lacks; "
+            f"the environment variable {SETTING} is {wanted!r}, but this processor does not have that level; "
             f"take off, {', '.join(known)}, or none"
         )
     for name in [wanted] if wanted else reversed(known):

@@ -35,7 +35,7 @@ from spookid.transcription.factor import Constant, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 _ENDLESS = 10**9
-"""Steps of a horizon that goes on."""
+"""Steps of a horizon without an end."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import platform
+import subprocess
 import sys
 import time
 from itertools import chain
@@ -27,6 +28,12 @@ import spookid
 def processor_time() -> float:
     """Of this process and those it has waited for [s]."""
     return time.process_time() + sum(os.times()[2:4])
+
+
+def commit() -> str:
+    """Of the checkout that is measured."""
+    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
@@ -49,8 +56,8 @@ def main() -> None:
     if given.markdown:
         kind = "processor" if given.cpu else "wall"
         caption = (
-            f"spookid {spookid.__version__}, {machine()}, Python {platform.python_version()}, one thread, "
-            f"medians of {given.repeats}, {kind} time."
+            f"spookid {spookid.__version__} (commit {commit()}), {machine()}, Python {platform.python_version()}, "
+            f"one thread, medians of {given.repeats}, {kind} time."
         )
         given.markdown.write_text(markdown(rows, caption), encoding="utf-8")
 

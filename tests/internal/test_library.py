@@ -103,7 +103,7 @@ def test_a_level_that_the_processor_lacks_is_refused(unloaded: None, monkeypatch
     old = SimpleNamespace(source_digest=lambda: int(digest(), 16), processor_level=lambda: 0)
     monkeypatch.setattr(libraries, "_load", lambda level: old)
     monkeypatch.setenv(SETTING, "avx2")
-    with pytest.raises(ProblemError, match="SPOOKID_NATIVE is 'avx2', which this processor lacks"):
+    with pytest.raises(ProblemError, match="SPOOKID_NATIVE is 'avx2', but this processor does not have that level"):
         library()
 
 
