@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import is_
 
 import casadi as ca
 import numpy as np
@@ -27,9 +28,9 @@ from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.initialization import Guess
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.noise import sizes
-from spookid.assembly.observations import Observed, layout, observation_factors
+from spookid.assembly.observations import Observed, has_room, layout, observation_factors
 from spookid.assembly.preparing import oriented
-from spookid.assembly.priors import normaliser_factor, prior_factor, priors
+from spookid.assembly.priors import NORMALISER, normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.sampled_recording import SampledRecording
@@ -73,6 +74,8 @@ class Assembly:
     constants: tuple[Constant, ...]
     """Settings and fixed parameters, with their numbers."""
     sampled: tuple[SampledRecording, ...]
+    written: tuple[Factor, ...]
+    """Its equations."""
     transcription: Transcription
     start: Point
     widths: Array
@@ -137,7 +140,11 @@ def _uncorrected(problem: Declaration) -> list[str]:
 
 
 def assemble(
-    problem: Declaration, normaliser: Array | None = None, sharpness: float = 1.0, turns: bool = True
+    problem: Declaration,
+    normaliser: Array | None = None,
+    sharpness: float = 1.0,
+    turns: bool = True,
+    like: Assembly | None = None,
 ) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
@@ -145,44 +152,106 @@ def assemble(
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``continuation``.
         turns: False to have friction that sticks take no notice of a joint that turns within a step.
+        like: of a problem with the same step, of which all is taken that is the same: samples and the guess of the
+            motion, equations, kernels. None: all is built.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
     """
-    _check(problem)
-    check_stepper(problem)
-    check_states(problem)
-    check_closure(problem)
-    sampled = tuple(gather(problem, recording) for recording in problem.recordings)
-    for e in sampled:
-        poses = e.guess.states[:, : problem.model.configuration.ambient]
-        check_ranks(problem.model, poses, e.grid.times(), problem.guess)
-        if not problem.scheme.turns:
-            check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
+    like = like if like is not None and _is_alike(problem, like.problem) else None
+    if like is None:
+        _check(problem)
+        check_states(problem)
+        check_closure(problem)
+    if like is None or like.problem.friction != problem.friction:
+        check_stepper(problem)
+    if like is not None and _same_samples(problem, like.problem):
+        sampled = like.sampled
+    else:
+        sampled = tuple(gather(problem, recording) for recording in problem.recordings)
+        _check_motion(problem, sampled)
     settings = settings_of(problem)
-    manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, sampled) * (sharpness if problem.friction == "smooth" else 1.0)
     touch = touch_speed(problem, sampled)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
-    seen = layout(problem, [e.samples for e in sampled])
+    seen = _seen_like(like, sampled) or layout(problem, [e.samples for e in sampled])
     check_samples(problem, sampled, any(one.reach for one in seen))
-    written, free = all_factors(problem, settings, seen), problem.free
+    same = like is not None and _same_equations(problem, like, seen)
+    written = list(like.written) if same and like is not None else all_factors(problem, settings, seen)
+    equations, before = tuple(written), like.transcription if same and like is not None else None
     if normaliser is not None:
-        factor, symbols = normaliser_factor(free, manifold)
+        factor, symbols = _with_normaliser(problem, before)
         written.append(factor)
-        constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
+        constants += tuple(Constant(s, float(v)) for s, v in zip(symbols, normaliser, strict=True))
     chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(sampled)]
-    transcription = transcribed(problem, written, constants, chains)
-    check_fit(problem, transcription)
+    transcription = transcribed(problem, written, constants, chains, before)
+    if like is None:
+        check_fit(problem, transcription)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, touch, e.guess.states) for e in sampled),
-        feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
+        feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in problem.free])),
     )
     start = with_codes(problem, sampled, start)
     if stands_free(problem.model):
         start = Standing(problem, settings, constants, written).found(transcription, start, sampled)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, sampled, transcription, start, widths, sharpness, touch, noise, seen)
+    made = problem, settings, constants, sampled, equations, transcription, start, widths, sharpness, touch, noise, seen
+    return Assembly(*made)
+
+
+def _is_alike(problem: Declaration, other: Declaration) -> bool:
+    """True if all is the same that samples and equations hang on, but for the recordings and the form of friction."""
+    kept = ("model", "residuals", "constraints", "stepper", "step", "cutoff", "every", "fixed", "state_weight")
+    return all(_is_same(getattr(problem, name), getattr(other, name)) for name in kept) and (
+        len(problem.observations) == len(other.observations)
+        and all(a is b for a, b in zip(problem.observations, other.observations, strict=True))
+        and [one.name for one in problem.recordings] == [one.name for one in other.recordings]
+    )
+
+
+def _is_same(a: object, b: object) -> bool:
+    return a is b or (not isinstance(a, Model) and type(a) is type(b) and bool(a == b))
+
+
+def _same_samples(problem: Declaration, other: Declaration) -> bool:
+    """True if the samples of both belong to the same steps."""
+    late = all(problem.guess[name] == other.guess[name] for name in problem.delays)
+    return late and all(a is b for a, b in zip(problem.recordings, other.recordings, strict=True))
+
+
+def _same_equations(problem: Declaration, like: Assembly, seen: tuple[Observed, ...]) -> bool:
+    """True if both have the same factors: friction in one form, and room for the same samples."""
+    both = problem, like.problem
+    own = problem.parameter_set.own
+    return seen is like.observed and both[0].friction == both[1].friction and (not own or both[0] is both[1])
+
+
+def _seen_like(like: Assembly | None, sampled: Sequence[SampledRecording]) -> tuple[Observed, ...] | None:
+    """The layout of samples of another assembly, if it has room for these."""
+    if like is None or len(like.sampled) != len(sampled):
+        return None
+    return (
+        like.observed if sampled is like.sampled or all(has_room(like.observed, e.samples) for e in sampled) else None
+    )
+
+
+def _with_normaliser(problem: Declaration, like: Transcription | None) -> tuple[Factor, list[ca.SX]]:
+    """The normaliser's factor and its symbols, those of another transcription that has it."""
+    known = None if like is None else next((f for f in like.factors if f.name == NORMALISER), None)
+    if known is not None and like is not None:
+        count = 2 * len(problem.free) + 1
+        return known, [constant.symbol for constant in like.given[-count:]]
+    factor, symbols = normaliser_factor(problem.free, problem.scheme.manifold(problem.model))
+    return factor, ca.vertsplit(symbols)
+
+
+def _check_motion(problem: Declaration, sampled: Sequence[SampledRecording]) -> None:
+    """Refuse a guess of the motion along which constraints, inertias or turns are none."""
+    for e in sampled:
+        poses = e.guess.states[:, : problem.model.configuration.ambient]
+        check_ranks(problem.model, poses, e.grid.times(), problem.guess)
+        if not problem.scheme.turns:
+            check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
 
 
 def transcribed(
@@ -190,24 +259,20 @@ def transcribed(
     written: Sequence[Factor],
     constants: Sequence[Constant],
     chains: Sequence[Chain],
+    like: Transcription | None = None,
 ) -> Transcription:
-    """Factors and recordings with the bounds and magnitudes of the free parameters."""
+    """Factors and recordings with the bounds and magnitudes of the free parameters; ``like`` if it has these factors,
+    so that no kernel is made twice."""
     free = problem.free
     sizes = np.array([magnitude(p, problem.guess[p.name]) for p in free])
-    return Transcription(
-        problem.scheme.manifold(problem.model),
-        written,
-        stacked(free),
-        constants,
-        [p.name for p in free],
-        np.array([p.lower for p in free]),
-        np.array([p.upper for p in free]),
-        sizes,
-        chains,
-        problem.parameter_set.choice,
-        inertia_charts(problem),
-        parameter_constraints(problem, sizes),
-    )
+    charts, constraints = inertia_charts(problem), parameter_constraints(problem, sizes)
+    if like is not None and len(like.factors) == len(written) and all(map(is_, like.factors, written)):
+        numbered = like.with_numbers(contiguous([constant.value for constant in constants]))
+        return numbered.with_sizes(sizes, charts, constraints).with_chains(chains)
+    bounds = np.array([p.lower for p in free]), np.array([p.upper for p in free])
+    known = problem.scheme.manifold(problem.model), written, stacked(free), constants, [p.name for p in free]
+    choice = problem.parameter_set.choice
+    return Transcription(*known, *bounds, sizes, chains, choice, charts, constraints)
 
 
 def all_factors(problem: Declaration, settings: Settings, seen: Sequence[Observed]) -> list[Factor]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from spookid.assembly.assembly import Assembly, gather, unknowns
 from spookid.assembly.chain import chain_of
-from spookid.assembly.observations import Observed
+from spookid.assembly.observations import without_room
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
-from spookid.data.samples import Reach
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.transcription.transcription import Chain
@@ -33,17 +32,9 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
 
 def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:
     """Refuse samples that no row was made for."""
-    problem, between = assembly.problem, [one for one in assembly.observed if one.reach]
-    room = {c: (one.reach, n, every) for one in between for c, n, every in zip(*_rows(one), strict=True)}
-    for i, own in enumerate(sampled.samples):
-        reach, most, every = room.get(i, (Reach(1, 0, 0, 1), 0, False))
-        if reach is not None and own.slots(reach, every) > most:
-            raise ProblemError(
-                f"{problem.what}: {problem.channels[i].signal!r} of recording "
-                f"{sampled.recording.name!r} is sampled otherwise than in the first recordings; resample it, or name "
-                "one that is sampled so among the first"
-            )
-
-
-def _rows(one: Observed) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
-    return one.channels, one.slots, one.whole
+    problem = assembly.problem
+    for i in without_room(assembly.observed, sampled.samples):
+        raise ProblemError(
+            f"{problem.what}: {problem.channels[i].signal!r} of recording {sampled.recording.name!r} is sampled "
+            "otherwise than in the first recordings; resample it, or name one that is sampled so among the first"
+        )

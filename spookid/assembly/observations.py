@@ -124,6 +124,27 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
     return contiguous(np.hstack([np.where(missing, 0.0, columns), ~missing])), missing
 
 
+def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
+    """True if rows were made for all samples of a recording, channel by channel."""
+    return not without_room(observed, samples)
+
+
+def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> list[int]:
+    """Numbers of the channels that have samples for which no row was made."""
+    between = [one for one in observed if one.reach]
+    room = {
+        c: (one.reach, n, every)
+        for one in between
+        for c, n, every in zip(one.channels, one.slots, one.whole, strict=True)
+    }
+    found = []
+    for i, own in enumerate(samples):
+        reach, most, every = room.get(i, (Reach(1, 0, 0, 1), 0, False))
+        if reach is not None and own.slots(reach, every) > most:
+            found.append(i)
+    return found
+
+
 def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
     """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
     window = problem.scheme.window(model, settings, one.order)

@@ -150,6 +150,14 @@ class Transcription:
         other.chains = tuple(chains)
         return other
 
+    def with_sizes(
+        self, magnitudes: Array, charts: Sequence[Chart], constraints: ParameterConstraints | None
+    ) -> Transcription:
+        """The same with other sizes of the parameters, and what follows from them; nothing is built anew."""
+        other = copy(self)
+        other.magnitudes, other.charts, other.constraints = magnitudes, tuple(charts), constraints
+        return other
+
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
         other = copy(self)
