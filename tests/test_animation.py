@@ -29,11 +29,11 @@ from spookid import (
     Recording,
     gravity,
 )
+from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import trajectories
-from spookid.cli.main import main
 from spookid.report import animation, influence_plot, plots
 from spookid.report.animation import Film
 from spookid.report.views import view_of

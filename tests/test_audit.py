@@ -23,16 +23,16 @@ from spookid import (
     Parameter,
     Problem,
     Recording,
+    Solution,
     Spook,
+    Status,
     Variational,
     gravity,
     load_problem,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.estimation.solving import solve
 from spookid.report import audit as audit_plot
-from spookid.solution import Solution
-from spookid.solvers.status import Status
 from spookid.studies import auditing as time_steps
 from spookid.studies.auditing import Audit, Drift, drift
 

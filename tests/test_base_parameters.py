@@ -40,7 +40,7 @@ from spookid import (
     load,
     tilted_gravity,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.problems import furuta
+from mechanisms import Array
 
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.identifiability import a_priori
-from spookid.kernels.arrays import Array
 from spookid.kernels.blocks import blocks
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from mechanisms import Array
 
-from spookid.kernels.arrays import Array
 from spookid.stepping.complementarity import bounded, linear, pieces
 from spookid.stepping.complementarity.pieces import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from mechanisms import Array
 
-from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array
+from spookid import ProblemError
 from spookid.statistics.changes import DAY, Change, ChangeDetector
 
 COVARIANCE = np.eye(3) + 0.4

@@ -20,12 +20,11 @@ import numpy as np
 import pytest
 
 import spookid
-from spookid import Recording, load, load_problem
+from spookid import ProblemError, Recording, load, load_problem
+from spookid.__main__ import main
 from spookid.assembly import declaration
 from spookid.cli import checking, flags, progress, runner, solving, terminal
 from spookid.cli import main as cli
-from spookid.cli.main import main
-from spookid.errors import ProblemError
 from spookid.files import beside
 from spookid.report import export
 from spookid.report import simulation as simulation_plot
@@ -155,7 +154,7 @@ def test_help_fits_a_terminal(capsys, monkeypatch, arguments):
 
 def test_help_and_version_do_not_load_casadi():
     code = (
-        "import sys\nfrom spookid.cli.main import main\n"
+        "import sys\nfrom spookid.__main__ import main\n"
         "for flag in ('--version', '--help'):\n    try: main([flag])\n    except SystemExit: pass\n"
         "heavy = {'casadi', 'numpy', 'scipy', 'matplotlib', 'tqdm'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

@@ -6,11 +6,11 @@ import casadi as ca
 import numpy as np
 import pytest
 from benchmarks.problems import chain
+from mechanisms import Array
 from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
-from spookid.kernels.arrays import Array
 from spookid.kernels.kernel import Call, Kernel
 from spookid.kernels.native import address, integers
 from spookid.kernels.reflections import reflections

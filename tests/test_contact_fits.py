@@ -7,6 +7,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 import pytest
+from mechanisms import Array
 from scipy.integrate import solve_ivp
 
 from spookid import (
@@ -31,7 +32,6 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.contact_notices import contact_notices
-from spookid.kernels.arrays import Array
 from spookid.results.notices import PLANE
 from spookid.stepping.contact_law import ContactStep, unknowns
 from spookid.stepping.impulses import Settings

@@ -16,10 +16,9 @@ from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
 
-from spookid import Parameter, Problem, ProblemError, Recording, Spook, Status, Variational, load_problem
-from spookid.cli.main import main
+from spookid import Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational, load_problem
+from spookid.__main__ import main
 from spookid.report import crossvalidation as crossvalidation_folder
-from spookid.solution import Solution
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
 from spookid.studies.cases import cases, same_recordings

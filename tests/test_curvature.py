@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
+from spookid import Manifold, Parameter, Status, Variational
 from spookid.assembly.assembly import assemble
 from spookid.kernels.riccati import riccati_routines
-from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Outcome, Status
+from spookid.solvers.status import Outcome
 from spookid.solvers.steps import damped
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 

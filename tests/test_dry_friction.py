@@ -10,19 +10,10 @@ import numpy as np
 import pytest
 from mechanisms import Array, furuta, hub, pendulum
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
+from spookid import HingeAngle, Manifold, Model, Parameter, Problem, ProblemError, Recording, Spook, Status, Variational
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Status
 from spookid.stepping.dry_friction import DryFriction, _over_step
 from spookid.stepping.impulses import Settings, Slips
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Box, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 

@@ -13,21 +13,25 @@ from mechanisms import Array, G, furuta, hub, joint_state, pendulum, random_stat
 from scipy.integrate import solve_ivp
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid import load_problem
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle, PointPosition
-from spookid.errors import ProblemError
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.contact import Contact
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
+from spookid import (
+    GROUND,
+    Body,
+    Contact,
+    HingeAngle,
+    Model,
+    Parameter,
+    PointPosition,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    Variational,
+    gravity,
+    load_problem,
+)
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import StepFailedError
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Constant
 
 J, M, L = 0.005, 0.5, 0.2

@@ -14,6 +14,7 @@ from spookid import (
     Hinge,
     JointPosition,
     Model,
+    MotionLimits,
     Motor,
     Parameter,
     Problem,
@@ -22,11 +23,10 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.studies.excitation_design import Basis, Design, DesignProgram
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.planned_coordinates import PlannedCoordinates
 from spookid.studies.planned_motion import planned_recording
 

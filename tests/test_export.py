@@ -15,13 +15,12 @@ import pytest
 from solutions import STEPS, awkward, difference, estimated, pendulum_problem, solution
 
 import spookid
-from spookid import ProblemError
-from spookid.cli.main import main
+from spookid import ProblemError, Solution, load
+from spookid.__main__ import main
 from spookid.report import influence_plot, plots
 from spookid.report.export import MARKER, save
 from spookid.results.folders import check_target
 from spookid.results.motion import rms, rms_of_samples
-from spookid.solution import Solution, load
 
 FILES = {
     "solution.json",

@@ -22,10 +22,10 @@ from spookid import (
     Recording,
     Residual,
     Spook,
+    Status,
 )
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
-from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import StepFailedError, march
 from spookid.studies.simulating import forward_stepper

@@ -10,10 +10,8 @@ import pytest
 from fixed_lag_problems import bilinear, exponential, factor, linear, scaled, transcription
 from mechanisms import Array
 
-from spookid import load_problem
+from spookid import Manifold, ProblemError, load_problem
 from spookid.assembly.assembly import assemble
-from spookid.errors import ProblemError
-from spookid.mechanics.manifold import Manifold
 from spookid.solvers import first_estimates
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.fronts import Pivots

@@ -11,22 +11,14 @@ import numpy as np
 import pytest
 from mechanisms import pendulum
 
+from spookid import HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status, Variational
+from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
-from spookid.cli.main import main
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
 from spookid.estimation.fitting import warm
 from spookid.estimation.identifiability import a_posteriori
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
 from spookid.solvers import ipopt
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.transcription.free_directions import FreeDirections
 
 NOISE = 1e-3

@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spookid import GROUND, Body, Hinge, Model, Motor, Parameter, ProblemError, Spherical, load_problem, planar
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    Manifold,
+    Model,
+    Motor,
+    Parameter,
+    ProblemError,
+    Spherical,
+    load_problem,
+    planar,
+)
 from spookid.graphs import (
     STAGES,
     AccelerationConstraint,
@@ -20,12 +32,14 @@ from spookid.graphs import (
     Graph,
     GraphFactor,
     InverseDynamics,
+    JointSystem,
     Observation,
     PositionConstraint,
     Prior,
     Sigmas,
     SoftEquality,
     Stage,
+    System,
     Trapezoid,
     VelocityConstraint,
     forward_dynamics,
@@ -33,9 +47,6 @@ from spookid.graphs import (
     simulated,
 )
 from spookid.graphs.start import started
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System
-from spookid.stepping.joint_system import JointSystem
 from spookid.transcription.transcription import Point
 
 Array = NDArray[np.float64]

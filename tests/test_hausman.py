@@ -21,6 +21,7 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
+    Solution,
     gravity,
     load_problem,
 )
@@ -28,11 +29,10 @@ from spookid.estimation.estimator_choice import Decision, choice_by
 from spookid.estimation.fitting import fit
 from spookid.results import schema
 from spookid.results.result import Choice
-from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.hausman import EstimatorOutput, hausman_test
-from spookid.studies.profiling import profile
+from spookid.studies import profile
 
 RELEASES = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
 TORQUE, ARM = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2

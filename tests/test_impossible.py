@@ -25,13 +25,13 @@ from spookid import (
     ProblemError,
     Recording,
     Spook,
+    Status,
     Variational,
     gravity,
 )
 from spookid.assembly.assembly import assemble
 from spookid.results.notices import NEGATIVE, WELDED
 from spookid.results.sketch import BodyOutline, JointOutline, Mechanism
-from spookid.solvers.status import Status
 
 J, C = Parameter("J", 1e-3, lower=1e-6), Parameter("c", 0.1)
 

@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from mechanisms import maximal, paper_twin, pendulum
 
-from spookid.parameter import Parameter
-from spookid.problem import Problem
+from spookid import Parameter, Problem, Solution, Spook, Variational
 from spookid.report import influence_plot
-from spookid.solution import Solution
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.tables.numbers import number
 
 TRUTH = {"J": 0.005, "b": 0.004, "m": 0.5}

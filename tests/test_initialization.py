@@ -9,18 +9,11 @@ import pytest
 from mechanisms import Array, G, chain, furuta, mechanics, paper_twin, pendulum, skew_body
 from scipy.spatial.transform import Rotation
 
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, PointPosition, Problem, Recording, gravity
 from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, assemble
 from spookid.assembly.initialization import Guess, guess
-from spookid.data.recording import Recording
 from spookid.data.sampling import grid
-from spookid.data.sensors import HingeAngle, PointPosition
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import displacements, place, rest_positions, velocities
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 OPEN = 1e9

@@ -8,29 +8,22 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, paper_twin, pendulum
+from mechanisms import Array, furuta, paper_twin, pendulum
 from test_cli import ONE, main, write
 from test_cli import data as data
 from test_cli import here as here
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 from test_loops import problem as loop
 
+from spookid import Manifold, Parameter, Problem, ProblemError, Solution, Spook, Status, Variational
 from spookid.assembly.assembly import assemble
-from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array
-from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program
 from spookid.solvers.roles import independent_rows
-from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -21,17 +21,12 @@ from mechanisms import (
     unit_quaternions,
 )
 
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
+from spookid import GROUND, Body, Hinge, Model, Motor, Variational, gravity
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
-from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import central, displacements, place
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
 from spookid.mechanics.recursion import Recursion
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, measured_noise
 
 H, WIDTH, IMPULSE_WIDTH = 0.01, 0.05, 1e-4

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from benchmarks.problems import pendulum
 from benchmarks.rows import STEPPERS, set_up
+from mechanisms import Array
 
-from spookid.data.recording import Recording
+from spookid import Recording
 from spookid.estimation.identifiability import a_posteriori
-from spookid.kernels.arrays import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.block_jackknife import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize

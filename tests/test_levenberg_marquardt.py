@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
-from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
+from spookid import Manifold, Parameter, Problem, Solution, Status
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.covariance import AT_BOUND
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription

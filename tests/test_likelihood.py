@@ -12,20 +12,24 @@ import pytest
 from mechanisms import DOWN, Array, furuta, hub, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Observation,
+    Parameter,
+    Problem,
+    Recording,
+    Spook,
+    gravity,
+)
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle, Observation
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.search import Search
 from spookid.statistics.trial import Trial
-from spookid.stepping.spook import Spook
 
 PRECISE = LevenbergMarquardt(
     gradient_tolerance=1e-12, step_tolerance=1e-12, decrease_tolerance=1e-16, newton=False, max_iterations=100

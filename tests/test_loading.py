@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spookid import load_problem
+from spookid import ProblemError, load_problem
 from spookid.assembly.loading import is_folder_name, load_file
-from spookid.errors import ProblemError
 
 PENDULUM = '''"""A pendulum.
 

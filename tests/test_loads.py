@@ -39,7 +39,7 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips
 

@@ -10,23 +10,27 @@ import numpy as np
 import pytest
 from mechanisms import Array, mechanics, paper_twin, pendulum
 
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    PointPosition,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    Variational,
+    gravity,
+)
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle, PointPosition
-from spookid.errors import ProblemError
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.results.result import Trajectory
-from spookid.solution import Solution
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 
 AXLE: dict[str, Any] = {"x": (0, 0, 1), "y": (1, 0, 0)}
 

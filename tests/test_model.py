@@ -26,10 +26,9 @@ from mechanisms import (
 )
 from scipy.spatial.transform import Rotation
 
-from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.gravity import gravity, tilted_gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, row_labels
+from spookid import GROUND, Body, Hinge, Model, gravity, tilted_gravity
+from spookid.mechanics.body import Frame
+from spookid.mechanics.model import row_labels
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 

@@ -12,21 +12,24 @@ import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
 
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Status,
+    gravity,
+)
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
 from spookid.estimation.identifiability import a_priori
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.results.result import Noise
-from spookid.solution import Solution
-from spookid.solvers.status import Status
 from spookid.statistics.search import Search
 
 TRUTH = {"J": 0.005, "b": 0.01}

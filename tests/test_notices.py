@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from mechanisms import furuta, twin
 
-from spookid import GROUND, Body, Hinge, JointPosition, Model, Parameter, Problem, Variational, gravity
+from spookid import GROUND, Body, Hinge, JointPosition, Model, Parameter, Problem, Solution, Variational, gravity
 from spookid.estimation.inertias import mass_notices
 from spookid.results.notices import (
     CONTRADICTED,
@@ -19,7 +19,6 @@ from spookid.results.notices import (
     UNPHYSICAL,
     ranked,
 )
-from spookid.solution import Solution
 
 
 def test_what_changes_the_answer_stands_first() -> None:

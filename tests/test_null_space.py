@@ -7,19 +7,14 @@ from collections.abc import Callable
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, maximal, paper_twin, pendulum
+from mechanisms import Array, furuta, maximal, paper_twin, pendulum
 from test_loops import noisy, problem, unknown
 
+from spookid import Manifold, Parameter, Problem, Recording, Variational
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.kernels.arrays import Array
-from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.solvers.batched import null_space_basis, orthonormal
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Block, Chain, Point, Transcription
 

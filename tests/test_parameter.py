@@ -13,13 +13,8 @@ import numpy as np
 import pytest
 from mechanisms import hub, pendulum
 
-from spookid.errors import ProblemError
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter, is_constant, parameters_in, substitute, symbolic
-from spookid.problem import Problem
+from spookid import GROUND, Body, Hinge, Model, Parameter, Problem, ProblemError, gravity
+from spookid.parameter import is_constant, parameters_in, substitute, symbolic
 
 VALUES = {"a": 0.3, "b": 1.7}
 

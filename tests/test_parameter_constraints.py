@@ -14,6 +14,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 import pytest
+from mechanisms import Array
 from scipy.optimize import minimize
 
 import spookid
@@ -39,7 +40,6 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.assembly.relations import attainable
 from spookid.estimation.constraint_tension import contradicted
-from spookid.kernels.arrays import Array
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.statistics.combinations import CONSTRAINED

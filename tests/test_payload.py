@@ -24,7 +24,7 @@ from spookid import (
     load,
     load_problem,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.report import pictures
 from spookid.statistics.prior_regression import Normal, Rows, _Fit, correlation_time, regress
 from spookid.studies.arm_knowledge import ArmKnowledge

@@ -28,7 +28,7 @@ from spookid import (
     Weld,
     gravity,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.planned_coordinates import PlannedCoordinates
 from spookid.studies.planned_motion import planned_recording

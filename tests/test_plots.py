@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from mechanisms import Array
 from solutions import awkward, estimated, solution
 
-from spookid.kernels.arrays import Array
+from spookid import Solution
 from spookid.report import pictures, plots, report_plot
 from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
-from spookid.solution import Solution
 from spookid.tables.numbers import uncertain
 
 

@@ -11,9 +11,8 @@ from mechanisms import function, furuta, maximal, pendulum, twin
 from test_joint_coordinates import H, along_a_path, model, numbers, poses, rates, residual
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid import Parameter, Recording, Status, Variational
+from spookid import Model, Parameter, Recording, Status, Variational
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.leapfrog import Leapfrog

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from mechanisms import pendulum, twin
 
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.parameter import Parameter
-from spookid.problem import Problem
+from spookid import HingeAngle, Parameter, Problem, ProblemError, load
 from spookid.results.notices import CONTRADICTED
-from spookid.solution import load
 from spookid.statistics.combinations import Seen, prior_share
 from spookid.statistics.covariance import UNOBSERVED
 

@@ -16,14 +16,13 @@ import pytest
 from mechanisms import pendulum, twin
 from scipy.optimize import brentq
 
-from spookid import Parameter, Problem, ProblemError, Status, Variational
+from spookid import Parameter, Problem, ProblemError, Solution, Status, Variational
+from spookid.__main__ import main
 from spookid.assembly.loading import load_declaration
-from spookid.cli.main import main
 from spookid.estimation.solving import solve
 from spookid.report import profile as profile_folder
 from spookid.report.profile import table
 from spookid.results.result import Result
-from spookid.solution import Solution
 from spookid.studies import profiling, sweeping
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
 from spookid.studies.settings import Variant

@@ -25,8 +25,8 @@ from spookid import (
     gravity,
     load_problem,
 )
+from spookid.__main__ import main
 from spookid.assembly import demand
-from spookid.cli.main import main
 from spookid.data import sampling
 from spookid.estimation.explained import Balance
 from spookid.estimation.input_lags import input_lag

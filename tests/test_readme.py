@@ -11,8 +11,8 @@ import pytest
 from pages import ROOT, fenced, read, section
 
 from spookid import Recording, Status, load_problem
+from spookid.__main__ import parser
 from spookid.assembly.loading import load_file
-from spookid.cli.main import _parser
 
 README = read(ROOT / "README.md")
 PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
@@ -35,7 +35,7 @@ def test_the_quick_start_is_one_line_to_solve_and_one_to_test() -> None:
     assert "pip install" in test
     command = shlex.split(solve.rpartition("&&")[2])
     assert Path(command[0]).name == "spookid"
-    assert _parser().parse_args(command[1:]).command == "solve"
+    assert parser().parse_args(command[1:]).command == "solve"
     assert "-m pytest" in test
     path = ROOT / command[2]
     assert path.is_file()

@@ -32,8 +32,8 @@ from spookid import (
     load,
     load_problem,
 )
+from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
-from spookid.cli.main import main
 from spookid.estimation.fitting import fit
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.impulses import Settings

@@ -27,7 +27,7 @@ from spookid import (
     Recording,
     gravity,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.mechanics.regressor import Regressor
 from spookid.parameter import substitute
 from spookid.studies.regression_rows import Filter

@@ -16,14 +16,12 @@ import pytest
 from matplotlib.figure import Figure
 from solutions import awkward, estimated, pendulum_problem, solution
 
-from spookid import ProblemError, load
+from spookid import ProblemError, Solution, Status, load
+from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
-from spookid.cli.main import main
 from spookid.report import page as report
 from spookid.report import report_plot, report_sections, residual_plot
 from spookid.results.sketch import Mechanism
-from spookid.solution import Solution
-from spookid.solvers.status import Status
 
 
 class Page(HTMLParser):

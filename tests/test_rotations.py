@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from mechanisms import slope, unit_quaternions
 from scipy.spatial.transform import Rotation
 
+from spookid import Manifold
 from spookid.mechanics import rotations
-from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.mechanics.manifold import jacobian
 
 _psi, _e, _f = ca.SX.sym("psi", 3), ca.SX.sym("e", 4), ca.SX.sym("f", 4)
 _exponential = ca.Function("exponential", [_psi], [rotations.exponential(_psi)])

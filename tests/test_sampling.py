@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spookid import ProblemError, Recording
 from spookid.data import sampling
 from spookid.data.inputs import acting, commanded
-from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, observed, smoothed, wrap
-from spookid.errors import ProblemError
 from spookid.mechanics.motor import Input
 
 NAN = math.nan

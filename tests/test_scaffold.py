@@ -12,7 +12,7 @@ import pytest
 from robot_files import ARM, FOURBAR
 
 from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.robots.logs import match
 
 JOINTS = ["shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"]

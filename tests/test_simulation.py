@@ -23,14 +23,9 @@ from mechanisms import (
 )
 from scipy.integrate import solve_ivp
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
+from spookid import HingeAngle, Model, Parameter, Problem, ProblemError, Recording, Spook
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
-from spookid.stepping.spook import Settings, Spook
+from spookid.stepping.spook import Settings
 from spookid.studies import announcing
 from spookid.transcription.factor import Constant
 

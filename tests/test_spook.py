@@ -26,11 +26,8 @@ from mechanisms import (
     slope,
 )
 
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
+from spookid import GROUND, Body, Hinge, Model, gravity
 from spookid.mechanics.manifold import jacobian
-from spookid.mechanics.model import Model
 
 H = 0.01
 J = 0.002

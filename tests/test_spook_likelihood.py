@@ -12,19 +12,11 @@ import pytest
 from mechanisms import Array, furuta, joint_state, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
+from spookid import HingeAngle, Model, Motor, Parameter, Problem, ProblemError, Recording, Solution, Spook, Status
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
@@ -32,7 +24,6 @@ from spookid.statistics.linearized import linearize
 from spookid.statistics.search import Search
 from spookid.statistics.systems import HardSystem
 from spookid.statistics.trial import Trial
-from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point

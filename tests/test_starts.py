@@ -23,18 +23,20 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
+    Status,
+    Sweep,
     gravity,
     load,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.results.notices import UNEXPLAINED
 from spookid.results.result import Cost, Estimate
-from spookid.solvers.status import Iteration, Status
+from spookid.solvers.status import Iteration
 from spookid.studies.axes import Axis
 from spookid.studies.random_starts import _drawn, drawn
 from spookid.studies.settings import Variant
 from spookid.studies.starting import basins
-from spookid.studies.sweep_points import Sweep, SweepPoint, failed
+from spookid.studies.sweep_points import SweepPoint, failed
 
 FILE = """
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mechanisms import Array
 from scipy.optimize import lsq_linear
 
-from spookid.mechanics.manifold import Manifold
+from spookid import Manifold
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
+from spookid import Solution, Status
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
 from spookid.results.notices import NOT_WHITE
 from spookid.results.result import Cost, Noise, Times
 from spookid.results.wording import noise_words, remark, status_words
-from spookid.solution import Solution
-from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.tables.numbers import bounds, deviation, labelled, number, quantity, seconds, uncertain

@@ -15,7 +15,7 @@ import pytest
 from solutions import estimated, pendulum_problem, recording, solution
 
 from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, Status, Variational, sweep
-from spookid.cli.main import main
+from spookid.__main__ import main
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles

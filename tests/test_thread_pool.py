@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 from mechanisms import paper_twin, pendulum
 
-from spookid.errors import ProblemError
+from spookid import Parameter, Problem, ProblemError, Spook, Status, Variational
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 
 
 def test_two_threads_work_at_the_same_time() -> None:

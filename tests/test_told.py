@@ -21,16 +21,16 @@ from spookid import (
     Motor,
     Parameter,
     Problem,
+    ProblemError,
     Recording,
+    Solution,
     gravity,
     load,
 )
-from spookid.errors import ProblemError
 from spookid.estimation import grouping, motions, solving
 from spookid.estimation.overfitting import followed_notices
 from spookid.report.conclusion import conclusion
 from spookid.results.notices import FOLLOWED
-from spookid.solution import Solution
 from spookid.statistics.settled import left_open
 
 TORQUE = 0.02

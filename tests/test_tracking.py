@@ -9,13 +9,9 @@ import pytest
 from mechanisms import Array
 from scipy.integrate import solve_ivp
 
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Observation, PointPosition, gravity
 from spookid.assembly.tracking import Tracking
-from spookid.data.sensors import HingeAngle, Observation, PointPosition
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import displacements
-from spookid.mechanics.model import Model
 
 AXLE = {"x": (0, 0, 1), "y": (1, 0, 0)}
 CRANK, COUPLER, ROCKER, GAP = 1.0, 3.0, math.sqrt(5), 4.0

@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 
+from spookid import Manifold, Parameter, Problem, Recording, Status, tilted_gravity
 from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
 from spookid.kernels.kernel import CHUNK, Kernel
-from spookid.mechanics.gravity import tilted_gravity
-from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Status
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind

@@ -10,15 +10,10 @@ import pytest
 from mechanisms import dense, furuta, hub, paper_twin, pendulum
 from noisy import NoisyTwin
 
+from spookid import HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Variational
 from spookid.assembly.assembly import assemble
 from spookid.cli.checking import describe
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
 from spookid.estimation.identifiability import a_posteriori, a_priori
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
@@ -35,8 +30,6 @@ from spookid.statistics.covariance import (
 from spookid.statistics.linearized import linearize
 from spookid.statistics.spectrum import Spectrum
 from spookid.statistics.student import Variances, widened
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Transcription
 

@@ -12,18 +12,22 @@ from mechanisms import Array, G, furuta, hub, maximal, mechanics, pendulum, twin
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle, Observation, PointPosition
-from spookid.mechanics.body import Body
+from spookid import (
+    Body,
+    HingeAngle,
+    Model,
+    Observation,
+    Parameter,
+    PointPosition,
+    Problem,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    Variational,
+)
 from spookid.mechanics.kinematics import velocities
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""

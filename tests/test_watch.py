@@ -15,13 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mechanisms import Array
 
-from spookid import Recording
-from spookid.cli.main import main
+from spookid import Monitor, ProblemError, Recording
+from spookid.__main__ import main
 from spookid.data.growing import GrowingLog
-from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array
-from spookid.smoothing.monitor import Monitor
 
 SWING = """from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity
 
