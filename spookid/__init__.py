@@ -46,12 +46,15 @@ _NAMES = {
     "parameter": "Parameter",
     "problem": "Problem load_problem",
     "report.sweep": "sweep",
+    "results.result": "Cost Estimate Noise Trajectory",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
     "solution": "Solution load solve_jointly",
+    "solvers.levenberg_marquardt": "LevenbergMarquardt",
     "solvers.status": "Status",
     "stepping.base": "Stepper",
     "stepping.one_step": "Equations OneStep",
+    "stepping.simulation": "StepFailedError",
     "stepping.spook": "Spook",
     "stepping.variational": "Variational",
     "studies.motion_limits": "MotionLimits",
@@ -137,15 +140,21 @@ if TYPE_CHECKING:
     from spookid.problem import Problem as Problem
     from spookid.problem import load_problem as load_problem
     from spookid.report.sweep import sweep as sweep
+    from spookid.results.result import Cost as Cost
+    from spookid.results.result import Estimate as Estimate
+    from spookid.results.result import Noise as Noise
+    from spookid.results.result import Trajectory as Trajectory
     from spookid.smoothing.monitor import Monitor as Monitor
     from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
     from spookid.solution import Solution as Solution
     from spookid.solution import load as load
     from spookid.solution import solve_jointly as solve_jointly
+    from spookid.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
     from spookid.solvers.status import Status as Status
     from spookid.stepping.base import Stepper as Stepper
     from spookid.stepping.one_step import Equations as Equations
     from spookid.stepping.one_step import OneStep as OneStep
+    from spookid.stepping.simulation import StepFailedError as StepFailedError
     from spookid.stepping.spook import Spook as Spook
     from spookid.stepping.variational import Variational as Variational
     from spookid.studies.motion_limits import MotionLimits as MotionLimits

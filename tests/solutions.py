@@ -13,6 +13,7 @@ import numpy as np
 from spookid import (
     GROUND,
     Body,
+    Cost,
     Hinge,
     HingeAngle,
     Model,
@@ -25,7 +26,6 @@ from spookid import (
     Variational,
     gravity,
 )
-from spookid.results.result import Cost
 from spookid.statistics.weak_directions import WeakDirection
 
 STEPS = 100

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
-from spookid import Manifold, Parameter, Status, Variational
+from spookid import LevenbergMarquardt, Manifold, Parameter, Status, Variational
 from spookid.assembly.assembly import assemble
 from spookid.kernels.riccati import riccati_routines
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Outcome

@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 from mechanisms import Array, furuta, hub, pendulum
 
-from spookid import HingeAngle, Manifold, Model, Parameter, Problem, ProblemError, Recording, Spook, Status, Variational
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid import (
+    HingeAngle,
+    LevenbergMarquardt,
+    Manifold,
+    Model,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    Status,
+    Variational,
+)
 from spookid.stepping.dry_friction import DryFriction, _over_step
 from spookid.stepping.impulses import Settings, Slips
 from spookid.transcription.factor import Box, Factor, Group, Kind

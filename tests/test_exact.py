@@ -25,13 +25,13 @@ from spookid import (
     ProblemError,
     Recording,
     Spook,
+    StepFailedError,
     Variational,
     gravity,
     load_problem,
 )
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
-from spookid.stepping.simulation import StepFailedError
 from spookid.transcription.factor import Constant
 
 J, M, L = 0.005, 0.5, 0.2

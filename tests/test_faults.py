@@ -23,11 +23,12 @@ from spookid import (
     Residual,
     Spook,
     Status,
+    StepFailedError,
 )
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.stepping.impulses import Settings
-from spookid.stepping.simulation import StepFailedError, march
+from spookid.stepping.simulation import march
 from spookid.studies.simulating import forward_stepper
 from spookid.transcription.factor import Constant
 

@@ -15,6 +15,7 @@ from spookid import (
     Body,
     Hinge,
     HingeAngle,
+    LevenbergMarquardt,
     Model,
     Motor,
     Parameter,
@@ -29,7 +30,6 @@ from spookid.estimation.estimator_choice import Decision, choice_by
 from spookid.estimation.fitting import fit
 from spookid.results import schema
 from spookid.results.result import Choice
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.hausman import EstimatorOutput, hausman_test
 from spookid.studies import profile

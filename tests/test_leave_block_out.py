@@ -11,9 +11,8 @@ from benchmarks.problems import pendulum
 from benchmarks.rows import STEPPERS, set_up
 from mechanisms import Array
 
-from spookid import Recording
+from spookid import LevenbergMarquardt, Recording
 from spookid.estimation.identifiability import a_posteriori
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.block_jackknife import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize
 from spookid.transcription.factor import Group

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
-from spookid import Manifold, Parameter, Problem, Solution, Status
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Solution, Status
 from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.covariance import AT_BOUND
 from spookid.transcription.factor import Factor, Group

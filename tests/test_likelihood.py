@@ -17,6 +17,7 @@ from spookid import (
     Body,
     Hinge,
     HingeAngle,
+    LevenbergMarquardt,
     Model,
     Motor,
     Observation,
@@ -27,7 +28,6 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.search import Search
 from spookid.statistics.trial import Trial
 

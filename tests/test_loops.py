@@ -25,11 +25,11 @@ from spookid import (
     Solution,
     Spook,
     Status,
+    Trajectory,
     Variational,
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.results.result import Trajectory
 from spookid.solvers.reduced_problem import ReducedProblem
 
 AXLE: dict[str, Any] = {"x": (0, 0, 1), "y": (1, 0, 0)}

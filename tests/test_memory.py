@@ -11,12 +11,12 @@ import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
+from spookid import LevenbergMarquardt
 from spookid.assembly import demand
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.influence_functions import influence
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped

@@ -19,6 +19,7 @@ from spookid import (
     HingeAngle,
     Model,
     Motor,
+    Noise,
     Parameter,
     Problem,
     ProblemError,
@@ -29,7 +30,6 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
-from spookid.results.result import Noise
 from spookid.statistics.search import Search
 
 TRUTH = {"J": 0.005, "b": 0.01}

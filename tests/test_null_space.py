@@ -10,10 +10,9 @@ import pytest
 from mechanisms import Array, furuta, maximal, paper_twin, pendulum
 from test_loops import noisy, problem, unknown
 
-from spookid import Manifold, Parameter, Problem, Recording, Variational
+from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Recording, Variational
 from spookid.assembly.assembly import assemble
 from spookid.solvers.batched import null_space_basis, orthonormal
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Block, Chain, Point, Transcription

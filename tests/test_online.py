@@ -42,6 +42,7 @@ from spookid import (
     FixedLagSmoother,
     Hinge,
     HingeAngle,
+    LevenbergMarquardt,
     Model,
     Motor,
     Parameter,
@@ -57,7 +58,6 @@ from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import smoothed, with_least_noise
 from spookid.smoothing.saving import StepCorrection
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
 
 

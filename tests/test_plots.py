@@ -16,9 +16,9 @@ from matplotlib.text import Text
 from mechanisms import Array
 from solutions import awkward, estimated, solution
 
-from spookid import Solution
+from spookid import Cost, Estimate, Solution, Trajectory
 from spookid.report import pictures, plots, report_plot
-from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
+from spookid.results.result import IterationRecord
 from spookid.tables.numbers import uncertain
 
 

@@ -17,6 +17,7 @@ from spookid import (
     Body,
     Hinge,
     HingeAngle,
+    LevenbergMarquardt,
     Model,
     Motor,
     Observation,
@@ -35,7 +36,6 @@ from spookid import (
 from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
 from spookid.estimation.fitting import fit
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.impulses import Settings
 from spookid.studies.axes import axis
 from spookid.studies.settings import Variant

@@ -23,8 +23,8 @@ from mechanisms import (
 )
 from scipy.integrate import solve_ivp
 
-from spookid import HingeAngle, Model, Parameter, Problem, ProblemError, Recording, Spook
-from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
+from spookid import HingeAngle, Model, Parameter, Problem, ProblemError, Recording, Spook, StepFailedError
+from spookid.stepping.simulation import NewtonStepper, march
 from spookid.stepping.spook import Settings
 from spookid.studies import announcing
 from spookid.transcription.factor import Constant

@@ -13,6 +13,7 @@ from spookid import (
     Hinge,
     JointPosition,
     JointRate,
+    LevenbergMarquardt,
     Model,
     Motor,
     Parameter,
@@ -22,7 +23,6 @@ from spookid import (
 from spookid.estimation.fitting import fit
 from spookid.estimation.sliding import known_rates
 from spookid.results.notices import UNDIRECTED
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 
 @pytest.mark.parametrize(("noise", "told"), [(0.3, True), (0.003, False)])

@@ -10,8 +10,7 @@ import pytest
 from mechanisms import OneStep, furuta, twin
 
 import spookid
-from spookid import Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational
-from spookid.results.result import Cost
+from spookid import Cost, Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational
 
 TRUTH = {"J_Azz": 0.003, "b_1": 1e-3, "m": 1.0, "K": 0.1}
 

@@ -12,10 +12,21 @@ import pytest
 from mechanisms import Array, furuta, joint_state, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid import HingeAngle, Model, Motor, Parameter, Problem, ProblemError, Recording, Solution, Spook, Status
+from spookid import (
+    HingeAngle,
+    LevenbergMarquardt,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+)
 from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed

@@ -9,9 +9,8 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from spookid import Manifold, load_problem
+from spookid import LevenbergMarquardt, Manifold, load_problem
 from spookid.assembly.assembly import assemble
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.stages import Stage, restricted, solve_in_stages
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -15,6 +15,8 @@ from test_robust_fits import TRUTH, rod, swing, within
 from spookid import (
     GROUND,
     Body,
+    Cost,
+    Estimate,
     Hinge,
     HingeAngle,
     Model,
@@ -30,7 +32,6 @@ from spookid import (
 )
 from spookid.__main__ import main
 from spookid.results.notices import UNEXPLAINED
-from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Iteration
 from spookid.studies.axes import Axis
 from spookid.studies.random_starts import _drawn, drawn

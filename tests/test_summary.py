@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
-from spookid import Solution, Status
+from spookid import Cost, Noise, Solution, Status
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
 from spookid.results.notices import NOT_WHITE
-from spookid.results.result import Cost, Noise, Times
+from spookid.results.result import Times
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.statistics.covariance import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection

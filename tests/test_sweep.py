@@ -21,13 +21,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from spookid import Problem, ProblemError, Recording, Status, Sweep, load_problem, sweep
+from spookid import Cost, Estimate, Problem, ProblemError, Recording, Status, Sweep, load_problem, sweep
 from spookid.__main__ import main
 from spookid.cli import progress
 from spookid.estimation.solving import solve
 from spookid.report import sweep_plot
 from spookid.report.sweep import run
-from spookid.results.result import Cost, Estimate
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.settings import Variant, digest

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 
-from spookid import Manifold, Parameter, Problem, Recording, Status, tilted_gravity
+from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Recording, Status, tilted_gravity
 from spookid.assembly.assembly import assemble
 from spookid.kernels.kernel import CHUNK, Kernel
 from spookid.solvers.information import information
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind

@@ -10,11 +10,10 @@ import pytest
 from mechanisms import dense, furuta, hub, paper_twin, pendulum
 from noisy import NoisyTwin
 
-from spookid import HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Variational
+from spookid import HingeAngle, LevenbergMarquardt, Model, Parameter, Problem, Recording, Solution, Spook, Variational
 from spookid.assembly.assembly import assemble
 from spookid.cli.checking import describe
 from spookid.estimation.identifiability import a_posteriori, a_priori
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import (
