@@ -18,7 +18,7 @@ from spookid.transcription.transcription import Chain, Point, Transcription
 N = 6
 VARIABLES = Manifold((("rotation", 4), ("flat", 3)))
 LM = LevenbergMarquardt(gradient_tolerance=1e-12, decrease_tolerance=1e-15)
-PROBLEMS = Path(__file__).parents[1] / "problems"
+PROBLEMS = Path(__file__).parents[2] / "problems"
 
 
 def chain_of_rotations() -> Transcription:

@@ -129,7 +129,7 @@ def test_the_errors_are_those_of_the_jackknife_where_the_noise_is_not_white(time
 @pytest.mark.study
 @pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
 def test_measured_releases_disagree_on_viscous_friction_and_agree_on_dry() -> None:
-    file = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
+    file = Path(__file__).parents[2] / "problems" / "pendulum_free_swing.py"
     # With a weight as large as this the estimates are those of a deterministic motion, and sharp.
     weighted = {"state_weight": 1e10, "stepper": Spook(), "every": 1}
     found = {
@@ -292,7 +292,7 @@ from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, 
 
 J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0)
 c = Parameter("c", 1e-3, lower=0)
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[2]
 
 def problem(friction, runs):
     rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))

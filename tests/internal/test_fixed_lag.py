@@ -20,7 +20,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.statistics.likelihood import States
 from spookid.transcription.factor import Group, Kind
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def close(found: Array, expected: Array, tolerance: float = 1e-9) -> None:

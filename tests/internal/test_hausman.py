@@ -34,7 +34,7 @@ from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.hausman import EstimatorOutput, hausman_test
 from spookid.studies import profile
 
-RELEASES = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
+RELEASES = Path(__file__).parents[2] / "problems" / "pendulum_free_swing.py"
 TORQUE, ARM = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
 needs_data = pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
 
@@ -330,7 +330,7 @@ def test_releases_scatter_as_they_say(law: str, times: float) -> None:
 @pytest.mark.study
 def test_what_the_step_adds_is_no_difference_of_estimators() -> None:
     """The four-bar's twin lacks nothing; steps of 4 ms add ten standard errors to an inertia by either estimator."""
-    problem = load_problem(Path(__file__).parents[1] / "problems" / "fourbar.py")
+    problem = load_problem(Path(__file__).parents[2] / "problems" / "fourbar.py")
     assert isinstance(problem, Problem)
     solution = problem.solve()
     assert solution.choice is not None

@@ -182,7 +182,7 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
 
 @pytest.mark.study
 def test_noise_does_not_stand_in_for_the_mechanics_of_a_released_furuta_pendulum() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
     from robustness import FURUTA, furuta, release
 
     problem = furuta().with_(recordings=[release(2.5, 0)])
