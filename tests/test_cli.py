@@ -24,8 +24,6 @@ from spookid.__main__ import main
 
 pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
 ROOT = Path(__file__).parents[1]
-
-
 PENDULUM = '''"""A rod that swings.
 
 It was simulated."""
@@ -49,18 +47,12 @@ def run(name="run"):
 
 
 '''
-
-
 ONE = PENDULUM + 'problem = pendulum("swing", [run()])\n'
 TWO = PENDULUM + 'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("swing_b", [run(), run("again")])}\n'
 BLIND = PENDULUM + 'problem = pendulum("blind", [])\n'
-
-
 BAD_SECOND = PENDULUM + (
     'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("blind", []), "c": pendulum("swing_c", [run()])}\n'
 )
-
-
 COMMANDS = ("check", "solve", "simulate", "audit", "sweep", "report")
 TRUTH = {"J": 0.01, "b": 2e-3}
 FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}

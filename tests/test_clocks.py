@@ -40,12 +40,8 @@ from spookid import (
 Array = NDArray[np.float64]
 J, M, L, G, B, K = 0.004, 0.4, 0.15, 9.81, 0.01, 0.05
 TRUTH = {"J": J, "b": B, "K": K}
-
-
 LATE, OFF = 0.006, 0.02
 """Delay of the motor's signal [s], and offset of the angle's [rad]."""
-
-
 COMMANDS = 0.002
 """Between samples of the motor's signal [s]."""
 

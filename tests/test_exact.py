@@ -31,8 +31,6 @@ from spookid import (
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""
-
-
 STEPPERS = [Spook(), Variational()]
 NAMES = ["spook", "variational"]
 

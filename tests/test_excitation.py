@@ -39,11 +39,7 @@ motors = [Motor(shoulder, "tau_1", gain=2.0, measured=True), Motor(elbow, "tau_2
 problem = Problem("arm", model=Model([one, two], [shoulder, elbow], motors[:MOTORS], gravity=gravity(9.81)),
                   recordings=[], observations=[JointPosition(shoulder, "q_1"), JointPosition(elbow, "q_2")])
 """
-
-
 NOISE = {"tau_1": 0.1, "tau_2": 0.1, "q_1": 1e-4, "q_2": 1e-4}
-
-
 LIMITS = MotionLimits(
     position={"shoulder": (-1.5, 1.5), "elbow": (-1.0, 1.0)},
     rate={"shoulder": 4.0, "elbow": 4.0},

@@ -27,11 +27,7 @@ FILES = {
     "parameters.png",
     "influence.png",
 }
-
-
 NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
-
-
 LAYOUT = {
     **dict.fromkeys(("schema", "step", "state_weight", "iterations"), NUMBER),
     **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message", "dynamics"), TEXT),

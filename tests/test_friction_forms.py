@@ -16,8 +16,6 @@ from spookid.__main__ import main
 
 NOISE = 1e-3
 STEPPER, LIFTED = Variational(), Spook(multipliers="lifted")
-
-
 LAWS: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "coulomb": ({"J": 0.005, "c": 0.15}, {"coulomb": "c"}),
     "dry": ({"J": 0.005, "c": 0.03}, {"dry": "c"}),

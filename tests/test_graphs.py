@@ -48,12 +48,8 @@ from spookid.graphs import (
 )
 
 Array = NDArray[np.float64]
-
-
 ANGLES = (0.0, -3.748470894, -0.022607800)
 """Of the crank at 0, 1 and 2 s, by two integrators (design/equations.md)."""
-
-
 DEPENDENT = [
     Prior("q", (0.1, -0.2, 0.3)),
     Prior("v", (0.0, 0.5), rows=("y", "theta"), sigma=(0.1, 0.2)),

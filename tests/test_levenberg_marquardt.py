@@ -12,8 +12,6 @@ from spookid import Parameter, Problem, Solution, Status
 
 TIGHTER = {"gradient_tolerance": 1e-11, "step_tolerance": 1e-11, "decrease_tolerance": 1e-12}
 """A hundredth of the defaults."""
-
-
 SWING = {"J": 0.005, "b": 0.004}
 SPIN = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 1e-3, "b_2": 1e-4}
 

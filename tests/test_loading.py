@@ -29,8 +29,6 @@ def pendulum(name, viscous=b, **changes):
 
 
 '''
-
-
 ONE = PENDULUM + 'problem = pendulum("swing")\n'
 TWO = PENDULUM + 'problems = {"coarse": pendulum("swing_coarse"), "fine": pendulum("swing_fine", step=0.005)}\n'
 

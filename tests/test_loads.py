@@ -64,8 +64,6 @@ def driven(t: np.ndarray) -> np.ndarray:
 
 
 a, b, c, d = 0.05, -0.03, 0.02, 0.01
-
-
 CASES: dict[str, tuple[dict[str, Any], Callable[[float, float, float], float]]] = {
     "viscous": (dict(viscous=Asymmetric(0.02, 0.05)), lambda x, s, u: -(0.02 if s > 0 else 0.05) * s),
     "viscous load": (dict(loads=[Viscous(Asymmetric(0.05, 0))]), lambda x, s, u: -0.05 * max(s, 0)),

@@ -396,8 +396,6 @@ def test_what_was_never_measured_is_left_out_and_said(tmp_path):
 
 NAN = np.array([0, 0.1, np.nan, 0.3, 0.4])
 BACK = np.array([0, 0.1, 0.05, 0.3, 0.4])
-
-
 WRONG_TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no time": ({"t": None}, {}, r"has no .*'t'.*it has 'q', 'u.*time="),
     "a sample without a time": ({"t": NAN}, {}, r"(row|line|sample) [24] has no time; remove the \w+ or give it one"),
@@ -466,8 +464,6 @@ BYTES: dict[str, Callable[[bytes], bytes]] = {
     "beginning lost": lambda whole: whole[len(whole) // 3 :],
     "zeros": lambda whole: bytes(len(whole)),
 }
-
-
 FILES = {**{f"run.{ending}": write for ending, write in TABLES.items() if ending != "csv"}, "run.bag": logs.write_bag}
 FILES |= {"run.mcap": logs.write_mcap, "one.mcap": write_ros1_mcap, "run.ulg": logs.write_ulog}
 

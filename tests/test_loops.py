@@ -31,16 +31,10 @@ from spookid import (
 )
 
 AXLE: dict[str, Any] = {"x": (0, 0, 1), "y": (1, 0, 0)}
-
-
 LENGTHS, BASE, MASSES = (0.10, 0.25, 0.30), 0.30, (0.2, 0.4, 0.5)
 """Of crank, coupler and rocker [m, kg], and the distance of the fixed axles [m]."""
-
-
 TRUTH = {"I_crank": 2e-4, "I_coupler": 2.5e-3, "I_rocker": 4e-3, "b": 0.01, "K": 0.05}
 """Inertias [kg m²], the crank's friction [N m s] and the motor's gain [N m/V]."""
-
-
 REFERENCE = [-3.748470894, -0.022607800, -3.701260844, -0.090504054, -3.604897278]
 """Crank angle of the planar four-bar of Blanco-Claraco et al. after 1, 2 ... 5 s [rad], from two other integrators."""
 

@@ -24,8 +24,6 @@ from spookid import (
 
 TICK = 0.01
 INERTIA, VISCOUS = 0.02, 0.05
-
-
 ANGLE, TORQUE = 1e-4, 0.02
 """Standard deviations of the noise of a sample [rad, N m]."""
 

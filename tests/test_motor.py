@@ -63,8 +63,6 @@ def exact(gain: float, damping: float, inertia: float) -> np.ndarray:
 
 
 INERTIA = J + SHAFT + RATIO**2 * ROTOR
-
-
 SOURCES: dict[str, tuple[dict[str, Any], float, float]] = {
     "torque": ({"gain": 0.04}, RATIO * 0.04, 0.1),
     "current": ({"torque_constant": K}, RATIO * K, 0.1),

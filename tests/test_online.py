@@ -13,21 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mechanisms import DOWN
-from online_twins import (
-    BEGIN,
-    ROD,
-    SIGMA,
-    WINDOW,
-    followed,
-    later,
-    measured,
-    off,
-    rod,
-    rows,
-    smoother,
-    start,
-    swing,
-)
+from online_twins import BEGIN, ROD, SIGMA, WINDOW, followed, later, measured, off, rod, rows, smoother, start, swing
 from scipy.stats import chi2
 
 from spookid import (

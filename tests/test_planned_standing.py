@@ -34,8 +34,6 @@ G = 9.81
 HOME = {"ankle": 0.5, "knee": -0.5}  # the trunk is upright
 NOISE = {"ankle_tau": 0.1, "knee_tau": 0.1, "ankle_q": 1e-5, "knee_q": 1e-5}
 WRENCH = {"trunk force": 1e-3, "trunk torque": 1e-3}
-
-
 LIMITS = MotionLimits(
     position={"ankle": (0.0, 1.0), "knee": (-1.6, -0.1)},
     rate={"ankle": 3.0, "knee": 3.0},
@@ -43,8 +41,6 @@ LIMITS = MotionLimits(
     place={"trunk": [(-math.inf, math.inf), (-math.inf, math.inf), (-0.22, math.inf)]},  # at home it is at -0.2
     cone={"sole": (0.3, 20.0)},
 )
-
-
 HOW = {"initial": HOME, "rate": 50.0, "harmonics": 3, "noise": NOISE | WRENCH}
 
 

@@ -14,8 +14,6 @@ from spookid.__main__ import parser
 README = read(ROOT / "README.md")
 PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
 CONVERTED = [path.name for path in PROBLEMS if "from data.convert" in path.read_text(encoding="utf-8")]
-
-
 MEASURED = [  # and the files that load such a file
     path for path in PROBLEMS if path.name in CONVERTED or any(f'"{n}"' in path.read_text("utf-8") for n in CONVERTED)
 ]

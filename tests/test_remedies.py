@@ -17,24 +17,16 @@ from spookid import Recording, Status
 from spookid.results.notices import HELD
 
 SOURCE = Path(spookid.__file__).parent
-
-
 REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install)\b")
 """In refusals: a clause of its own, or what is asked for."""
-
-
 ADVICE = re.compile(
     r"\?|(\bspookid \w+`)|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust)\b"
     r"|\b([Tt]ry|[Ll]ook|begin|helps?)\b|There is nothing to do|until the model has it"
     r"|\{(one|text|remedy|'; '\.join\(parts\))\}"
 )
 """In notices: likewise; or what makes the rest says it, which others test."""
-
-
 SAYS = re.compile(r"f[\"']\{[A-Z_]+\}")
 """How a notice begins."""
-
-
 PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
 """Refusals that end with what another one, or its words, says."""
 

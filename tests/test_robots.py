@@ -89,8 +89,6 @@ def test_joints_that_follow_in_a_circle(tmp_path: Path) -> None:
 
 BOMB = '<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="x">&b;</robot>'
 FETCH = '<!DOCTYPE r SYSTEM "http://example.com/r.dtd"><robot name="x"/>'
-
-
 HOSTILE = {
     "empty": ("  \n", "is empty; give a robot's description"),
     "no XML": ("link: base", r"arm.urdf:1: is no XML \(.*\); correct that line"),

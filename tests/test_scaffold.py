@@ -18,8 +18,6 @@ TRUTH = {
     "shoulder": {"viscous": 0.5, "coulomb": 0.6, "armature": 0.1},
     "elbow": {"viscous": 0.3, "coulomb": 0.2, "armature": 0.05},
 }
-
-
 GAINS = {"shoulder": 4.0, "elbow": 1.5}
 
 

@@ -12,12 +12,8 @@ from spookid.results.notices import MISFIT
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
-
-
 SEEDS = (0, pytest.param(1, marks=pytest.mark.study))
 """One draw of the noise tells whether a cause is told; more of them, how often."""
-
-
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 

@@ -53,13 +53,9 @@ arm = Body("arm", mass=1.3, inertia=(0.01, 0.02, 0.03))
 rod = Body("rod", mass=0.7, inertia=(0.02, 0.03, 0.04))
 base = GROUND.frame(at=(0.1, 0.2, 0.3), x=(0.1, 0.2, 1), y=(1, 0, -0.1))
 shoulder = Hinge("shoulder", base, arm.frame(at=(-0.2, 0.1, 0), x=(0, 0, 1), y=(1, 0, 0)))
-
-
 elbow = Hinge(
     "elbow", arm.frame(at=(0.3, 0, 0.1), x=(1, 0, 0), y=(0, 1, 0)), rod.frame(at=(0, 0.2, 0), x=(0, 1, 0), y=(0, 0, 1))
 )
-
-
 MODEL = Model([arm, rod], [shoulder, elbow], gravity=tilted_gravity(G, 0.1, 0.2))
 unit = rod.frame(at=(0.1, -0.2, 0.3), x=(1, 1, 0), y=(-1, 1, 0.5))
 

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanisms import (
-    PAPER,
-    Array,
-    G,
-    chain,
-    free_body,
-    furuta,
-    hub,
-    joint_state,
-    mechanics,
-    paper_twin,
-    pendulum,
-)
+from mechanisms import PAPER, Array, G, chain, free_body, furuta, hub, joint_state, mechanics, paper_twin, pendulum
 from scipy.integrate import solve_ivp
 
 from spookid import HingeAngle, Model, Parameter, Problem, ProblemError, Recording, StepFailedError
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""
-
-
 STIFF = {"compliance": 1e-8, "damping": 0.02}
 
 

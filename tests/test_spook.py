@@ -27,8 +27,6 @@ from mechanisms import (
 from spookid import GROUND, Body, Hinge, Model, gravity
 
 H = 0.01
-
-
 J = 0.002
 """Inertia of the hub about its axle [kg m²]."""
 

@@ -27,16 +27,10 @@ from spookid import (
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""
-
-
 M_A, L_1, L_A, M_B, L_2 = 0.238, 0.128, 0.248, 0.428, 0.092
 """The Furuta pendulum's masses [kg] and lengths [m] (Table G.5)."""
-
-
 TRUTH = {"J_A": 0.003, "J_B": 0.004, "b": 1e-3}
 """Inertias [kg m²] and the friction of the shoulder [N m s] of a twin."""
-
-
 VISCOUS = {"shoulder": {"viscous": 1e-3}, "elbow": {"viscous": 1e-4}}
 LIFTED = Spook(multipliers="lifted")
 

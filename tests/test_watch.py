@@ -30,19 +30,11 @@ pivot = Hinge("pivot", up, out, viscous=b)
 model = Model([rod], [pivot], [Motor(pivot, "u", 1.0)], gravity=gravity(9.81))
 problem = Problem("swing", model, [], [HingeAngle(pivot, signal="theta")], step=0.01)
 """
-
-
 TRUTH = {"J": 0.01, "b": 0.02, "m": 0.5}
-
-
 ONSET, END = 7.5, 9.6
 """Of a change, and of the log [s]; it must be told before."""
-
-
 FIRST = ("--warm-up", "2")
 """Enough where nothing is to be told."""
-
-
 ROUGHLY = "1.5 s hardly tell how large the noise of the disturbance of pivot is"
 STAMP = r"\d\d:\d\d:\d\d"
 

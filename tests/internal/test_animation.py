@@ -201,7 +201,7 @@ def short() -> Iterator[None]:
 def folder(tmp_path_factory: pytest.TempPathFactory, short: None) -> Path:
     """Results with an animation, other figures of which cost no time."""
     home = tmp_path_factory.mktemp("animated")
-    (home / "swing.py").write_text(_FILE.format(tests=str(Path(__file__).parents[2])))
+    (home / "swing.py").write_text(_FILE.format(tests=str(Path(__file__).parents[1])))
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((plots, "fit"), (plots, "convergence"), (plots, "parameters"), (influence_plot, "figure")):
             patch.setattr(module, name, lambda _: Figure(figsize=(1, 1)))

@@ -301,7 +301,7 @@ J, b = Parameter("J", 0.006, lower=1e-6, unit="kg m^2"), Parameter("b", 0.01, lo
 rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
 up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
 hinge = Hinge("hinge", up, out, viscous=b, compliance=1e-6, damping=0.04)
-run = Recording.from_csv(Path(__file__).parents[2] / "run.csv", name="run")
+run = Recording.from_csv(Path(__file__).parent / "run.csv", name="run")
 model = Model([rod], [hinge], gravity=gravity(9.81))
 problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="theta")], step=0.02, state_weight=1e4)
 '''

@@ -7,10 +7,7 @@ import pytest
 from casadi import SX
 from scipy.integrate import quad
 
-from spookid import (
-    Parameter,
-    Recording,
-)
+from spookid import Parameter, Recording
 from spookid.data.inputs import acting
 from spookid.data.sampling import Grid
 from spookid.mechanics.motor import Input

@@ -11,17 +11,7 @@ from mechanisms import Array
 from test_contact_fits import G, block, bounced, on_the_slope
 from test_contact_fits import bounces as bounces
 
-from spookid import (
-    GROUND,
-    Body,
-    Contact,
-    JointPosition,
-    Model,
-    Prismatic,
-    Problem,
-    Solution,
-    gravity,
-)
+from spookid import GROUND, Body, Contact, JointPosition, Model, Prismatic, Problem, Solution, gravity
 from spookid.assembly.assembly import assemble
 from spookid.estimation.contact_notices import contact_notices
 from spookid.results.notices import PLANE

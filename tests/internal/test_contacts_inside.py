@@ -8,14 +8,7 @@ import pytest
 from test_contacts import AXIS, chain, hopper, somewhere
 from test_contacts import jump as jump
 
-from spookid import (
-    Body,
-    Model,
-    PointContact,
-    Recording,
-    Weld,
-    gravity,
-)
+from spookid import Body, Model, PointContact, Recording, Weld, gravity
 from spookid.assembly.assembly import assemble
 from spookid.assembly.schedules import contact_data, idle_notices, schedule, unsettled_notices
 from spookid.data.sampling import Grid

@@ -292,7 +292,7 @@ from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, 
 
 J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0)
 c = Parameter("c", 1e-3, lower=0)
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 
 def problem(friction, runs):
     rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))

@@ -8,11 +8,7 @@ import pytest
 from mechanisms import Array
 from test_energy import WIDTH, _state, motion, problem
 
-from spookid import (
-    EnergyBalance,
-    Problem,
-    State,
-)
+from spookid import EnergyBalance, Problem, State
 from spookid.assembly.assembly import assemble
 
 

@@ -10,12 +10,7 @@ import numpy as np
 from mechanisms import Array, furuta, joint_state, random_state
 from test_exact import per_stepper
 
-from spookid import (
-    Model,
-    Parameter,
-    Spook,
-    Variational,
-)
+from spookid import Model, Parameter, Spook, Variational
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant

@@ -10,10 +10,7 @@ import pytest
 from test_excitation import LIMITS, NOISE, problem_of
 from test_excitation import arm as arm
 
-from spookid import (
-    Problem,
-    Recording,
-)
+from spookid import Problem, Recording
 from spookid.studies.excitation_design import Basis, Design, DesignProgram
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts

@@ -8,10 +8,7 @@ import pytest
 from mechanisms import joint_state
 from test_faults import C_FREE, problem
 
-from spookid import (
-    Spook,
-    StepFailedError,
-)
+from spookid import Spook, StepFailedError
 from spookid.assembly.assembly import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.stepping.impulses import Settings

@@ -10,17 +10,7 @@ import pytest
 from impact_twins import bar, swing, swing_twin
 from test_impacts import first, toss
 
-from spookid import (
-    Body,
-    FixedLagSmoother,
-    Impact,
-    Model,
-    PointContact,
-    ProblemError,
-    Recording,
-    Spook,
-    gravity,
-)
+from spookid import Body, FixedLagSmoother, Impact, Model, PointContact, ProblemError, Recording, Spook, gravity
 from spookid.assembly.assembly import assemble
 from spookid.assembly.schedules import contact_data, schedule, strikes
 from spookid.data.sampling import Grid

@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from test_impossible import four_bar
 
-from spookid import (
-    Parameter,
-    ProblemError,
-    Spook,
-    Variational,
-)
+from spookid import Parameter, ProblemError, Spook, Variational
 from spookid.assembly.assembly import assemble
 from spookid.results.notices import WELDED
 from spookid.results.sketch import BodyOutline, JointOutline, Mechanism

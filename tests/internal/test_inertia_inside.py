@@ -8,14 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from test_inertia import MASSES, POINTS, of_points, six, some
 
-from spookid import (
-    Body,
-    ExponentialEigenvalue,
-    FullInertia,
-    LogCholesky,
-    Parameter,
-    PointMasses,
-)
+from spookid import Body, ExponentialEigenvalue, FullInertia, LogCholesky, Parameter, PointMasses
 from spookid.mechanics.inertia import at_guess
 from spookid.parameter import substitute
 

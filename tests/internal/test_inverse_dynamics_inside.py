@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spookid import (
-    Status,
-    load_problem,
-)
+from spookid import Status, load_problem
 from spookid.parameter import substitute
 
 # --- a measured arm ---

@@ -8,12 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from test_joint_kinds import KINDS, joint, two_bodies
 
-from spookid import (
-    GROUND,
-    Body,
-    Hinge,
-    Joint,
-)
+from spookid import GROUND, Body, Hinge, Joint
 from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Mechanics

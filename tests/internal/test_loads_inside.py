@@ -9,9 +9,7 @@ import pytest
 from mechanisms import function
 from test_loads import wheel
 
-from spookid import (
-    Asymmetric,
-)
+from spookid import Asymmetric
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips
 

@@ -6,13 +6,7 @@ import pytest
 from mechanisms import paper_twin, pendulum
 from test_loops import KNOWN, noisy, problem, unknown
 
-from spookid import (
-    Model,
-    Motor,
-    ProblemError,
-    Spook,
-    Variational,
-)
+from spookid import Model, Motor, ProblemError, Spook, Variational
 from spookid.assembly.assembly import assemble
 from spookid.solvers.reduced_problem import ReducedProblem
 

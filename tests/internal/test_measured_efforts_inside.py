@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from test_measured_efforts import driven, wheel
 
-from spookid import (
-    Problem,
-    Status,
-)
+from spookid import Problem, Status
 from spookid.assembly.assembly import assemble
 from spookid.estimation import delays, solving
 from spookid.estimation.extrapolation import finer

@@ -8,17 +8,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import (
-    Array,
-    G,
-    chain,
-    function,
-    furuta,
-    joint_state,
-    mechanics,
-    pendulum,
-    skew_body,
-)
+from mechanisms import Array, G, chain, function, furuta, joint_state, mechanics, pendulum, skew_body
 from scipy.spatial.transform import Rotation
 
 from spookid import GROUND, Body, Hinge, Model, gravity, tilted_gravity

@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 from mechanisms import pendulum
 
-from spookid import (
-    Motor,
-    Parameter,
-)
+from spookid import Motor, Parameter
 from spookid.parameter import parameters_in, substitute
 
 

@@ -6,19 +6,7 @@ import numpy as np
 import pytest
 from test_noise_search import found, rod, swung
 
-from spookid import (
-    GROUND,
-    Body,
-    Hinge,
-    HingeAngle,
-    Model,
-    Motor,
-    Parameter,
-    Problem,
-    Recording,
-    Status,
-    gravity,
-)
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Status, gravity
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
 from spookid.statistics.search import Search

@@ -27,12 +27,7 @@ from online_twins import (
 )
 from test_online import batch, coarse
 
-from spookid import (
-    FixedLagSmoother,
-    LevenbergMarquardt,
-    ProblemError,
-    Solution,
-)
+from spookid import FixedLagSmoother, LevenbergMarquardt, ProblemError, Solution
 from spookid.assembly.assembly import assemble
 from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate

@@ -200,7 +200,7 @@ J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lo
 rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
 up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
 hinge = Hinge("hinge", up, out, viscous=b)
-model, run = Model([rod], [hinge], gravity=gravity(9.81)), Recording.from_csv(Path(__file__).parents[2] / "run.csv")
+model, run = Model([rod], [hinge], gravity=gravity(9.81)), Recording.from_csv(Path(__file__).parent / "run.csv")
 problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="hinge")], state_weight=1e4, stepper=Variational())
 '''
 

@@ -7,12 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from mechanisms import (
-    OneStep,
-    hub,
-    joint_state,
-    pendulum,
-)
+from mechanisms import OneStep, hub, joint_state, pendulum
 from test_simulation import swung as swung
 
 from spookid import Parameter, Spook, StepFailedError

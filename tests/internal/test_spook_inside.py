@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanisms import (
-    Array,
-    OneStep,
-    chain,
-    free_body,
-    function,
-    furuta,
-    pendulum,
-    random_state,
-    retract,
-    slope,
-)
+from mechanisms import Array, OneStep, chain, free_body, function, furuta, pendulum, random_state, retract, slope
 from test_spook import H, state
 
 from spookid import Model

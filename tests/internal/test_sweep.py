@@ -41,7 +41,7 @@ J, b = Parameter("J", 0.006, lower=1e-6, unit="kg m^2"), Parameter("b", 0.01, lo
 rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
 up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
 hinge = Hinge("hinge", up, out, viscous=b, compliance=1e-6, damping=0.04)
-run = Recording.from_csv(Path(__file__).parents[2] / "run.csv", name="run")
+run = Recording.from_csv(Path(__file__).parent / "run.csv", name="run")
 model = Model([rod], [hinge], gravity=gravity(9.81))
 problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="theta")], step=0.02, state_weight=1e4)
 '''
@@ -441,7 +441,7 @@ def test_a_terminal_that_does_not_tell_its_width_shows_a_bar(monkeypatch: pytest
 @pytest.mark.study
 def test_several_problems_share_the_workers_and_have_a_folder_each(here: Path) -> None:
     # Workers of an earlier sweep, which wait in another folder, may serve again.
-    loaded = "(Path(__file__).parents[2] / f\"loaded-{__import__('os').getpid()}\").touch()\n"
+    loaded = "(Path(__file__).parent / f\"loaded-{__import__('os').getpid()}\").touch()\n"
     (here / "swing.py").write_text(TWO + loaded)
     assert main(["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "2", "--out", "out", "--quiet"]) == 0
     workers = {path.name for path in here.glob("loaded-*")} - {f"loaded-{os.getpid()}"}

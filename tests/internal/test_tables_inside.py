@@ -33,8 +33,6 @@ sys.path.insert(0, {tests!r})
 from solutions import pendulum_problem, recording
 problem = pendulum_problem().with_(recordings=[recording("a", 0), recording("b", 1)])
 """
-
-
 _SHOWN = {
     "problem": r"hinge \(Hinge, GROUND to rod\)",
     "recording": "theta +95",
@@ -171,7 +169,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one folder of each command."""
     home = tmp_path_factory.mktemp("commands")
     file = home / "swing.py"
-    file.write_text(_FILE.format(tests=str(Path(__file__).parents[2])), encoding="utf-8")
+    file.write_text(_FILE.format(tests=str(Path(__file__).parents[1])), encoding="utf-8")
     commands = {"simulate": ["--duration", "0.2"], "sweep": ["--over", "state_weight=1,100", "--jobs", "1"]}
     for command, more in commands.items():
         assert main([command, str(file), "--quiet", *more, "--out", str(home / "out" / command)]) == 0

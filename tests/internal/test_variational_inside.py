@@ -8,12 +8,7 @@ from mechanisms import Array, G, furuta, mechanics
 from scipy.spatial.transform import Rotation
 from test_variational import L_2, LIFTED, M_A, M_B, orders, problem, release
 
-from spookid import (
-    Body,
-    Model,
-    Observation,
-    Status,
-)
+from spookid import Body, Model, Observation, Status
 from spookid.mechanics.kinematics import velocities
 from spookid.solvers.reduced_problem import ReducedProblem
 
