@@ -660,7 +660,7 @@ def test_interrupt_while_loading(here, capsys):
 
 
 def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.stepping.refinement.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("spookid.stepping.exact.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
     assert main(["simulate", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted before swing was done\n")
     assert not Path("out").exists()

@@ -7,7 +7,7 @@ from spookid.assembly.chain import chain_of
 from spookid.assembly.observations import Observed
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
-from spookid.data.samples import Reach
+from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.transcription.transcription import Chain

@@ -34,9 +34,9 @@ from spookid.assembly.assembly import assemble
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import trajectories
-from spookid.report import animation, influence_plot, plots
+from spookid.report import animation, diagnostic_plots, plots
 from spookid.report.animation import Film
-from spookid.report.views import view_of
+from spookid.report.pictures import view_of
 from spookid.results.motion import moments, slowness
 
 # --- poses ---
@@ -203,7 +203,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, short: None) -> Path:
     home = tmp_path_factory.mktemp("animated")
     (home / "swing.py").write_text(_FILE.format(tests=str(Path(__file__).parents[1])))
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((plots, "fit"), (plots, "convergence"), (plots, "parameters"), (influence_plot, "figure")):
+        for module, name in (
+            (plots, "fit"),
+            (plots, "convergence"),
+            (plots, "parameters"),
+            (diagnostic_plots, "figure"),
+        ):
             patch.setattr(module, name, lambda _: Figure(figsize=(1, 1)))
         assert main(["solve", str(home / "swing.py"), "--animate", "--quiet", "--out", str(home / "out")]) == 0
     return home / "out"

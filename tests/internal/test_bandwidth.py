@@ -24,7 +24,7 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.data.bandwidth import SHARE, longest_step
+from spookid.data.interpolation import SHARE, longest_step
 
 TICK, HZ = 1e-3, 2 * np.pi
 T = np.arange(20_000) * TICK

@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from spookid.data.losses import LOSSES, robust, straight
+from spookid.data.channels import LOSSES, robust, straight
 from spookid.statistics.tails import between_steps
 
 

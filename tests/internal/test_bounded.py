@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.stepping.complementarity import bounded, linear, pieces
-from spookid.stepping.complementarity.pieces import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
+from spookid.stepping.complementarity import bounded, linear
+from spookid.stepping.complementarity.bounded import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:
@@ -149,10 +149,10 @@ def test_of_several_solutions_the_nearest_to_the_last_reactions_is_taken():
         assert found.solved
         check(p, found)
         distances = [np.sqrt(p.R.diagonal() @ (u - last) ** 2) for u in solutions]
-        assert pieces.distance(p, found.u, last) <= (1 + 2e-6) * min(distances) + 1e-9
+        assert bounded.distance(p, found.u, last) <= (1 + 2e-6) * min(distances) + 1e-9
         several += len(solutions) > 1
         alone = bounded._Newton(p).solve(last)
-        strayed += not alone.solved or pieces.distance(p, alone.u, last) > 1.01 * min(distances)
+        strayed += not alone.solved or bounded.distance(p, alone.u, last) > 1.01 * min(distances)
     assert several > 30
     assert strayed > 5
 
@@ -176,20 +176,20 @@ def test_what_is_called_unique_is():
     for _ in range(150):
         p = coupled(rng)
         p = replace(p, W=0.1 * p.W, K=0.1 * p.K)
-        if pieces.is_unique(p):
+        if bounded.is_unique(p):
             unique += 1
             assert len(every(p)) == 1
     assert unique > 20
-    assert not pieces.is_unique(one(0.1, 1.0, 0.0, load=1.0, follow=1.0, mu=2.0))
-    assert not pieces.is_unique(one(-0.1, 1.0, 0.5))
-    assert not pieces.is_unique(one(-0.1, 1.0, 0.5, load=1.0, follow=0.1, mu=0.1))
+    assert not bounded.is_unique(one(0.1, 1.0, 0.0, load=1.0, follow=1.0, mu=2.0))
+    assert not bounded.is_unique(one(-0.1, 1.0, 0.5))
+    assert not bounded.is_unique(one(-0.1, 1.0, 0.5, load=1.0, follow=0.1, mu=0.1))
     coupling = replace(
         coupled(rng), R=np.array([[1.0, 0.99, 0.99], [0.99, 1.0, 0.0], [0.99, 0.0, 1.0]]), loads=np.ones((1, 3))
     )
-    assert not pieces.is_unique(replace(coupling, K=np.zeros((3, 3)), W=1e-9 * np.ones((3, 1))))
+    assert not bounded.is_unique(replace(coupling, K=np.zeros((3, 3)), W=1e-9 * np.ones((3, 1))))
     for K in (0.0, 1e-9):
         split = replace(coupling, R=np.diag([1.0, 1e4, 1e-4]), K=K * np.ones((3, 3)), W=np.zeros((3, 1)))
-        assert pieces.is_unique(split)
+        assert bounded.is_unique(split)
 
 
 def test_a_law_of_too_many_pieces_takes_what_newton_reaches():
@@ -198,8 +198,8 @@ def test_a_law_of_too_many_pieces_takes_what_newton_reaches():
         np.eye(m), np.linspace(-2, 2, m), np.zeros((0, m)), np.zeros(0), 2 * np.ones((m, m)), np.ones(m),
         np.zeros((m, 0)), np.zeros(m, dtype=bool),
     )  # fmt: skip
-    assert not pieces.is_unique(p)
-    assert pieces.nearest(p, np.zeros(m)) is None
+    assert not bounded.is_unique(p)
+    assert bounded.nearest(p, np.zeros(m)) is None
     assert bounded.solve(p, np.zeros(m)).solved
 
 

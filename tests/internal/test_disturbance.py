@@ -31,10 +31,9 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joint_coordinates import JointCoordinates, Projection
 from spookid.mechanics.kinematics import place
-from spookid.mechanics.projection import Projection
-from spookid.report import disturbance_plot
+from spookid.report import diagnostic_plots
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.studies.random_motion import random_impulses
@@ -245,7 +244,7 @@ def test_measured_efforts_are_no_disturbance():
     found = solution.disturbance[0]
     assert found.labels == ("elbow",)
     assert np.isfinite(found.std_err[1:-1]).all()
-    drawn = disturbance_plot.figure(found).axes
+    drawn = diagnostic_plots.disturbance_figure(found).axes
     assert [panel.get_title("left") for panel in drawn] == ["elbow"]
     assert list(found.records()[3]) == ["t", "elbow", "elbow std_err"]
     assert "not known" not in str(found)

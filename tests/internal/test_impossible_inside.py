@@ -10,7 +10,7 @@ from test_impossible import four_bar
 from spookid import Parameter, ProblemError, Spook, Variational
 from spookid.assembly.assembly import assemble
 from spookid.results.notices import WELDED
-from spookid.results.sketch import BodyOutline, JointOutline, Mechanism
+from spookid.results.values import BodyOutline, JointOutline, Mechanism
 
 
 @pytest.mark.parametrize("stepper", [Spook(), Variational()])

@@ -19,7 +19,7 @@ from solutions import awkward, estimated, solution
 from spookid import Cost, Estimate, Solution, Trajectory
 from spookid.report import pictures, plots, report_plot
 from spookid.results.result import IterationRecord
-from spookid.tables.numbers import uncertain
+from spookid.tables.table import uncertain
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

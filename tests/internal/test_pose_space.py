@@ -14,9 +14,8 @@ from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 from spookid import Model, Parameter, Recording, Status, Variational
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.stepping.impulses import Settings
-from spookid.stepping.joint_space import JointSpace
+from spookid.stepping.joint_space import JointSpace, PoseSpace
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.pose_space import PoseSpace
 
 __all__ = ["model"]
 

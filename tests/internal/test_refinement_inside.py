@@ -3,10 +3,10 @@
 import pytest
 from test_refinement import rod
 
-from spookid.stepping import refinement
+from spookid.stepping import exact
 
 
 def test_what_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refinement, "MOST", 2)
+    monkeypatch.setattr(exact, "MOST", 2)
     with pytest.warns(RuntimeWarning, match="leave an error of up to"):
         rod().simulate(duration=0.2, initial={"pin": 1.5})

@@ -19,9 +19,9 @@ from solutions import awkward, estimated, pendulum_problem, solution
 from spookid import ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
+from spookid.report import diagnostic_plots, report_plot, report_sections
 from spookid.report import page as report
-from spookid.report import report_plot, report_sections, residual_plot
-from spookid.results.sketch import Mechanism
+from spookid.results.values import Mechanism
 
 
 class Page(HTMLParser):
@@ -217,7 +217,7 @@ def test_correlation_of_series() -> None:
 
 def test_residuals_stand_against_time_rate_and_signal() -> None:
     s = estimated(2)
-    figure = residual_plot.figure(s)
+    figure = diagnostic_plots.residual_figure(s)
     assert figure is not None
     time, rate, place = figure.axes
     labels = [axes.get_xlabel() for axes in figure.axes]
@@ -238,12 +238,12 @@ def test_what_a_sensor_lacks_shows_in_the_means() -> None:
     (t,) = s.trajectories
     rate = np.gradient(t.predicted[:, 0], t.t)
     late = replace(s, trajectories=(replace(t, observed=t.predicted - 0.01 * rate[:, None]),))
-    figure = residual_plot.figure(late)
+    figure = diagnostic_plots.residual_figure(late)
     assert figure is not None
     x, y = figure.axes[1].lines[-1].get_data()
     np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-6, atol=1e-9)
     blind = replace(t, observed=np.full_like(t.observed, np.nan))
-    assert residual_plot.figure(replace(s, trajectories=(blind,))) is None
+    assert diagnostic_plots.residual_figure(replace(s, trajectories=(blind,))) is None
 
 
 def test_of_many_signals_the_first_are_drawn() -> None:
@@ -252,9 +252,9 @@ def test_of_many_signals_the_first_are_drawn() -> None:
     many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
     columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
     wide = replace(t, **columns, **many)
-    figure = residual_plot.figure(replace(s, trajectories=(wide,)))
+    figure = diagnostic_plots.residual_figure(replace(s, trajectories=(wide,)))
     assert figure is not None
-    assert len(figure.axes) == 3 * residual_plot.MOST_ROWS
+    assert len(figure.axes) == 3 * diagnostic_plots.MOST_ROWS
     assert figure.axes[0].get_ylabel() == "a\nresidual [mm]"
 
 

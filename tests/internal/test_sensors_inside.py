@@ -52,7 +52,7 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.data.losses import LOSSES, Loss, robust
+from spookid.data.channels import LOSSES, Loss, robust
 from spookid.mechanics.kinematics import displacements, place
 from spookid.transcription.factor import Group
 

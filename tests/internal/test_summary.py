@@ -18,7 +18,7 @@ from spookid.results.result import Times
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.statistics.covariance import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection
-from spookid.tables.numbers import bounds, deviation, labelled, number, quantity, seconds, uncertain
+from spookid.tables.table import bounds, deviation, labelled, number, quantity, seconds, uncertain
 
 NAN, INF = math.nan, math.inf
 

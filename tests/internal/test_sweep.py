@@ -335,7 +335,7 @@ def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
         before = len(solves)
         assert again(cutoff=5.0) == before + 1
     before = len(solves)
-    monkeypatch.setattr("spookid.results.documents.__version__", "0.0.0")
+    monkeypatch.setattr("spookid.results.folders.__version__", "0.0.0")
     assert again(cutoff=5.0) == before + 1
 
 
