@@ -207,7 +207,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, short: None) -> Path:
             (plots, "fit"),
             (plots, "convergence"),
             (plots, "parameters"),
-            (diagnostic_plots, "figure"),
+            (diagnostic_plots, "influence_figure"),
         ):
             patch.setattr(module, name, lambda _: Figure(figsize=(1, 1)))
         assert main(["solve", str(home / "swing.py"), "--animate", "--quiet", "--out", str(home / "out")]) == 0
