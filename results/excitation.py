@@ -21,7 +21,7 @@ from spookid.report.pictures import save
 from spookid.solvers.status import Status
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.motion_limits import MotionLimits
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 HERE = Path(__file__).parent
 SHARED = "/work/shared/data"

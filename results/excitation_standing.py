@@ -32,7 +32,7 @@ from spookid.report.pictures import save
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.planned_coordinates import PlannedCoordinates, at_guesses
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 HERE = Path(__file__).parent
 

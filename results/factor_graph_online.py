@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording
 from spookid import gravity as downward
-from spookid.tables.numbers import uncertain
+from spookid.tables.table import uncertain
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

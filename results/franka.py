@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from spookid import Solution, load_problem
-from spookid.tables.numbers import uncertain
+from spookid.tables.table import uncertain
 
 HERE = Path(__file__).parent
 FILE = HERE.parent / "problems" / "franka.py"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spookid import Problem, load_problem
 from spookid.studies.crossvalidation import CrossValidation, verdict
-from spookid.tables.numbers import labelled, uncertain
+from spookid.tables.table import labelled, uncertain
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

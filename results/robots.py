@@ -26,7 +26,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
 from spookid.parameter import substitute
 from spookid.studies.arm_knowledge import ArmKnowledge
-from spookid.tables.numbers import uncertain
+from spookid.tables.table import uncertain
 
 HERE = Path(__file__).parent
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

@@ -22,7 +22,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from spookid.tables.numbers import number  # noqa: E402
+from spookid.tables.table import number  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
 from tests.benchmarks.many_twins import TRUTH, write  # noqa: E402
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import NullLocator
 
 from spookid import Problem, Solution, Variational, load_problem, sweep
 from spookid.studies.sweep_points import Sweep, SweepPoint
-from spookid.tables.numbers import labelled
+from spookid.tables.table import labelled
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE / "sensitivity_problems.py"

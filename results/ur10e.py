@@ -15,7 +15,7 @@ import numpy as np
 from spookid import Problem, Solution, load_problem
 from spookid.parameter import substitute
 from spookid.studies.motor_efforts import MotorEfforts
-from spookid.tables.numbers import number, uncertain
+from spookid.tables.table import number, uncertain
 
 HERE = Path(__file__).parent
 FILE = HERE.parent / "problems" / "ur10e.py"

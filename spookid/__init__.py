@@ -46,12 +46,15 @@ _NAMES = {
     "parameter": "Parameter",
     "problem": "Problem load_problem",
     "report.sweep": "sweep",
+    "results.result": "Cost Estimate Noise Trajectory",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
     "solution": "Solution load solve_jointly",
+    "solvers.levenberg_marquardt": "LevenbergMarquardt",
     "solvers.status": "Status",
     "stepping.base": "Stepper",
     "stepping.one_step": "Equations OneStep",
+    "stepping.simulation": "StepFailedError",
     "stepping.spook": "Spook",
     "stepping.variational": "Variational",
     "studies.motion_limits": "MotionLimits",
@@ -64,14 +67,14 @@ __all__ = sorted(_HOME)
 if TYPE_CHECKING:
     from spookid import robots as robots
     from spookid.data.channels import Sensor as Sensor
-    from spookid.data.constraints import Holonomic as Holonomic
-    from spookid.data.constraints import Nonholonomic as Nonholonomic
     from spookid.data.energy import EnergyBalance as EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer as Accelerometer
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.recording import Recording as Recording
     from spookid.data.recording_files import RecordingFiles as RecordingFiles
+    from spookid.data.residual import Holonomic as Holonomic
+    from spookid.data.residual import Nonholonomic as Nonholonomic
     from spookid.data.residual import Residual as Residual
     from spookid.data.sensors import HingeAngle as HingeAngle
     from spookid.data.sensors import JointForce as JointForce
@@ -85,21 +88,24 @@ if TYPE_CHECKING:
     from spookid.errors import ProblemError as ProblemError
     from spookid.mechanics.body import GROUND as GROUND
     from spookid.mechanics.body import Body as Body
+    from spookid.mechanics.body import PointMasses as PointMasses
+    from spookid.mechanics.body import gravity as gravity
+    from spookid.mechanics.body import tilted_gravity as tilted_gravity
     from spookid.mechanics.coefficients import Asymmetric as Asymmetric
     from spookid.mechanics.coefficients import Fourier as Fourier
     from spookid.mechanics.constraints import Constraint as Constraint
     from spookid.mechanics.constraints import Coupling as Coupling
     from spookid.mechanics.constraints import Distance as Distance
     from spookid.mechanics.constraints import Gear as Gear
-    from spookid.mechanics.contact import Contact as Contact
-    from spookid.mechanics.continuous_friction import ContinuousFriction as ContinuousFriction
+    from spookid.mechanics.contacts import Contact as Contact
+    from spookid.mechanics.contacts import Impact as Impact
+    from spookid.mechanics.contacts import PointContact as PointContact
+    from spookid.mechanics.contacts import Weld as Weld
     from spookid.mechanics.coordinate import Coordinate as Coordinate
+    from spookid.mechanics.friction_loads import ContinuousFriction as ContinuousFriction
     from spookid.mechanics.friction_loads import Drag as Drag
     from spookid.mechanics.friction_loads import Friction as Friction
     from spookid.mechanics.friction_loads import Viscous as Viscous
-    from spookid.mechanics.gravity import gravity as gravity
-    from spookid.mechanics.gravity import tilted_gravity as tilted_gravity
-    from spookid.mechanics.impacts import Impact as Impact
     from spookid.mechanics.inertia import FullInertia as FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid as Ellipsoid
     from spookid.mechanics.inertia_coordinates import ExponentialEigenvalue as ExponentialEigenvalue
@@ -127,25 +133,28 @@ if TYPE_CHECKING:
     from spookid.mechanics.point_loads import PointTorque as PointTorque
     from spookid.mechanics.point_loads import Propeller as Propeller
     from spookid.mechanics.point_loads import SpringDamper as SpringDamper
-    from spookid.mechanics.point_masses import PointMasses as PointMasses
     from spookid.mechanics.relations import Relation as Relation
     from spookid.mechanics.relations import mirrored as mirrored
     from spookid.mechanics.relations import total_mass as total_mass
-    from spookid.mechanics.standing import PointContact as PointContact
-    from spookid.mechanics.standing import Weld as Weld
     from spookid.parameter import Parameter as Parameter
     from spookid.problem import Problem as Problem
     from spookid.problem import load_problem as load_problem
     from spookid.report.sweep import sweep as sweep
+    from spookid.results.result import Cost as Cost
+    from spookid.results.result import Estimate as Estimate
+    from spookid.results.result import Noise as Noise
+    from spookid.results.result import Trajectory as Trajectory
     from spookid.smoothing.monitor import Monitor as Monitor
     from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
     from spookid.solution import Solution as Solution
     from spookid.solution import load as load
     from spookid.solution import solve_jointly as solve_jointly
+    from spookid.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
     from spookid.solvers.status import Status as Status
     from spookid.stepping.base import Stepper as Stepper
     from spookid.stepping.one_step import Equations as Equations
     from spookid.stepping.one_step import OneStep as OneStep
+    from spookid.stepping.simulation import StepFailedError as StepFailedError
     from spookid.stepping.spook import Spook as Spook
     from spookid.stepping.variational import Variational as Variational
     from spookid.studies.motion_limits import MotionLimits as MotionLimits

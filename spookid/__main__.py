@@ -7,6 +7,25 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv``, by default the process's own, in this process, and return its exit status."""
+    from spookid.cli.main import main as command
+
+    return command(argv)
+
+
+def parser() -> ArgumentParser:
+    """All commands and their flags."""
+    from spookid.cli.main import commands_parser
+
+    return commands_parser()
 
 
 def run() -> None:
@@ -21,7 +40,6 @@ def run() -> None:
     for number in interruption.SIGNALS:
         signal.signal(number, interruption.end)
     os.environ.update(ONE_THREAD)  # before NumPy is loaded
-    from spookid.cli.main import main
 
     status = main()
     for number in interruption.SIGNALS:

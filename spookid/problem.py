@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.mechanics.standing import HeldContact
+from spookid.mechanics.contacts import HeldContact
 from spookid.records import dataclass
 from spookid.tables.tabular import Block, Tabular
 
@@ -363,13 +363,13 @@ class Problem(Declaration, Tabular):
         return Picture(f"factor graph of {self.name}", found, nodes)
 
     def __repr__(self) -> str:
-        from spookid.report.description import sizes
+        from spookid.report.conclusion import sizes
 
         return f"<Problem {self.name!r}: {sizes(self)}>"
 
     def blocks(self) -> Sequence[Block]:
         """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
-        from spookid.report.description import description
+        from spookid.report.conclusion import description
 
         return description(self)
 

@@ -38,7 +38,7 @@ class Solution(Result, Tabular):
         ``summary`` tells."""
         from spookid.report.conclusion import conclusion
         from spookid.report.summary import known, parameters, physical
-        from spookid.tables.numbers import counted
+        from spookid.tables.table import counted
 
         more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
         bodies = [physical(self), known(self)] if self.physical else []

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 from mechanisms import Array
 
-from spookid.mechanics.manifold import Manifold
+from spookid import Manifold
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Transcription

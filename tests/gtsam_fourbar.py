@@ -14,8 +14,8 @@ import gtsam
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.graphs import System
 from spookid.graphs.integration import accelerations
-from spookid.mechanics.system import System
 
 Array = NDArray[np.float64]
 Error = Callable[..., Array]

@@ -12,18 +12,10 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spookid import GROUND, Body, Hinge, HingeAngle, Manifold, Model, Motor, Problem, Recording, Spook, gravity
 from spookid.assembly.initialization import place
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.problem import Problem
 from spookid.stepping.simulation import NewtonStepper
-from spookid.stepping.spook import Settings, Spook
+from spookid.stepping.spook import Settings
 from spookid.transcription.factor import Constant
 from spookid.transcription.transcription import Point, Transcription
 

@@ -10,15 +10,9 @@ import casadi as ca
 import numpy as np
 from mechanisms import Array, OneStep
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
+from spookid import HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational
 from spookid.mechanics.kinematics import place
 from spookid.mechanics.manifold import jacobian
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
 
 _SPOOK = Spook()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mechanisms import Array
 
 from spookid import (
     GROUND,
@@ -21,7 +22,6 @@ from spookid import (
     Recording,
     gravity,
 )
-from spookid.kernels.arrays import Array
 
 FILE = """from pathlib import Path
 from payload_twins import declared

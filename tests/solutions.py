@@ -10,10 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational, gravity
-from spookid.results.result import Cost
-from spookid.solution import Solution
-from spookid.solvers.status import Status
+from spookid import (
+    GROUND,
+    Body,
+    Cost,
+    Hinge,
+    HingeAngle,
+    Model,
+    Parameter,
+    Problem,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    Variational,
+    gravity,
+)
 from spookid.statistics.weak_directions import WeakDirection
 
 STEPS = 100

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-import casadi as ca
 import numpy as np
 import pytest
 from test_score_tests import TRUTH, rod, told
 
 from spookid import Recording, Solution
-from spookid.data.losses import LOSSES, robust, straight
-from spookid.statistics.tails import between_steps
 
 SAMPLING, STEP = 0.0025, 0.01
 
@@ -37,17 +34,6 @@ def test_what_a_long_step_does_not_predict_is_not_called_outliers() -> None:
     notice = told(rod().with_(recordings=[swing()], estimator="noise", step=2 * STEP).solve())
     assert "samples of theta are more than 5 times its noise off: is the step too long?" in notice
     assert "outliers" not in notice
-
-
-def test_without_steps_of_another_length_the_place_between_them_tells() -> None:
-    places = np.tile([0.0, 0.25, 0.5, 0.25], 500)
-    middle, anywhere = np.full(20, 0.5), np.tile([0.0, 0.25, 0.5, 0.25], 5)
-    apart, side_by_side = 10 * np.arange(20), np.arange(20)
-    assert between_steps(middle, places, apart)
-    assert not between_steps(anywhere, places, apart)
-    assert not between_steps(middle, places, side_by_side)  # a stretch where samples drift against the steps
-    assert not between_steps(middle, np.zeros(500), apart)
-    assert not between_steps(middle[:0], places, apart[:0])
 
 
 def test_stiffness_about_an_angle_has_its_unit() -> None:
@@ -76,10 +62,3 @@ def test_the_table_of_the_fit_counts_every_sample() -> None:
     row = next(line for line in solution.summary().splitlines() if line.strip().startswith("theta "))
     assert float(row.split()[3]) == pytest.approx(0.1, rel=0.05)
     assert f"{count:,}" in row
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_errors_are_told_from_rows_that_a_loss_has_bent(loss: str) -> None:
-    r, at = ca.SX.sym("r"), np.array([-30.0, -1.0, -0.01, 0.0, 0.3, 1.0, 7.0])
-    rows = np.asarray(ca.Function("row", [r], [robust(r, loss)])(at[None]).full()[0])
-    np.testing.assert_allclose(straight(rows, loss), at, rtol=1e-12, atol=1e-15)

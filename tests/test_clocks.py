@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from casadi import SX
 from numpy.typing import NDArray
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import solve_ivp
 
 from spookid import (
     GROUND,
@@ -37,12 +36,8 @@ from spookid import (
     Status,
     gravity,
 )
-from spookid.data.inputs import acting
-from spookid.data.sampling import Grid
-from spookid.mechanics.motor import Input
 
 Array = NDArray[np.float64]
-
 J, M, L, G, B, K = 0.004, 0.4, 0.15, 9.81, 0.01, 0.05
 TRUTH = {"J": J, "b": B, "K": K}
 LATE, OFF = 0.006, 0.02
@@ -216,37 +211,6 @@ def test_the_delay_of_a_sensor_is_found() -> None:
     within(solution, late=0.0073)
 
 
-def test_means_of_an_input_are_its_integrals_and_slopes_those_of_its_delay() -> None:
-    rng = np.random.default_rng(6)
-    t = np.cumsum(rng.uniform(0.01, 0.08, 60))
-    u, grid = rng.standard_normal(60), Grid(float(t[0]) + 0.1, 0.05, 30)
-    run = Recording(t, {"u": u})
-
-    def value(hold: str, s: float) -> float:
-        held = u[max(int(np.searchsorted(t, s, side="right")) - 1, 0)]
-        return float(np.interp(s, t, u)) if hold == "linear" else float(held)
-
-    for hold in ("previous", "linear"):
-        late = Parameter("late", 0.0)
-        one = [Input("u", late, hold)]  # type: ignore[arg-type]
-        (now, slopes), (more, _) = (acting(run, one, grid, {"late": d}) for d in (0.013, 0.013 + 1e-7))
-        for k in (0, 7, 28):
-            start = grid.start + k * grid.step
-            inside = [s + 0.013 for s in t if start < s + 0.013 < start + grid.step]
-            for found, weight in ((now.mean, lambda _: 1.0), (now.late, lambda s, start=start: (s - start) / 0.05)):
-                exact = quad(
-                    lambda s, weight=weight, hold=hold: weight(s) * value(hold, s - 0.013),
-                    start,
-                    start + 0.05,
-                    points=inside,
-                    limit=200,
-                )[0]
-                assert found[k, 0] == pytest.approx(exact / 0.05, abs=1e-9)
-        for name in ("mean", "late"):
-            difference = (getattr(more, name) - getattr(now, name)) / 1e-7
-            np.testing.assert_allclose(getattr(slopes, name), difference, atol=1e-3)
-
-
 @pytest.mark.parametrize(("frequency", "told"), [(0.2, True), (0.9, False)])
 def test_a_delay_that_damping_could_be_is_told(frequency: float, told: bool) -> None:
     """Far below resonance a pendulum lags by the delay, and by what damping makes of it; inputs stand at the steps."""
@@ -313,12 +277,3 @@ def test_columns_of_a_file_have_clocks_of_their_own(tmp_path: Any) -> None:
     np.testing.assert_allclose(run.t, [0, 0.05, 0.1, 0.15, 0.2])
     np.testing.assert_array_equal(run.signal("cam"), [math.nan, 5, math.nan, 6, math.nan])
     assert set(run.signals) == {"u", "cam"}
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.015])
-def test_a_cut_keeps_the_command_that_acts_where_it_begins(delay: float) -> None:
-    stamps = np.arange(0.0, 2.0, 0.05)
-    run = Recording(np.arange(0.0, 2.0, 0.01), {"x": np.ones(200), "u": np.sin(7 * stamps)}, times={"u": stamps})
-    inputs, grid = [Input("u", delay=SX(delay))], Grid(1.02, 0.01, 50)
-    whole, cut = (acting(one, inputs, grid, {})[0] for one in (run, run.between(1.02, 1.6)))
-    np.testing.assert_allclose(cut.mean, whole.mean, atol=1e-12)

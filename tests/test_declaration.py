@@ -13,17 +13,21 @@ import numpy as np
 import pytest
 from mechanisms import chain, pendulum
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity, tilted_gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.stepping.spook import Spook
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    gravity,
+    tilted_gravity,
+)
 
 FIELD = gravity(9.81)
 J = Parameter("J", 0.01, lower=1e-6)

@@ -19,7 +19,7 @@ import spookid.graphs
 import spookid.planar
 import spookid.studies
 from spookid import Status, load
-from spookid.cli.main import _parser, main
+from spookid.__main__ import main, parser
 
 README, GUIDE, COMMANDS = (ROOT / name for name in ("README.md", "docs/guide.md", "docs/reference/commands.md"))
 RUN = [path for path in PAGES if code(read(path)).strip()]  # those of {code-cell}s run when the site is built
@@ -119,7 +119,7 @@ def test_commands_of_a_page_parse(path: Path) -> None:
     for line in shell_lines(read(path)):
         command = shlex.split(line.rpartition("&& ")[2], comments=True) if re.search(r"\bspookid \w+ \S", line) else []
         if command and Path(command[0]).name == "spookid" and "..." not in line:
-            _parser().parse_args(command[1:])  # it exits if it cannot
+            parser().parse_args(command[1:])  # it exits if it cannot
 
 
 def test_all_commands_have_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,23 +11,8 @@ import numpy as np
 import pytest
 from mechanisms import pendulum
 
-from spookid.assembly.assembly import assemble
-from spookid.cli.main import main
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.estimation.fitting import warm
-from spookid.estimation.identifiability import a_posteriori
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
-from spookid.solvers import ipopt
-from spookid.solvers.active_set import ActiveSet
-from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
-from spookid.transcription.free_directions import FreeDirections
+from spookid import HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status, Variational
+from spookid.__main__ import main
 
 NOISE = 1e-3
 STEPPER, LIFTED = Variational(), Spook(multipliers="lifted")
@@ -76,24 +61,6 @@ def check_exact(solution: Solution, law: str = "coulomb") -> None:
         assert abs(solution[name].estimate - true) < 5 * solution[name].std_err
 
 
-def test_pairs_leave_the_errors_that_exact_friction_leaves():
-    """At one motion both laws hold the same rows: of a pair the smaller member, not both."""
-    problem = twin()
-    sticking = problem.solve(friction="exact")
-    (scale,) = assemble(problem.with_(friction="exact")).widths
-    errors = []
-    for form in ("exact", "mpcc"):
-        assembly = assemble(problem.with_(friction=form, friction_width=float(scale)))
-        point = warm(assembly, sticking, {})
-        if form == "exact":
-            point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
-        identifiability = a_posteriori(assembly, point, FreeDirections(np.zeros(2, dtype=bool)))
-        assert identifiability.condensed is not None
-        errors.append((identifiability.condensed.freedom, *identifiability.sensitivities.standard_errors))
-    assert np.all(np.isfinite(errors))
-    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
-
-
 @pytest.mark.study
 @pytest.mark.parametrize(
     ("law", "stepper", "weight"),
@@ -109,12 +76,6 @@ def test_exact_friction_is_found_from_guesses(law, stepper, weight):
     # All stages count as one solve; each reports where it starts.
     assert calls == sorted(calls)
     assert calls[-1] == solution.iterations == len(solution.history) - 1
-
-
-def test_exact_friction_has_the_default_width():
-    exact, smooth = (assemble(twin(friction=form)).widths for form in ("exact", "smooth"))
-    np.testing.assert_array_equal(exact, smooth)
-    np.testing.assert_array_equal(assemble(twin(friction="exact", friction_width=1e-5)).widths, exact)
 
 
 def test_an_interrupt_in_an_early_stage_is_that_of_the_problem():
@@ -166,15 +127,6 @@ def test_pairs_end_where_no_piece_is_better():
     assert solution.complementarity_residual < 1e-12
 
 
-def test_the_iteration_limit_ends_all_pieces(monkeypatch):
-    calls: list[Any] = []
-    stage = ipopt._Run._stage
-    monkeypatch.setattr(ipopt._Run, "_stage", lambda run, held: calls.append(held) or stage(run, held))
-    start = twin().solve(friction="exact")
-    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=start, initial={"c": 0.5}, max_iterations=2)
-    assert (len(calls), solution.status) == (1, Status.MAX_ITERATIONS)
-
-
 def test_several_recordings_with_samples_missing():
     first, second = released("coulomb", STEPPER), released("coulomb", STEPPER, 0.43, "again", 0.8)
     holed = []
@@ -190,6 +142,7 @@ def test_several_recordings_with_samples_missing():
 
 
 # --- the command line ---
+
 
 FILE = '''"""A pendulum with dry friction."""
 from pathlib import Path

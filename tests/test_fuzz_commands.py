@@ -11,7 +11,7 @@ from pathlib import Path
 import broken_files
 import pytest
 
-from spookid.cli.main import _parser, main
+from spookid.__main__ import main, parser
 
 NONSENSE = (
     "",
@@ -33,7 +33,7 @@ NONSENSE = (
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    (actions,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (actions,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(actions.choices)
 
 

@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spookid import GROUND, Body, Hinge, Model, Motor, Parameter, ProblemError, Spherical, load_problem, planar
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    Manifold,
+    Model,
+    Motor,
+    Parameter,
+    ProblemError,
+    Spherical,
+    load_problem,
+    planar,
+)
 from spookid.graphs import (
     STAGES,
     AccelerationConstraint,
@@ -20,23 +32,20 @@ from spookid.graphs import (
     Graph,
     GraphFactor,
     InverseDynamics,
+    JointSystem,
     Observation,
     PositionConstraint,
     Prior,
     Sigmas,
     SoftEquality,
     Stage,
+    System,
     Trapezoid,
     VelocityConstraint,
     forward_dynamics,
     inverse_dynamics,
     simulated,
 )
-from spookid.graphs.start import started
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System
-from spookid.stepping.joint_system import JointSystem
-from spookid.transcription.transcription import Point
 
 Array = NDArray[np.float64]
 ANGLES = (0.0, -3.748470894, -0.022607800)
@@ -54,15 +63,6 @@ DEPENDENT = [
     SoftEquality("Q", 2, sigma=10.0),
     InverseDynamics(sigma=0.2, inputs=True),
     Observation("gyro", lambda v: 2 * v[2], sigma=0.1),
-]
-INDEPENDENT = [
-    PositionConstraint("independent", sigma=0.5),
-    VelocityConstraint("independent", sigma=0.5),
-    AccelerationConstraint("independent", sigma=0.5),
-    Dynamics("independent", sigma=0.3),
-    InverseDynamics("independent", sigma=0.3),
-    Prior("z", ("reference",), at="every", sigma=0.1),
-    Trapezoid("z", "dz", sigma=0.1),
 ]
 
 
@@ -114,51 +114,6 @@ def arm() -> Model:
     ball = Spherical("ball", GROUND.frame(), upper.frame(at=(0, 0, 0.3)), viscous=0.05)
     elbow = Hinge("elbow", upper.frame(at=(0, 0.05, -0.3)), lower.frame(at=(0, 0, 0.25)), viscous=0.02, coulomb=0.01)
     return Model(bodies=[upper, lower], joints=[ball, elbow], motors=[Motor(elbow, "u")], gravity=(0, 0, -9.81))
-
-
-def slopes_by_differences(graph: Graph, states: Array, data: dict[str, Array]) -> float:
-    """Largest error of the Jacobians of all factors against central differences, over their largest entry."""
-    problem = graph.transcription(len(states), data)
-    parameters, width, step = np.array([p.guess for p in graph.parameters]), problem.manifold.tangent, 1e-6
-    point, worst = Point((states,), parameters), 0.0
-    for factor in problem.factors:
-        exact = problem.linearize_factor(factor, point, 0).matrix[0, : len(factor.variables) * width].T
-        found = np.zeros_like(exact)
-        for k in range(len(factor.variables)):
-            for column in range(width):
-                sides = []
-                for sign in (1, -1):
-                    moves = np.zeros((len(states), width))
-                    moves[k, column] = sign * step
-                    moved = problem.retract(point, [moves], np.zeros(len(parameters)))
-                    sides.append(problem.linearize_factor(factor, moved, 0).residual[0])
-                found[:, k * width + column] = (sides[0] - sides[1]) / (2 * step)
-        worst = max(worst, float(np.abs(found - exact).max() / max(np.abs(exact).max(), 1.0)))
-    return worst
-
-
-@pytest.mark.parametrize("factors", [DEPENDENT, INDEPENDENT], ids=["dependent", "independent"])
-@pytest.mark.parametrize("moving", [0.0, 1.0], ids=["at zero and rest", "moving"])
-def test_derivatives_of_every_factor(factors: list[GraphFactor], moving: float) -> None:
-    graph = Graph(Pendulum(), factors, step=0.1)
-    states = moving * np.random.default_rng(0).normal(size=(3, graph.variables.manifold.ambient))
-    data = {name: np.full(3, 0.3) for name in graph.signals}
-    assert slopes_by_differences(graph, states, data) < 1e-7
-
-
-@pytest.mark.parametrize("moving", [0.0, 0.4])
-def test_derivatives_on_orientations(moving: float) -> None:
-    system = JointSystem(arm(), friction_width=0.1)
-    prior = Prior("q", (1, 0, 0, 0, 0.1), sigma=0.1)
-    graph = Graph(
-        system,
-        [prior, Trapezoid("q", "v", sigma=0.1), SoftEquality("q", 2, sigma=1.0), Dynamics(sigma=0.1)],
-        step=0.1,
-    )
-    states = moving * np.random.default_rng(1).normal(size=(3, graph.variables.manifold.ambient))
-    states[:, 0] += 1
-    states[:, :4] /= np.linalg.norm(states[:, :4], axis=1)[:, None]
-    assert slopes_by_differences(graph, states, {"u": np.full(3, 0.2)}) < 1e-6
 
 
 @pytest.mark.parametrize("coordinates", ["dependent", "independent"])
@@ -330,15 +285,6 @@ def test_a_motion_beyond_a_singular_position_has_left_its_branch() -> None:
     found = Graph(Upright(), factors, step=0.1).solve(11, {"reference": np.sin(theta)}, start=start)
     assert found.left_branch == pytest.approx(0.6)
     assert "leaves its branch at t = 0.6 s" in str(found)
-
-
-def test_a_start_has_rates_that_are_differences() -> None:
-    system, h = JointSystem(arm(), friction_width=0.1), 1e-3
-    motion = simulated(system, h, 51, np.array([1, 0, 0, 0, 0.3]), [0.5, -0.3, 0.2, 1.0], {"u": np.zeros(51)})
-    graph = forward_dynamics(system, h, motion["q"][0])
-    found = graph.variables.read(started(graph.variables, {"q": motion["q"]}, 51, "start", h))
-    for name in ("v", "a"):
-        assert np.abs(found[name] - motion[name])[2:-2].max() < 1e-3 * np.abs(motion[name]).max()
 
 
 def test_independent_coordinates_keep_the_branch_of_their_start() -> None:

@@ -25,13 +25,11 @@ from spookid import (
     ProblemError,
     Recording,
     Spook,
+    Status,
     Variational,
     gravity,
 )
-from spookid.assembly.assembly import assemble
-from spookid.results.notices import NEGATIVE, WELDED
-from spookid.results.sketch import BodyOutline, JointOutline, Mechanism
-from spookid.solvers.status import Status
+from spookid.results.notices import NEGATIVE
 
 J, C = Parameter("J", 1e-3, lower=1e-6), Parameter("c", 0.1)
 
@@ -92,22 +90,6 @@ def four_bar(coupler: Any, stepper: Any = None, brace: bool = False) -> Problem:
     return Problem("four", model, [run], [HingeAngle(joints[0], "theta")], step=0.01, stepper=stepper or Variational())
 
 
-@pytest.mark.parametrize("stepper", [Spook(), Variational()])
-def test_a_loop_whose_links_do_not_reach_is_refused(stepper: Any) -> None:
-    with pytest.raises(ProblemError, match=r"Hinge 'h3' closes a loop that cannot close: .* stay 0\.2 m or rad"):
-        assemble(four_bar(0.9, stepper))
-
-
-def test_a_loop_that_closes_and_one_whose_lengths_are_sought_are_left_to_the_fit() -> None:
-    assert not [n for n in assemble(four_bar(0.35)).notices if n.startswith(WELDED)]
-    assemble(four_bar(Parameter("L", 0.9, lower=0.1)))
-
-
-def test_loops_that_leave_no_freedom_are_told_where_joints_give_way() -> None:
-    notices = assemble(four_bar(0.35, Spook(), brace=True)).notices
-    assert [n for n in notices if n.startswith(f"{WELDED} the loops that 'h3', 'h5' close hold all bodies")]
-
-
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_planar_body_without_an_angle_sensor_ends_with_a_status() -> None:
     body = Body("b", mass=Parameter("m", 1.0, lower=0.1), inertia=(1e-2, 1e-2, J))
@@ -117,14 +99,6 @@ def test_a_planar_body_without_an_angle_sensor_ends_with_a_status() -> None:
     sensors = [JointPosition(joint, name, coordinate=i) for i, name in enumerate(("x", "y"))]
     problem = Problem("p", Model([body], [joint], gravity=(0, 0, -9.81)), [run], sensors, step=0.02, stepper=Spook())
     assert problem.solve().status in Status
-
-
-def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
-    at = (0.0, 0.0, 0.0)
-    joint = JointOutline("h", "GROUND", "rod", at, at, at, ())
-    assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
-    with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
-        Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)
 
 
 def test_measured_poses_of_recordings_that_no_animation_shows_are_none() -> None:

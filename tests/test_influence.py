@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 from mechanisms import maximal, paper_twin, pendulum
 
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.report import influence_plot
-from spookid.solution import Solution
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
-from spookid.tables.numbers import number
+from spookid import Parameter, Problem, Solution, Spook, Variational
 
 TRUTH = {"J": 0.005, "b": 0.004, "m": 0.5}
 STEPPERS = [Spook(), Spook(multipliers="lifted"), Variational()]
@@ -131,18 +125,3 @@ def test_a_parameter_at_its_bound_does_not_move():
     assert low["c"].at_bound
     assert np.all(low.influence.observations[0] == 0)
     assert np.all(low.influence.step == 0)
-
-
-def test_the_figure(solution):
-    figure = influence_plot.figure(solution)
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["J", "b"]
-    changes = solution.influence.stretches[0] / solution.sensitivities.standard_errors
-    bars = [path.get_extents() for path in axes.collections[0].get_paths()]
-    heights = np.array([bar.height for bar in bars]).reshape(changes.shape)
-    np.testing.assert_allclose(heights / heights.max(), np.abs(changes) / np.abs(changes).max(), atol=1e-12)
-    places = np.array([(bar.y0 + bar.y1) / 2 for bar in bars]).reshape(changes.shape)
-    np.testing.assert_allclose(places, [0, -1] + np.sign(changes) * heights / 2, atol=1e-12)
-    assert [text.get_text() for text in axes.texts] == [number(c, 2) for c in np.abs(changes).max(axis=0)]
-    nothing = replace(solution.sensitivities, covariance=np.full((2, 2), np.nan))
-    assert "No parameter" in influence_plot.figure(replace(solution, sensitivities=nothing)).axes[0].texts[0].get_text()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, Status, load, load_problem, solve_jointly
 from spookid.results.notices import STEP
-from spookid.studies.joint_fit_worker import forget
-from spookid.studies.worker_pool import Cluster, Lost, WorkerPool
 from tests.benchmarks.many_twins import TRUTH, write
 
 
@@ -110,54 +108,6 @@ def test_workers_and_an_end_in_between_change_no_digit(path: Path, alone: Soluti
     assert digits(found) == digits(alone)
 
 
-def test_workers_that_die_at_it_end_it_with_a_sentence() -> None:
-    with Losing(1) as executor:
-        executor.left = 7
-        assert list(WorkerPool(executor=executor).map(pow, [(i, 2) for i in range(5)])) == [0, 1, 4, 9, 16]
-        executor.left = 1000
-        with pytest.raises(ProblemError, match="workers die at it, 4 times"):
-            list(WorkerPool(executor=executor).map(pow, [(2, 2)]))
-
-
-def test_a_worker_that_dies_costs_what_it_was_at() -> None:
-    """Of five pieces of work one kills whoever does it."""
-
-    class Deadly(ThreadPoolExecutor):
-        def submit(self, work: Any, /, *given: Any, **named: Any) -> Future[Any]:
-            future: Future[Any] = Future()
-            if given == (3, 2):
-                future.set_exception(BrokenExecutor("gone"))
-                return future
-            return super().submit(work, *given, **named)
-
-    with Deadly(1) as executor:
-        pool = WorkerPool(executor=executor)
-        found = dict(pool.answers(pow, {i: (i, 2) for i in range(5)}))
-    assert found == {0: 0, 1: 1, 2: 4, 3: Lost("BrokenExecutor: gone"), 4: 16}
-    assert pool.lost > 0
-
-
-def test_work_of_a_scheduler_that_is_gone_ends() -> None:
-    class Client:
-        status = "running"
-
-        def get_executor(self, pure: bool) -> Executor:
-            return Waiting(1)
-
-    class Waiting(ThreadPoolExecutor):
-        def submit(self, *_: Any, **__: Any) -> Future[Any]:
-            return Future()
-
-    client = Client()
-    executor = Cluster(client, "tcp://here:1")
-    future = executor.submit(abs, 1)
-    client.status = "connecting"
-    with pytest.raises(ProblemError, match="scheduler at tcp://here:1 is gone"):
-        future.result(timeout=60)
-    with pytest.raises(ProblemError, match="is gone"):
-        executor.submit(abs, 1)
-
-
 def test_what_it_does_not_know_is_refused(path: Path, tmp_path: Path) -> None:
     for settings, words in (
         ({"backend": "ipopt"}, "take 'lm'"),
@@ -179,17 +129,6 @@ def test_a_folder_of_something_else_is_left_alone(path: Path, tmp_path: Path) ->
     with pytest.raises(ProblemError, match="holds no earlier joint_fit"):
         solve_jointly(path, folder=tmp_path)
     assert {one.read_text() for one in tmp_path.rglob("*.*") if one.is_file()} == {"mine"}
-
-
-def test_another_fit_forgets_the_earlier_one_and_nothing_else(tmp_path: Path) -> None:
-    ours = ["ab12.place.npz", "0000000/0000000.chain", "0000000/0000000.12.npy", "coarse/0000000/0000000.chain"]
-    mine = ["thesis.tex", "fit.npz", "0000000/notes.txt", "2024/0000000.npz"]
-    for name in ours + mine:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    forget(tmp_path)
-    left = {str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file()}
-    assert left == set(mine)
 
 
 def test_problems_that_are_none_are_refused() -> None:

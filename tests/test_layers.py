@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,23 @@ import pytest
 import spookid
 
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+DOORS = ("spookid", "spookid.planar", "spookid.graphs", "spookid.robots", "spookid.studies")
+COMMANDS = {"spookid.__main__": {"main", "parser"}}
+"""What tests start commands by."""
+SENTENCES = "spookid.results.notices"
+"""Notices have no other names by which a test could know them."""
+HELPERS = {
+    "conftest.py": "turns off the C code and the drawing of figures",
+    "fixed_lag_problems.py": "factors without mechanics, for tests of the inside and a benchmark",
+    "gtsam_fourbar.py": "gives another solver the same accelerations",
+    "kills.py": "waits as long as a command has to end",
+    "mechanisms.py": "evaluates equations of a mechanism, and one step of it, as numbers",
+    "noisy.py": "draws impulses of the declared size in every step",
+    "online_twins.py": "names the type of an online estimate",
+    "solutions.py": "makes solutions without a fit",
+}
+"""Helpers of tests that import the inside of the package, and what for. Benchmarks do, too: they measure its parts."""
 
 
 def test_imports_point_down_and_in_no_circle() -> None:
@@ -35,3 +55,28 @@ def test_public_names_are_where_the_package_says() -> None:
 def test_no_file_is_longer_than_can_be_read() -> None:
     lengths = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "spookid").rglob("*.py")}
     assert [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > 400] == []
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """Modules of the package, and the names that are taken from them; None is the module itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] == "spookid")
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "spookid":
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_tests_use_public_names() -> None:
+    """Those of the inside of the package are in ``tests/internal``."""
+    public = {door: {None, *import_module(door).__all__} for door in DOORS} | COMMANDS
+    public["spookid"] |= {"__version__", *(door.rpartition(".")[2] for door in DOORS[1:])}
+    inside: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        file = path.relative_to(TESTS)
+        if file.parts[0] in ("internal", "benchmarks"):
+            continue
+        for module, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if module != SENTENCES and name not in public.get(module, ()):
+                inside.setdefault(file.as_posix(), []).append(f"{module}: {name}")
+    assert {file: names for file, names in inside.items() if file not in HELPERS} == {}
+    assert set(HELPERS) <= set(inside)  # no more than need it

@@ -8,33 +8,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import Array, mechanics, paper_twin, pendulum
+from mechanisms import Array, mechanics
 
-from spookid.assembly.assembly import assemble
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle, PointPosition
-from spookid.errors import ProblemError
-from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.gravity import gravity
-from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model
-from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.results.result import Trajectory
-from spookid.solution import Solution
-from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    PointPosition,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    Trajectory,
+    Variational,
+    gravity,
+)
 
 AXLE: dict[str, Any] = {"x": (0, 0, 1), "y": (1, 0, 0)}
-
 LENGTHS, BASE, MASSES = (0.10, 0.25, 0.30), 0.30, (0.2, 0.4, 0.5)
 """Of crank, coupler and rocker [m, kg], and the distance of the fixed axles [m]."""
 TRUTH = {"I_crank": 2e-4, "I_coupler": 2.5e-3, "I_rocker": 4e-3, "b": 0.01, "K": 0.05}
 """Inertias [kg m²], the crank's friction [N m s] and the motor's gain [N m/V]."""
-
 REFERENCE = [-3.748470894, -0.022607800, -3.701260844, -0.090504054, -3.604897278]
 """Crank angle of the planar four-bar of Blanco-Claraco et al. after 1, 2 ... 5 s [rad], from two other integrators."""
 
@@ -151,30 +151,6 @@ def fit(*signals: str) -> Solution:
     return problem(model, observations=observations, recordings=[noisy()], **settings).solve()
 
 
-@pytest.mark.parametrize("stepper", [pytest.param(Spook(), marks=pytest.mark.study), Variational()])
-def test_a_loop_is_cut_where_no_effort_is_measured(stepper):
-    """Noise of a measured effort has a row of its own wherever its joint stands in the loop."""
-    joints, run = KNOWN.joints, noisy().between(0.0, 0.2)
-    for i, j in ((0, 3), (2, 3), (1, 2)):
-        motors = [Motor(joints[i], "u", measured=True), Motor(joints[j], "x", measured=True)]
-        model = Model(KNOWN.bodies, joints, motors, gravity=KNOWN.gravity)
-        assert {joints[i], joints[j]} <= set(model.tree())
-        assembly = assemble(problem(model, recordings=[run], step=0.01, stepper=stepper))
-        assert {"measurement of u", "measurement of x"} <= set(assembly.transcription.motion.noise)
-    assert Model(KNOWN.bodies, joints, gravity=KNOWN.gravity).tree() == list(joints[:3])
-    every = [Motor(joint, f"u_{joint.name}", measured=True) for joint in joints]
-    given = run.with_signals(**{motor.signal: 0 * run.t for motor in every})
-    with pytest.raises(ProblemError, match="pivot is measured, as that of every joint of a loop"):
-        assemble(
-            problem(
-                Model(KNOWN.bodies, joints, every, gravity=KNOWN.gravity),
-                recordings=[given],
-                step=0.01,
-                stepper=Spook(),
-            )
-        )
-
-
 @pytest.mark.study
 def test_what_the_twin_does_is_worth_a_fit():
     angle = driven().signals["crank"]
@@ -240,16 +216,6 @@ def test_a_recording_closes_the_loop_at_the_start():
     run = swinging.simulate(TRUTH, duration=0.2)
     assert violations(KNOWN, run)[0] < 1e-10
     assert run.signals["rocker"][0] == pytest.approx(driven().signals["rocker"][0], abs=3e-3)
-
-
-@pytest.mark.parametrize("open_chain", [True, False])
-def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
-    if open_chain:
-        swinging = paper_twin(pendulum(compliance=1e-6), {}, initial={"hinge": 1.0}, noise=1e-3, duration=0.1)
-    else:
-        swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy().between(0, 0.2)])
-    ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted"), state_weight=100.0))
-    assert ReducedProblem(ready.transcription, ready.start).saddle == open_chain
 
 
 def test_one_angle_closes_the_loop_when_a_simulation_starts():

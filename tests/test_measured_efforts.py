@@ -21,11 +21,6 @@ from spookid import (
     Status,
     gravity,
 )
-from spookid.assembly.assembly import assemble
-from spookid.estimation import delays, solving
-from spookid.estimation.extrapolation import finer
-from spookid.estimation.fit import Fit
-from spookid.results.notices import STEP
 
 TICK = 0.01
 INERTIA, VISCOUS = 0.02, 0.05
@@ -101,40 +96,6 @@ def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> Non
     assert "does it stay with half of it?" in notice
 
 
-def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_that_one_fails(monkeypatch) -> None:
-    problem, own = wheel(driven(0)), solving.fit
-    alone, begun = wheel(driven(0), step_correction=False).solve(), []
-
-    def first(*all_of_it: Any) -> Fit:
-        begun.append(own(*all_of_it))
-        return begun[-1]
-
-    def failing(which: Problem, *rest: Any) -> Fit:
-        found = own(which, *rest)
-        return found.with_(status=Status.STALLED) if which.step < problem.step else found
-
-    monkeypatch.setattr(delays, "fit", first)
-    monkeypatch.setattr(solving, "fit", failing)
-    found = problem.solve()
-    assert begun[0].found.rough
-    assert "less than 0.1 of" in begun[0].result.detail
-    assert "less than 0.0001 of" in found.detail
-    assert any(notice.startswith(STEP) for notice in found.notices)
-    for name in ("J", "b"):
-        assert found[name].estimate == pytest.approx(alone[name].estimate, abs=0.02 * alone[name].std_err)
-
-
-def test_fits_with_h_and_half_of_it_have_the_kernels_of_the_motion_in_common() -> None:
-    of = []
-    for problem in (wheel(driven(0)), finer(wheel(driven(0)))):
-        transcription = assemble(problem).transcription
-        of.append({f.name: transcription.kernels.jacobian(f) for f in transcription.factors})
-    one, other = of
-    shared = {name for name in one.keys() & other.keys() if one[name] is other[name]}
-    assert "impulse" in shared
-    assert shared < one.keys() | other.keys()  # there are half as many samples a step
-
-
 @pytest.mark.study
 def test_errors_are_those_of_the_noise_of_samples() -> None:
     # 12 wheels: the root mean square of J and b over their errors is 1 but for accident.
@@ -143,6 +104,7 @@ def test_errors_are_those_of_the_noise_of_samples() -> None:
 
 
 # --- an arm of two links that hangs down ---
+
 
 ARM = {"I1": 0.05, "I2": 0.02, "c": 0.12, "b1": 0.05, "b2": 0.03}
 

@@ -19,9 +19,7 @@ from mechanisms import Array, furuta, twin
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.stepping.variational import Variational
+from spookid import Parameter, Problem, Variational
 
 TRUTH = {"J_A": 0.003, "J_B": 0.004, "b_1": 1e-3, "b_2": 1e-3}
 M_A, L_1, L_A, M_B, L_2, G = 0.238, 0.128, 0.248, 0.428, 0.092, 9.82

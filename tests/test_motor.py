@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from spookid import (
     Variational,
     gravity,
 )
-from spookid.parameter import parameters_in, substitute
 
 J, K, R, RATIO, ROTOR, SHAFT, OFFSET = 0.02, 0.05, 1.6, 30.0, 2e-5, 3e-3, 0.2
 T = np.arange(201) * 0.01
@@ -87,20 +85,6 @@ def test_it_is_what_gain_and_viscous_friction_say(stepper, source):
     plain = {"gain": gain, "shaft_inertia": SHAFT + RATIO**2 * ROTOR}
     by_hand = driven(plain, stepper=stepper, loads={"viscous": damping, "loads": [Effort(OFFSET)]})
     np.testing.assert_allclose(angle(motor, substeps=1), angle(by_hand, substeps=1), atol=1e-11)
-
-
-def test_a_motor_without_them_is_what_it_was():
-    pin = pendulum().joints[0]
-    plain, whole = Motor(pin, "u", 0.3, 1e-3), Motor(pin, "u", gain=0.3, shaft_inertia=1e-3, ratio=1, rotor_inertia=0)
-    for motor in (plain, whole):
-        assert (float(motor.unit_effort), float(motor.damping), float(motor.inertia)) == (0.3, 0.0, 1e-3)
-    assert float(Motor(pin, "u").unit_effort) == 1.0
-    k = Parameter("k", 0.1)
-    for given in ({"gain": 2 * k}, {"torque_constant": k}, {"torque_constant": k, "resistance": 1 + k}):
-        motor = replace(Motor(pin, "u", ratio=3, **given), shaft_inertia=1e-3)
-        assert [p.name for p in parameters_in(motor.expressions(), "it")] == ["k"]
-        gain = 0.2 if "gain" in given else 0.1 / (1.1 if "resistance" in given else 1)
-        assert substitute(motor.unit_effort, {"k": 0.1})[0] == pytest.approx(3 * gain)
 
 
 def test_constant_and_resistance_are_identified_and_shown():

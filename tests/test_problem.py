@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from mechanisms import furuta, hub, pendulum, twin
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.solution import Solution
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
+from spookid import HingeAngle, Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational
 
 TRUTH = {"J": 0.005, "b": 0.004}
 PAPER = {"state_weight": 100.0, "stepper": Spook()}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pages import ROOT, fenced, read, section
 
-from spookid import Recording, Status, load_problem
-from spookid.assembly.loading import load_file
-from spookid.cli.main import _parser
+from spookid import Status, load_problem
+from spookid.__main__ import parser
 
 README = read(ROOT / "README.md")
 PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
@@ -20,8 +17,6 @@ CONVERTED = [path.name for path in PROBLEMS if "from data.convert" in path.read_
 MEASURED = [  # and the files that load such a file
     path for path in PROBLEMS if path.name in CONVERTED or any(f'"{n}"' in path.read_text("utf-8") for n in CONVERTED)
 ]
-
-needs_data = pytest.mark.skipif("SPOOKID_DATA" not in os.environ, reason="SPOOKID_DATA is not set")
 
 
 # --- the README ---
@@ -35,7 +30,7 @@ def test_the_quick_start_is_one_line_to_solve_and_one_to_test() -> None:
     assert "pip install" in test
     command = shlex.split(solve.rpartition("&&")[2])
     assert Path(command[0]).name == "spookid"
-    assert _parser().parse_args(command[1:]).command == "solve"
+    assert parser().parse_args(command[1:]).command == "solve"
     assert "-m pytest" in test
     path = ROOT / command[2]
     assert path.is_file()
@@ -49,20 +44,6 @@ def test_the_readme_is_short() -> None:
 # --- problems that ship ---
 
 
-@pytest.mark.parametrize("path", [p for p in PROBLEMS if p not in MEASURED], ids=lambda p: p.stem)
-def test_problems_on_our_own_data_load(path: Path) -> None:
-    assert load_file(path).problems
-
-
-@needs_data
-@pytest.mark.measured
-@pytest.mark.parametrize("path", MEASURED, ids=lambda p: p.stem)
-def test_problems_on_measured_data_load(path: Path) -> None:
-    for problem in load_file(path).problems.values():
-        assert problem.recordings
-        assert problem.free
-
-
 @pytest.mark.study  # the ten lines of the README are the same fit in test_docs, its numbers are in tests/golden
 def test_the_measured_pendulum_that_ships_converges() -> None:
     solution = load_problem(ROOT / "problems" / "pendulum.py").solve()
@@ -72,13 +53,3 @@ def test_the_measured_pendulum_that_ships_converges() -> None:
     J, m, l = solution["J"].estimate, 0.01225, 0.062
     assert m * 9.81 * l / (J + m * l**2) == pytest.approx(120.27, abs=0.15)
     assert 0 < solution["c"].std_err < 0.1 * solution["c"].estimate
-
-
-@needs_data
-@pytest.mark.measured
-def test_the_recording_that_ships_is_that_of_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOOKID_CONVERTED", str(tmp_path))
-    (whole,) = load_file(ROOT / "problems" / "pendulum_free_swing.py").problems["03_dry"].recordings
-    ships = Recording.from_npz(ROOT / "problems" / "data" / "pendulum.npz")
-    assert np.array_equal(ships.t, whole.t)
-    assert np.array_equal(ships.signal("theta"), whole.signal("theta"))

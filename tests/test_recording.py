@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spookid.data.recording import Recording
-from spookid.errors import ProblemError
+from spookid import ProblemError, Recording
 
 T = np.array([0.0, 0.1, 0.25, 0.3])
 finite = st.floats(-1e140, 1e140, allow_nan=False)

@@ -6,7 +6,6 @@ from scipy.integrate import solve_ivp
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording, Spook, gravity
-from spookid.stepping import refinement
 
 J, B, C, K, MASS, LENGTH, WIDTH = 2e-3, 2e-3, 5e-3, 0.05, 0.2, 0.15, 0.1
 STEP = 0.02
@@ -75,12 +74,6 @@ def test_random_impulses_are_those_of_the_steps() -> None:
     np.testing.assert_allclose(whole.signals["theta"], fine.signals["theta"], atol=1e-4)
     other = rod().simulate(duration=1.0, initial={"pin": 0.5}, noise=noise, seed=4)
     assert np.max(np.abs(whole.signals["theta"] - other.signals["theta"])) > 1e-2
-
-
-def test_what_is_not_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refinement, "MOST", 2)
-    with pytest.warns(RuntimeWarning, match="leave an error of up to"):
-        rod().simulate(duration=0.2, initial={"pin": 1.5})
 
 
 @pytest.mark.parametrize("settings", [{"stepper": Spook(), "state_weight": 1e4}, {"friction": "exact"}])

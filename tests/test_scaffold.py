@@ -12,50 +12,13 @@ import pytest
 from robot_files import ARM, FOURBAR
 
 from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
-from spookid.cli.main import main
-from spookid.robots.logs import match
+from spookid.__main__ import main
 
-JOINTS = ["shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"]
 TRUTH = {
     "shoulder": {"viscous": 0.5, "coulomb": 0.6, "armature": 0.1},
     "elbow": {"viscous": 0.3, "coulomb": 0.2, "armature": 0.05},
 }
 GAINS = {"shoulder": 4.0, "elbow": 1.5}
-
-
-@pytest.mark.parametrize(
-    ("columns", "positions", "efforts", "kind"),
-    [
-        (["t", "q1", "q2", "q3", "i1", "i2", "i3"], ["q1", "q2", "q3"], ["i1", "i2", "i3"], "current"),
-        (
-            ["q_0", "q_1", "q_2", "time", "tau_0", "tau_1", "tau_2"],
-            ["q_0", "q_1", "q_2"],
-            ["tau_0", "tau_1", "tau_2"],
-            "torque",
-        ),
-        (
-            ["timestamp", "elbow_pos", "shoulder_lift_pos", "shoulderPanJoint.position", "elbow_effort"],
-            ["shoulderPanJoint.position", "shoulder_lift_pos", "elbow_pos"],
-            [None, None, "elbow_effort"],
-            "torque",
-        ),
-        (["Time", *JOINTS], JOINTS, [None] * 3, ""),
-        (
-            ["t", "position[0]", "position[1]", "velocity[0]", "u[1]"],
-            ["position[0]", "position[1]", None],
-            [None, "u[1]", None],
-            "voltage",
-        ),
-    ],
-)
-def test_columns_are_known_by_their_names(
-    columns: list[str], positions: list[str | None], efforts: list[str | None], kind: str
-) -> None:
-    found = match(columns, JOINTS)
-    assert found.time.lower().startswith("t")
-    assert [found.positions.get(joint) for joint in JOINTS] == positions
-    assert [found.efforts.get(joint) for joint in JOINTS] == efforts
-    assert found.effort == kind
 
 
 def test_units_in_the_names_of_columns_are_declared(tmp_path: Path) -> None:
@@ -100,23 +63,6 @@ def test_topics_of_several_robots_are_chosen(tmp_path: Path, capsys: pytest.Capt
     assert "--topics /joint_states" in text
     assert main(["new", robot, "--topics", "/joint_states", "--out", f"{out}_2.py"]) == 2
     assert "--topics /joint_states: topics are those of a log; give LOG, too" in capsys.readouterr().err
-
-
-def test_a_letter_is_the_name_of_a_joint_beside_words_of_kinds() -> None:
-    found = match(["t", "a", "a_effort", "b_pos", "effort_b", "b_temperature", "x a effort"], ["a", "b"])
-    assert (found.positions, found.efforts) == ({"a": "a", "b": "b_pos"}, {"a": "a_effort", "b": "effort_b"})
-
-
-def test_columns_that_are_no_measurements_are_listed() -> None:
-    found = match(["t", "q1", "qd1", "tau1", "current_1", "torque_desired_1", "q9", "weather"], JOINTS)
-    assert (list(found.positions.values()), list(found.efforts.values())) == (["q1"], ["tau1"])
-    assert found.unused == {
-        "qd1": "a rate",
-        "torque_desired_1": "a command",
-        "q9": "a position",
-        "weather": "not known",
-        "current_1": "a current beside a torque",
-    }
 
 
 def logged(folder: Path) -> None:
@@ -436,14 +382,6 @@ def test_controls_of_the_files_motors_drive_its_joints(tmp_path: Path, capsys: p
     motors = load_problem(out).model.motors
     driven = [(m.joint.name, m.signal, float(m.gain), m.measured) for m in motors]
     assert driven == [("a", "a_drive", 12.345, False), ("b", "b_motor", 1.0, False)]
-
-
-def test_a_control_has_the_name_of_no_joint() -> None:
-    found = match(["t", "elbow_joint", "elbow_motor", "lift"], JOINTS, {"elbow_joint": JOINTS[2], "lift": JOINTS[1]})
-    assert found.positions == {"elbow_joint": "elbow_joint"}
-    assert (found.efforts, found.effort) == ({"shoulder_lift_joint": "lift"}, "control")
-    beside = match(["t", "q1", "tau1", "lift"], JOINTS, {"lift": JOINTS[0]})
-    assert (beside.effort, beside.unused) == ("torque", {"lift": "a control beside a torque"})
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])

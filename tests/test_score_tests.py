@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
-from spookid.estimation import variations
 from spookid.results.notices import MISFIT
-from spookid.statistics.score_tests import Alternative
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
@@ -167,28 +165,6 @@ def test_noise_that_lasts_is_told_if_it_has_no_usual_cause(seed: int) -> None:
     notice = told(fitted(seed, hidden=0.1))
     assert "those of pin are not white" in notice
     assert "something lasts that the model does not have" in notice
-
-
-def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: dict[str, float] = {}
-
-    def spied(*given: Any) -> tuple[Alternative, ...]:
-        found = alternatives(*given)
-        seen.update({a.words: a.volume for a in found if a.volume is not None})
-        return found
-
-    alternatives = variations.alternatives
-    monkeypatch.setattr(variations, "alternatives", spied)
-    solution = fitted(0, disturbance=1e-3, step_correction=False)
-    told(solution)  # causes are asked for with the notices
-    slopes = solution.normaliser
-    assert slopes is not None
-    names = [parameter.name for parameter in rod().free]
-    for name, what in {"b": "viscous friction", "c": "dry friction"}.items():
-        volume = next(value for words, value in seen.items() if f"{{}} of {what} in pin" in words)
-        assert volume == pytest.approx(slopes[names.index(name)], rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

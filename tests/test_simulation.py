@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from mechanisms import (
-    PAPER,
-    Array,
-    G,
-    OneStep,
-    chain,
-    free_body,
-    furuta,
-    hub,
-    joint_state,
-    mechanics,
-    paper_twin,
-    pendulum,
-)
+from mechanisms import PAPER, Array, G, chain, free_body, furuta, hub, joint_state, mechanics, paper_twin, pendulum
 from scipy.integrate import solve_ivp
 
-from spookid.data.recording import Recording
-from spookid.data.sensors import HingeAngle
-from spookid.errors import ProblemError
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
-from spookid.stepping.spook import Settings, Spook
-from spookid.studies import announcing
-from spookid.transcription.factor import Constant
+from spookid import HingeAngle, Model, Parameter, Problem, ProblemError, Recording, StepFailedError
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""
-
 STIFF = {"compliance": 1e-8, "damping": 0.02}
 
 
@@ -209,14 +183,6 @@ def test_progress_is_shown(swung):
     assert seen == [100]
 
 
-def test_a_simulation_that_is_going_to_take_long_says_so(swung, monkeypatch):
-    work, wall = itertools.count(step=0.5), itertools.count(step=0.5)
-    clocks = SimpleNamespace(process_time=lambda: next(work), perf_counter=lambda: next(wall))
-    monkeypatch.setattr(announcing, "time", clocks)
-    with pytest.warns(RuntimeWarning, match=r"100 steps of 0.01 s are going to take some \d+ s; if .* a larger step"):
-        swung.simulate(duration=1.0)
-
-
 def test_steps_in_c_are_those_of_python(by_c, monkeypatch):
     run = problem(furuta(elbow={"coulomb": 0.01}), 0.005, friction_width=1e-2)
     start = {"shoulder": (0.0, 2.0), "elbow": (1.5, 0.0)}
@@ -228,28 +194,6 @@ def test_steps_in_c_are_those_of_python(by_c, monkeypatch):
 
 
 # --- how it fails ---
-
-
-def test_parameters_that_are_not_numbers_fail_at_the_first_step():
-    b = Parameter("b", 1.0)
-    model = pendulum(viscous=b)
-    settings = Settings.of(model)
-    values = [(settings.step, 0.01), (settings.slip_width, 0.01), (settings.impulse_width, 1e-3), (b, np.nan)]
-    stepper = NewtonStepper(Spook().forward(model, settings), [Constant(*pair) for pair in values])
-    start = np.concatenate(joint_state(pendulum(), [1.0], [0.0]))
-    with pytest.raises(StepFailedError, match="step 1 was not solved") as caught:
-        march(stepper, start, np.zeros((5, 0)))
-    np.testing.assert_array_equal(caught.value.states, start[None, :])
-
-
-def test_motion_up_to_a_failure_is_kept():
-    model = hub(motor={"gain": 1.0})
-    stepper = OneStep(model, h=0.01).stepper
-    start = np.concatenate(joint_state(hub(), [0.0], [1.0]))
-    with pytest.raises(StepFailedError, match="step 3 was not solved") as caught:
-        march(stepper, start, np.array([[0.0], [0.0], [np.nan], [0.0]]))
-    assert caught.value.states.shape == (3, 13)
-    assert np.all(np.isfinite(caught.value.states))
 
 
 @pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")

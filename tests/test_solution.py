@@ -10,15 +10,7 @@ import pytest
 from mechanisms import OneStep, furuta, twin
 
 import spookid
-from spookid.data.recording import Recording
-from spookid.errors import ProblemError
-from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.results.result import Cost
-from spookid.solution import Solution
-from spookid.solvers.status import Status
-from spookid.stepping.spook import Spook
-from spookid.stepping.variational import Variational
+from spookid import Cost, Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational
 
 TRUTH = {"J_Azz": 0.003, "b_1": 1e-3, "m": 1.0, "K": 0.1}
 

@@ -25,14 +25,14 @@ from spookid import (
     PointPosition,
     Problem,
     Recording,
+    Solution,
     Spook,
     Status,
     Variational,
     load,
     load_problem,
 )
-from spookid.solution import Solution
-from spookid.studies.auditing import audit
+from spookid.studies import audit
 
 FINE, STEP = 2.5e-4, 0.01
 TRUTH = {"J": 0.005, "b": 0.004}

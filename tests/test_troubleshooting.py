@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import spookid.results.notices as notices
 from spookid import Status
-from spookid.results import notices
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "troubleshooting.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from test_unseen import driven, slider
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Status
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status
 from spookid.results.notices import UNEXPLAINED
-from spookid.solution import Solution
 
 
 def suspicion(solution: Solution) -> str:

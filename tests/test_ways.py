@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from benchmarks.ways import CLOSE, NEAR, WAYS, Row, rows
 
-from spookid.assembly.loading import load_file
+from spookid import load_problem
 
 PROBLEMS = Path(__file__).parents[1] / "problems"
 
 
 def found(name: str, stepper: str) -> list[Row]:
-    (problem,) = load_file(PROBLEMS / f"{name}.py").problems.values()
+    problem = load_problem(PROBLEMS / f"{name}.py")
     problem = problem.with_(every=1)  # fewer rows, and as many ways
     return rows(name, problem, stepper, list(WAYS), limit=120.0, most=150)
 

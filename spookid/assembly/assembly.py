@@ -36,12 +36,11 @@ from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
-from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
+from spookid.data.interpolation import SHARE
 from spookid.data.recording import Recording
-from spookid.data.samples import Samples, samples
-from spookid.data.sampling import Grid, grid, observed
+from spookid.data.sampling import Grid, Samples, grid, observed, samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped

@@ -18,8 +18,7 @@ from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.mechanics.contact import Contact
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Contact, Impact
 from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in

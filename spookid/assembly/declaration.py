@@ -16,9 +16,9 @@ import numpy as np
 from spookid.argument_checks import Checked, checked
 from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.parameter_set import ParameterSet
-from spookid.data.bandwidth import longest_step
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import samples_of
+from spookid.data.interpolation import longest_step
 from spookid.data.recording import Recording
 from spookid.data.recording_files import SAMPLE, RecordingFiles
 from spookid.data.residual import Residual
@@ -26,7 +26,7 @@ from spookid.data.sampling import grid
 from spookid.data.sensors import JointPosition, with_torques
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
@@ -77,8 +77,8 @@ class Declaration(metaclass=Checked):
     c_2`` of any expressions, ``total_mass(...)``, ``mirrored(...)``, ``Relation(name, ...)``."""
     step: float = cast(float, None)
     """h [s]; None: 0.01 s, or where the efforts of motors are measured and the stepper is of second order what the
-    motion's bandwidth asks for, so that the step is off by 0.5 % of them (``spookid.data.bandwidth``); it then follows
-    the recordings given to ``with_``."""
+    motion's bandwidth asks for, so that the step is off by 0.5 % of them (``spookid.data.interpolation``); it then
+    follows the recordings given to ``with_``."""
     state_weight: float | Literal["auto"] | None = None
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals

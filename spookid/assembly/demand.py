@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.memory import available
+from spookid.data.arrays import available
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 from spookid.transcription.transcription import Transcription
 
 _STATES = 100

@@ -12,7 +12,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.kernels.not_finite import first_cause
 from spookid.mechanics.body import Body
-from spookid.mechanics.contact import Contact
+from spookid.mechanics.contacts import Contact
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor

@@ -13,7 +13,7 @@ from spookid.assembly.chain import chain_of
 from spookid.assembly.schedules import FAR, strikes_at
 from spookid.assembly.trajectories import along
 from spookid.kernels.arrays import Array, contiguous
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.records import dataclass
 from spookid.stepping.contact_rows import AROUND, Encounter, flights

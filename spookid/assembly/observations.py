@@ -26,7 +26,7 @@ from spookid.assembly.input_data import windows
 from spookid.assembly.noise import resolution
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
-from spookid.data.samples import Reach, Samples, told_apart
+from spookid.data.sampling import Reach, Samples, told_apart
 from spookid.data.state import Motion, State
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.model import Model

@@ -21,7 +21,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, is_zero, substitute
-from spookid.results.sketch import (
+from spookid.results.values import (
     BodyOutline,
     ConstraintOutline,
     JointOutline,

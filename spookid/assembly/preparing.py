@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.data.channels import Channel
-from spookid.data.losses import BENT
+from spookid.data.channels import BENT, Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid
 from spookid.data.state import State

@@ -11,7 +11,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.mechanics.inertia import impossible
 from spookid.mechanics.kinematics import Values, displacements
 from spookid.mechanics.model import Model

@@ -8,7 +8,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.observations import Observed
-from spookid.data.losses import straight
+from spookid.data.channels import straight
 from spookid.kernels.arrays import Array
 from spookid.parameter import number
 from spookid.transcription.transcription import Point

@@ -6,8 +6,7 @@ from spookid.assembly.initialization import Guess
 from spookid.assembly.schedules import Strikes
 from spookid.data.inputs import Acting
 from spookid.data.recording import Recording
-from spookid.data.samples import Samples
-from spookid.data.sampling import Grid
+from spookid.data.sampling import Grid, Samples
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 

@@ -10,9 +10,8 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import HeldContact, Impact
 from spookid.mechanics.model import Model
-from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme

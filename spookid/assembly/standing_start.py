@@ -22,13 +22,13 @@ from spookid.assembly.cyclic_coordinates import cyclic
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.data.channels import all_predicted
-from spookid.data.samples import Samples
+from spookid.data.sampling import Samples
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND
+from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.model import Model
-from spookid.mechanics.standing import HeldContact
 from spookid.parameter import parameters_in, substitute
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

@@ -24,12 +24,11 @@ from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.estimation.questions import questions
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
-from spookid.report.description import parameters, parts
+from spookid.report.conclusion import parameters, parts
 from spookid.report.summary import weak_sentences
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
-from spookid.tables.numbers import minutes, number
-from spookid.tables.table import Table, wrapped
+from spookid.tables.table import Table, minutes, number, wrapped
 
 _MOST = 50
 """Bodies of which combinations are found in a few seconds."""

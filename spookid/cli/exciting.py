@@ -17,7 +17,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.report import excitation as excitations
 from spookid.report import export
-from spookid.report.kept_fits import KeptFits, unfinished
+from spookid.report.export import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.robots.planning import limits_within

@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.data.growing import Row
 from spookid.data.recording import Recording
-from spookid.tables.numbers import counted, quantity
+from spookid.tables.table import counted, quantity
 
 _REPEATED = "repeat the time of another"
 _LATE = "came too late"

@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not is_text(word):
             terminal.complain(f"error: the argument {word!r} holds characters that cannot be shown; leave them out")
             return WRONG_INPUT
-    arguments = _parser().parse_args(argv)
+    arguments = commands_parser().parse_args(argv)
     terminal.prepare()
     before = gc.get_threshold()
     gc.set_threshold(_SELDOM, *before[1:])
@@ -150,7 +150,7 @@ class _Command:
     """True if it reads a log beside the problem."""
 
 
-def _parser() -> _Parser:
+def commands_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="spookid",
         description="Identify the parameters of a mechanism from measured motion.",

@@ -19,7 +19,7 @@ from spookid.results.result import Result
 from spookid.robots.logs import Log, opened
 from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.studies.payloads import payload as find
-from spookid.tables.numbers import seconds
+from spookid.tables.table import seconds
 
 _TIME = "t"
 

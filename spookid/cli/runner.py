@@ -19,7 +19,7 @@ from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.records import dataclass
-from spookid.report.kept_fits import KeptFits, unfinished
+from spookid.report.export import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Callback, Iteration

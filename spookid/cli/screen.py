@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from spookid.cli import terminal
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.statistics.changes import Change
-from spookid.tables.numbers import counted, labelled, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, labelled, uncertain
 
 _EPOCH = 1e9
 """Stamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""

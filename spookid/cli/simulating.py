@@ -22,7 +22,7 @@ from spookid.report import simulation as simulations
 from spookid.results.result import Result
 from spookid.studies.comparison import Comparison, compare
 from spookid.studies.simulating import Initial
-from spookid.tables.numbers import number, quantity
+from spookid.tables.table import number, quantity
 
 
 def simulate(arguments: Namespace, interruption: Interruption) -> Exit:

@@ -16,8 +16,8 @@ from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, va
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
+from spookid.report.export import unfinished
 from spookid.report.forked import Copy
-from spookid.report.kept_fits import unfinished
 from spookid.results.result import Result
 from spookid.results.values import Basin
 from spookid.solvers.status import Status

@@ -19,7 +19,7 @@ from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
 from spookid.report import sweep as sweeps
-from spookid.report.kept_fits import unfinished
+from spookid.report.export import unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Status
@@ -32,7 +32,7 @@ from spookid.studies.crossvalidation import crossvalidate as judge
 from spookid.studies.profiling import profile as walk
 from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
 from spookid.studies.worker_pool import WorkerPool
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 
 def audit(arguments: Namespace, interruption: Interruption) -> Exit:

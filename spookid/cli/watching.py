@@ -18,7 +18,7 @@ from spookid.cli.log_rows import LogRows
 from spookid.cli.runner import Exit, Job, Run, each, start
 from spookid.cli.screen import view
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
-from spookid.data.npz import read_npz
+from spookid.data.logs.archives import read_npz
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
@@ -29,7 +29,7 @@ from spookid.smoothing.intake import signals
 from spookid.smoothing.monitor import Monitor
 from spookid.smoothing.smoother import FixedLagSmoother
 from spookid.solvers.status import Status
-from spookid.tables.numbers import counted, quantity
+from spookid.tables.table import counted, quantity
 
 _STEPS = 20
 """Of a window, unless the user says otherwise."""

@@ -1,25 +1,80 @@
-"""Sensors: what measured signals say about the state. Their base, and the channels that they have."""
+"""Robust losses: residuals of sensors whose samples are wrong now and then, as rows of a plain sum of squares.
+
+With r a residual over its standard deviation, a row sign(r) √ρ(r²) has the square ρ(r²), ρ as in
+``scipy.optimize.least_squares`` with ``f_scale=1``. So solvers and statistics see least squares as ever.
+
+Sensors: what measured signals say about the state. Their base, and the channels that they have.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.data.losses import LOSSES, Loss, robust
+from spookid.data.arrays import FloatArray
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 from spookid.records import dataclass
+
+Loss = Literal["auto", "linear", "huber", "cauchy"]
+LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
+BENT: tuple[Loss, ...] = ("huber", "cauchy")
+"""Those with which samples far off count less."""
+
+_NEAR = 0.1
+"""r² below which ln(1 + r²)/r² is taken from its integral."""
+_NODES = 5
+"""Of Gauss's rule for it: its error is below 1e-16 there."""
+
+
+def robust(row: ca.SX, loss: Loss) -> ca.SX:
+    """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
+    return _ROOTS[loss](row)
+
+
+def straight(rows: FloatArray, loss: Loss) -> FloatArray:
+    """The residuals r whose rows sign(r) √ρ(r²) these are."""
+    if loss not in BENT:
+        return rows
+    squares = rows**2
+    if loss == "huber":
+        return np.asarray(np.where(squares <= 1, rows, np.sign(rows) * (squares + 1) / 2))
+    return np.asarray(np.sign(rows) * np.sqrt(np.expm1(squares)))
+
+
+def _huber(row: ca.SX) -> ca.SX:
+    """ρ(z) = z up to 1, then 2 √z − 1."""
+    size = ca.fabs(row)
+    return ca.if_else(size <= 1, row, ca.sign(row) * ca.sqrt(2 * ca.fmax(size, 1) - 1))
+
+
+def _cauchy(row: ca.SX) -> ca.SX:
+    """ρ(z) = ln(1 + z) as r √(ρ/z), which has no root of zero."""
+    z = row**2
+    near = z < _NEAR
+    small, large = ca.if_else(near, z, 0), ca.if_else(near, 1, z)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    integral = sum(w / 2 / (1 + small * (1 + x) / 2) for x, w in zip(nodes.tolist(), weights.tolist(), strict=True))
+    return row * ca.sqrt(ca.if_else(near, integral, ca.log1p(large) / large))
+
+
+_ROOTS: dict[Loss, Callable[[ca.SX], ca.SX]] = {
+    "auto": lambda row: row,
+    "linear": lambda row: row,
+    "huber": _huber,
+    "cauchy": _cauchy,
+}
 
 
 class Sensor(metaclass=Checked):
@@ -48,7 +103,7 @@ class Sensor(metaclass=Checked):
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.channels``; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
@@ -161,7 +216,7 @@ class DeclaredSensor(Sensor):
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.losses``; or
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.channels``; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""

@@ -34,9 +34,9 @@ from spookid.data.sensors import JointPosition, JointRate
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics import rotations
+from spookid.mechanics.joint_coordinates import along, energy, is_load_dependent, kinetic_energy
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.powers import along, energy, is_load_dependent, kinetic_energy
 from spookid.parameter import number, parameters_in, stacked
 from spookid.records import dataclass
 

@@ -127,7 +127,7 @@ class Readable(ABC):
         Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
         would run code from the file.
         """
-        from spookid.data.logs.archive import read_archive
+        from spookid.data.logs.archives import read_archive
 
         options = Options.of(path, name, signals, units)
         return cls._joined(read_archive(options, time, _named(times, options.path)), options, closed_loop)
@@ -248,8 +248,7 @@ class Readable(ABC):
         Signals are named as by `from_rosbag`. Without `topics` all are read that are not of ROS, and of ROS those of
         joint states and inertial units.
         """
-        from spookid.data.logs.messages import Topics
-        from spookid.data.logs.ros import read_mcap
+        from spookid.data.logs.messages import Topics, read_mcap
 
         options = Options.of(path, name, signals, units)
         clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
@@ -278,8 +277,7 @@ class Readable(ABC):
         ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
         ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics
-        from spookid.data.logs.ros import read_bag
+        from spookid.data.logs.messages import Topics, read_bag
 
         options = Options.of(path, name, signals, units)
         clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
@@ -304,8 +302,8 @@ class Readable(ABC):
         ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
         the start of the device without `from_zero`.
         """
+        from spookid.data.logs.archives import read_ulog
         from spookid.data.logs.messages import Topics
-        from spookid.data.logs.ulog import read_ulog
 
         options = Options.of(path, name, signals, units)
         clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)

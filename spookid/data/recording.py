@@ -17,8 +17,7 @@ from spookid.data.logs.columns import Parts
 from spookid.data.reading import Readable
 from spookid.errors import ProblemError, declared_at
 from spookid.records import dataclass
-from spookid.tables.numbers import counted, number, quantity
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number, quantity
 from spookid.tables.tabular import Block, Tabular, by_rows
 
 

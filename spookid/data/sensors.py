@@ -9,10 +9,8 @@ from functools import cached_property
 
 import casadi as ca
 
-from spookid.data.channels import Channel, DeclaredSensor, OneSignal, Sensor, check_signals
-from spookid.data.losses import BENT
-from spookid.data.periods import period_of
-from spookid.data.state import State
+from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sensor, check_signals
+from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import GROUND, Frame
 from spookid.mechanics.coordinate import Coordinate

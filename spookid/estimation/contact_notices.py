@@ -8,7 +8,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import noise_of, places_of
 from spookid.kernels.arrays import Array
 from spookid.results.notices import PLANE
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
 
 _OUT = 5.0

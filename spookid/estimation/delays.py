@@ -14,7 +14,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import retimed
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

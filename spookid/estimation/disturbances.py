@@ -19,11 +19,10 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.kernels.arrays import Array, contiguous
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
+from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
-from spookid.mechanics.projection import Projection
-from spookid.results.disturbance import Disturbance
 from spookid.results.result import Trajectory
+from spookid.results.values import Disturbance
 from spookid.statistics.condensing import Condensed
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point

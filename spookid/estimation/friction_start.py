@@ -19,7 +19,7 @@ import numpy as np
 from spookid.estimation.fit import Fit
 from spookid.estimation.misspecification import speeds
 from spookid.kernels.arrays import Array, Mask
-from spookid.mechanics.continuous_friction import ContinuousFriction
+from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.records import dataclass
 from spookid.results.result import Result
 from spookid.solvers.status import Status

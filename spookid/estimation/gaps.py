@@ -28,7 +28,7 @@ from spookid.results.result import Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 _SPACINGS = 5.0
 """Times the usual spacing of a signal's samples from which on one that is longer may be a gap."""

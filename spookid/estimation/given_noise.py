@@ -17,7 +17,7 @@ from spookid.results.notices import DOUBTS, GIVEN
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.statistics.tails import limit
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 
 _WORTH = math.log(1.25)
 """Difference of the logarithms of two sizes from which on standard errors by one of them are of no use."""

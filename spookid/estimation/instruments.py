@@ -22,7 +22,7 @@ from spookid.records import dataclass
 from spookid.results.notices import LATE_OR_OFF, MISFIT, UNEXPLAINED
 from spookid.results.result import Result
 from spookid.solvers.status import Status
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 
 _CLEAR = 3.0
 """Standard errors from which on a delay or an offset is told."""

@@ -17,8 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
-from spookid.data.channels import Channel, order
-from spookid.data.losses import BENT
+from spookid.data.channels import BENT, Channel, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation.robust_start import linear
@@ -30,8 +29,8 @@ from spookid.results.notices import OUTLIERS, ranked
 from spookid.results.result import Result, Trajectory
 from spookid.results.values import Outlier
 from spookid.solvers.status import Status
-from spookid.tables.numbers import counted
-from spookid.tables.numbers import number as digits
+from spookid.tables.table import counted
+from spookid.tables.table import number as digits
 
 _SUSPECT = 10.0
 """Times the typical distance of samples from where their neighbours put them, of all and of those near by, from which

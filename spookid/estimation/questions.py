@@ -30,7 +30,7 @@ from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import DOUBTS, QUESTION, ranked
 from spookid.results.result import Result
 from spookid.solvers.status import Status
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 _LITTLE = 0.25
 """Share of what a motion takes, rms, that a model at its guesses may leave without being asked about."""

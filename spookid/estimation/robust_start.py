@@ -13,8 +13,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
-from spookid.data.channels import Sensor
-from spookid.data.losses import BENT, Loss
+from spookid.data.channels import BENT, Loss, Sensor
 from spookid.kernels.arrays import Array
 
 _FAR = 10.0

@@ -18,13 +18,13 @@ from spookid.assembly.schedules import FAR
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.touching import Touch
 from spookid.results.notices import SCHEDULE
 from spookid.results.result import Trajectory
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
 
 _OUT = 8.0

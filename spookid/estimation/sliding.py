@@ -14,12 +14,12 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.kernels.arrays import Array
-from spookid.mechanics.continuous_friction import ContinuousFriction
+from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.parameter import number
 from spookid.results.notices import UNDIRECTED
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 

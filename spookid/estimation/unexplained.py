@@ -14,7 +14,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import along
-from spookid.data.losses import BENT
+from spookid.data.channels import BENT
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
@@ -22,7 +22,7 @@ from spookid.parameter import stacked
 from spookid.results.motion import rms, rms_of_samples
 from spookid.results.notices import EXCESS, UNEXPLAINED
 from spookid.results.result import Trajectory
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
 
 _FAR = 5.0

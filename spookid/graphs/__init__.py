@@ -8,14 +8,22 @@ found["q"]
 """
 
 from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
-from spookid.graphs.constraint_factors import AccelerationConstraint, PositionConstraint, VelocityConstraint
 from spookid.graphs.factor import GraphFactor, Window
 from spookid.graphs.graph import Graph
-from spookid.graphs.integration import Dynamics, Euler, InverseDynamics, SoftEquality, Trapezoid
+from spookid.graphs.integration import (
+    AccelerationConstraint,
+    Dynamics,
+    Euler,
+    InverseDynamics,
+    PositionConstraint,
+    SoftEquality,
+    Trapezoid,
+    VelocityConstraint,
+)
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.picture import Picture
-from spookid.graphs.simulating import simulated
 from spookid.graphs.solution import GraphSolution
+from spookid.graphs.start import simulated
 from spookid.graphs.writing import Stage
 from spookid.mechanics.system import System
 from spookid.stepping.joint_system import JointSystem

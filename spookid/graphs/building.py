@@ -10,10 +10,16 @@ from typing import Any
 
 from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.factor import Coordinates, GraphFactor
 from spookid.graphs.graph import Graph
-from spookid.graphs.integration import Dynamics, InverseDynamics, SoftEquality, Trapezoid
+from spookid.graphs.integration import (
+    Dynamics,
+    InverseDynamics,
+    PositionConstraint,
+    SoftEquality,
+    Trapezoid,
+    VelocityConstraint,
+)
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
 from spookid.kernels.arrays import Array

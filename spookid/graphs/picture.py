@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.tables.numbers import counted
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Transcription

@@ -11,8 +11,7 @@ import numpy as np
 from spookid.graphs.picture import draw_costs
 from spookid.kernels.arrays import Array
 from spookid.solvers.status import Status
-from spookid.tables.numbers import counted, number, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number, uncertain
 from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:

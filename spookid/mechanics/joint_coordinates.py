@@ -4,6 +4,10 @@ A spanning tree of joints places every body (``Model.tree``); joints that close 
 positions of the tree's joints, then the pose of each free body. An impulse residual p of all bodies (6 n_b,) does the
 virtual work Sᵀp along unit rates of these coordinates; what the bodies beyond a joint sum up to has a part along its
 coordinates and the impulses λ that the joint transmits (Newton–Euler, from the leaves to the root).
+
+Energies and powers of a mechanism, in joint coordinates and in those of bodies.
+
+The dynamically consistent projector: which part of a force along the coordinates accelerates what holds together.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.coordinate import solved
+from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.linear import solved
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -243,3 +249,112 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     e_new = rotations.multiply(rotations.multiply(e_known, turn), rotations.conjugate(rotations.from_matrix(new.axes)))
     at = position + rotations.matrix(e) @ known.at - rotations.matrix(e_new) @ new.at
     return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new
+
+
+def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
+    """What acts along the coordinates of a joint but for motors, (n,) [N m or N]: loads, and dry friction of constant
+    bound, smooth over a width of the rate."""
+    bound = joint.bound(position, rate)
+    lean = 0 if bound.constant_lean is None else bound.constant_lean
+    return joint.effort(position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
+
+
+def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
+    """Kinetic energy, and that of gravity [J]; as ``kinetic_energy``, with poses q of all bodies."""
+    total = kinetic_energy(model, v, rates)
+    for i, body in enumerate(model.bodies):
+        total -= body.mass * ca.dot(model.gravity, q[7 * i : 7 * i + 3])
+    return total
+
+
+def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
+    """Of bodies and rotors [J].
+
+    Args:
+        v: velocities of all bodies.
+        rates: of all joints, (n_s,).
+    """
+    total = ca.dot(v, model.inertia() @ v) / 2
+    for joint in (joint for joint in model.joints if acts(joint.armature)):
+        total += joint.armature * ca.sumsqr(rates[model.freedoms_of(joint), 0]) / 2
+    for motor in model.motors:
+        total += motor.inertia * rates[model.freedoms_of(motor.joint).start + motor.coordinate] ** 2 / 2
+    return total
+
+
+def is_load_dependent(joint: Joint) -> bool:
+    """True if dry friction hangs on the forces in the joint."""
+    middle = ca.SX([0.5] * len(joint.coordinates))
+    return not joint.bound(middle, middle).load.is_zero()
+
+
+_RANK = 1e-7
+"""Singular values of the closing rows, in the metric of M, that are zero to this share of the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """What forces along all coordinates of a model do along those of its tree, less what closing rows bear.
+
+    Args:
+        model: of bodies whose tree's joints hold at the configurations given.
+    """
+
+    model: Model
+
+    @cached_property
+    def ingredients(self) -> tuple[ca.SX, ca.SX]:
+        """The symbol of the configuration, (7 n_b,), and below one another, column by column, M of the bodies and of
+        what turns with coordinates alone, G of all rows and Ḡ of all coordinates, (·, 6 n_b) each."""
+        q, model = ca.SX.sym("q", self.model.configuration.ambient), self.model
+        at, own = model.mechanics(q), ca.SX.zeros(len(model.freedoms))
+        for joint in model.joints:
+            own[model.freedoms_of(joint)] += joint.armature
+        for motor in model.motors:
+            own[model.freedoms_of(motor.joint).start + motor.coordinate] += motor.inertia
+        mass = at.mass + at.slip.T @ ca.diag(own) @ at.slip
+        return q, ca.vec(ca.vertcat(mass, at.constraint, at.slip))
+
+    def matrices(self, values: Array, bearing: Array | None = None) -> Array:
+        """Nᵀ[I, B] at each step, (N, n, n + n_c): B makes forces along the coordinates of cut joints those along the n
+        of the tree and of free bodies, which they do as much work with.
+
+        Args:
+            values: of ``ingredients`` along a motion, (N, ·).
+            bearing: True for each contact that may hold, (N, n_c); None: all do.
+        """
+        joints, model = JointCoordinates(self.model), self.model
+        width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
+        stacked = values.reshape(len(values), width, -1).transpose(0, 2, 1)
+        M, G, slips = np.split(stacked, [width, width + rows], axis=1)
+        held = [row for joint in joints.tree for row in _range(model.rows_of(joint))]
+        closing = [row for thing in joints.closing for row in _range(model.rows_of(thing))]
+        tree = [place for place in joints.places if place < len(model.freedoms)]
+        free = [6 * model.bodies.index(body) + i for body in joints.roots for i in range(6)]
+        own = np.broadcast_to(np.eye(width)[free], (len(M), len(free), width))
+        S = np.linalg.inv(np.concatenate([G[:, held], slips[:, tree], own], axis=1))[:, :, width - n :]
+        L = np.linalg.cholesky(S.transpose(0, 2, 1) @ M @ S)
+        J = G[:, closing] @ S
+        if bearing is not None:
+            J = J * self._acting(bearing, closing)[:, :, None]
+        _, sizes, bases = np.linalg.svd(
+            np.linalg.solve(L, J.transpose(0, 2, 1)).transpose(0, 2, 1), full_matrices=False
+        )
+        bases = bases * (sizes > _RANK * sizes.max(axis=1, keepdims=True, initial=0.0))[:, :, None]
+        along = np.linalg.solve(L, np.broadcast_to(np.eye(n), L.shape))
+        projector = L @ (along - bases.transpose(0, 2, 1) @ (bases @ along))
+        return np.asarray(
+            np.concatenate([projector, projector @ (slips[:, joints.cut_places] @ S).transpose(0, 2, 1)], 2)
+        )
+
+    def _acting(self, bearing: Array, closing: list[int]) -> Array:
+        """1 for each closing row that acts, else 0, (N, rows)."""
+        acts = np.ones((len(bearing), len(closing)))
+        for i, contact in enumerate(self.model.holding.contacts):
+            places = [closing.index(row) for row in _range(self.model.rows_of(contact))]
+            acts[:, places] = bearing[:, i : i + 1]
+        return acts
+
+
+def _range(rows: slice) -> range:
+    return range(rows.start, rows.stop)

@@ -17,9 +17,8 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, is_plain, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint, written
-from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.coordinate import Coordinate, solved
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
-from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate

@@ -24,10 +24,10 @@ from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joint_coordinates import along as acting_along
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
-from spookid.mechanics.powers import along as acting_along
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.records import dataclass

@@ -1,11 +1,40 @@
-"""Spanning trees of joints: which of them place bodies, and which close loops."""
+"""Coordinates that joints leave, one by one.
+
+Spanning trees of joints: which of them place bodies, and which close loops.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.joints import Joint
+from spookid.records import dataclass
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """One coordinate of one joint."""
+
+    joint: Joint
+    index: int
+    """Among those of its joint."""
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Its name and unit."""
+        return self.joint.coordinates[self.index]
+
+    @property
+    def label(self) -> str:
+        """That of the joint, if it has no other coordinate."""
+        return self.joint.labels[self.index]
+
+    @property
+    def rubs(self) -> bool:
+        """True if it has dry friction of any kind."""
+        return self.joint.rubbing[self.index]
 
 
 def rooted(bodies: Sequence[Body]) -> set[int]:

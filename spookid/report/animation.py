@@ -15,13 +15,12 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 from spookid.report import pictures, skeleton
-from spookid.report.pictures import BLACK, GREY, ORANGE
+from spookid.report.pictures import BLACK, GREY, ORANGE, View, view_of
 from spookid.report.skeleton import FULL, Style
-from spookid.report.views import View, view_of
 from spookid.results.motion import FRAMES_PER_SECOND, LONGEST, moments, slowness
 from spookid.results.result import Result, Trajectory
-from spookid.results.sketch import Mechanism, Vector
-from spookid.tables.numbers import counted, number
+from spookid.results.values import Mechanism, Vector
+from spookid.tables.table import counted, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

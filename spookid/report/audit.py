@@ -10,10 +10,10 @@ import numpy as np
 from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.solvers.status import Status
 from spookid.studies.auditing import Audit, Drift
-from spookid.tables.numbers import labelled, number
+from spookid.tables.table import labelled, number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, RED
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.studies.agreement import Test
 from spookid.studies.crossvalidation import CrossValidation, comparison, verdict
 from spookid.tables.tabular import as_markdown

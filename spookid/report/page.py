@@ -17,8 +17,7 @@ from spookid.results import folders
 from spookid.results.result import Result
 from spookid.results.wording import status_words
 from spookid.solvers.status import Status
-from spookid.tables.numbers import number
-from spookid.tables.table import Table
+from spookid.tables.table import Table, number
 from spookid.version import __version__
 
 PAGE = "report.html"

@@ -20,12 +20,11 @@ from matplotlib.transforms import ScaledTranslation
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
-from spookid.report.layout import GridLayout
-from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
+from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, GridLayout, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Result
 from spookid.results.wording import remark, status_words
-from spookid.tables.numbers import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
+from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 
 _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)

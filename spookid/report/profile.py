@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.solving import solve
 from spookid.report import export, pictures, study_page
-from spookid.report.kept_fits import KeptFits
+from spookid.report.export import KeptFits
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.results.result import Result
 from spookid.studies import profiling, sweeping
 from spookid.studies.profiling import Profile, ProfilePoint, interval_words
 from spookid.studies.settings import Variant
 from spookid.studies.sweeping import Plan
 from spookid.studies.worker_pool import WorkerPool
-from spookid.tables.numbers import HALF_WIDTH, labelled, number
-from spookid.tables.table import Table
+from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, as_text
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load

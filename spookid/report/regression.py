@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spookid.report import study_page
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.studies.regression import Regression
 
 MARKER = "regression.json"

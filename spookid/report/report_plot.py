@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures, plots, skeleton
-from spookid.report.pictures import BLUE, GREY
+from spookid.report.pictures import BLUE, GREY, oblique
 from spookid.report.skeleton import FULL, PALE
-from spookid.report.views import oblique
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
-from spookid.results.sketch import Mechanism
-from spookid.tables.numbers import HALF_WIDTH
+from spookid.results.values import Mechanism
+from spookid.tables.table import HALF_WIDTH
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from spookid.report import disturbance_plot, report_plot, residual_plot, summary
+from spookid.report import diagnostic_plots, report_plot, summary
 from spookid.report.summary import weak_sentences
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
-from spookid.results.sketch import Quantity, SensorOutline
+from spookid.results.values import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark, told
 from spookid.statistics.weak_directions import WEAK
-from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import HALF_WIDTH, Table, bounds, deviation, number, quantity, superscripts, uncertain
 
 _LEFT, _RIGHT = 8.0, 128.0
 """Ends of the picture of an interval."""
@@ -186,17 +185,17 @@ def residual_picture(solution: Result) -> str:
 
 def residual_structure(solution: Result) -> dict[str, str] | None:
     """Residuals against time, rate and value of their signals, and what is said of signals that are too many."""
-    picture = residual_plot.figure(solution)
+    picture = diagnostic_plots.residual_figure(solution)
     if picture is None:
         return None
-    count, most = len(solution.trajectories[0].signals), residual_plot.MOST_ROWS
+    count, most = len(solution.trajectories[0].signals), diagnostic_plots.MOST_ROWS
     omitted = f" The first {most} of {count} signals." if count > most else ""
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
 def disturbances(solution: Result) -> list[dict[str, Any]]:
     """What disturbs the motion, a picture for each of the first recordings."""
-    return disturbance_plot.pictured(solution)
+    return diagnostic_plots.pictured(solution)
 
 
 def impulses(solution: Result) -> str:

@@ -15,11 +15,10 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.report import pictures, study_page
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.studies.assumptions import how_it_moves
 from spookid.studies.comparison import Comparison
-from spookid.tables.numbers import counted, labelled, number, quantity, superscripts
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, labelled, number, quantity, superscripts
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.figure import Figure

@@ -10,8 +10,7 @@ import numpy as np
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY
 from spookid.results.result import Result
-from spookid.tables.numbers import number
-from spookid.tables.table import Table
+from spookid.tables.table import Table, number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.figure import Figure

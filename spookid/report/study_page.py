@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spookid.results import folders
-from spookid.results.documents import Tree
+from spookid.results.folders import Tree
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block
 

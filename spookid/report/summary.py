@@ -26,8 +26,7 @@ from spookid.results.wording import (
 from spookid.statistics.covariance import IMPULSES, Sensitivities
 from spookid.statistics.settled import left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
-from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
-from spookid.tables.table import Table, TableRow, wrapped
+from spookid.tables.table import Table, TableRow, bounds, counted, number, quantity, seconds, uncertain, wrapped
 
 WIDTH = 100
 """Columns of the page."""

@@ -20,13 +20,13 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration, whole_path
 from spookid.report import pictures, study_page
 from spookid.results import folders
-from spookid.results.documents import marker_document
+from spookid.results.folders import marker_document
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, AxisValue, axes_of
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import Sweep, SweepPoint, comma_separated, coordinates_of, doubted, sweep_table
 from spookid.studies.sweeping import Plan, Seen, Store
-from spookid.tables.numbers import counted, number, quantity, superscripts
+from spookid.tables.table import counted, number, quantity, superscripts
 
 MARKER = "sweep.json"
 """The file that makes a folder one of a sweep."""

@@ -19,7 +19,7 @@ from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
 from spookid.studies.axes import Axis, AxisValue, grid_points
 from spookid.studies.sweep_points import Sweep, SweepPoint, word
-from spookid.tables.numbers import HALF_WIDTH, labelled, number
+from spookid.tables.table import HALF_WIDTH, labelled, number
 
 _MARKERS = "osD^vPX"
 _MOST_TICKS = 8

@@ -13,23 +13,21 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.records import dataclass
-from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.notices import causes
-from spookid.results.sketch import Mechanism
-from spookid.results.values import Basin, ConstraintTension, EffortFit, Outlier, Source, source
+from spookid.results.values import Basin, ConstraintTension, EffortFit, Mechanism, Outlier, Source, source
 from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
+from spookid.results.values import Disturbance as Disturbance
 from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
-from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number, quantity, superscripts, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, by_rows
 
 

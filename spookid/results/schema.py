@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
+from spookid.results.folders import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import (
     Derived,
     Disturbance,

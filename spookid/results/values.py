@@ -1,15 +1,26 @@
-"""What estimates say of other numbers: sizes of noise, values of expressions, and physical quantities of bodies."""
+"""What estimates say of other numbers: sizes of noise, values of expressions, and physical quantities of bodies.
+
+What disturbs a motion beside all that a model has: forces and torques along its coordinates, with their errors.
+
+A mechanism as words and numbers: what a result folder keeps of the model, so that it can be shown without it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+
+from spookid.kernels.arrays import Array
+from spookid.mechanics.body import RobotFile
 from spookid.records import dataclass
+from spookid.results.motion import rms
 from spookid.statistics.combinations import LEADS
-from spookid.tables.tabular import Listed
+from spookid.tables.table import Table, counted, quantity, superscripts
+from spookid.tables.tabular import Block, Listed, Tabular, by_rows
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
 """Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
@@ -177,3 +188,176 @@ class ConstraintTension(Listed):
     def sigmas(self) -> float:
         """``freed`` in standard errors: above 3 the data contradict the constraint."""
         return abs(self.freed) / self.freed_err
+
+
+@dataclass(frozen=True, eq=False)
+class Disturbance(Tabular):
+    """Force or torque along each coordinate of one recording in mean over a step, as the data tell it.
+
+    It is the mean, and the standard deviation, of what is random in the motion if all data are given, for noise of the
+    sizes that were found. Where loops close or constraints hold it is projected as (36) of Martinez, Tonneau and
+    Mastalli has it: the force Nᵀf along the tree's coordinates, N = I − M⁻¹Jᵀ(J M⁻¹Jᵀ)⁻¹J, which accelerates the
+    mechanism as f does and leaves nothing for what holds to bear.
+
+    N steps, n coordinates.
+    """
+
+    name: str
+    """The recording's."""
+    labels: tuple[str, ...]
+    """Coordinates of joints, and directions of the force (in the world) and torque (in the body) on free bodies; those
+    of joints whose effort is measured are left out, for there what is random is the measurement."""
+    units: tuple[str, ...]
+    """N or N m."""
+    reason: str
+    """Why ``std_err`` is NaN; empty if it is a number wherever a step has one."""
+    t: Array
+    """(N,) [s]: of the steps of the fit; where estimates are those of continuous time, of the finer one."""
+    value: Array
+    """(N, n): of the step around t, or, with ``Spook()``, of the one that ends there; NaN where there is none."""
+    std_err: Array
+    """(N, n)."""
+
+    def __repr__(self) -> str:
+        return f"<Disturbance of {self.name!r}: {counted(len(self.t), 'step')}, {', '.join(self.labels) or 'nothing'}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, and a row for each coordinate."""
+        rows = []
+        for i, (label, unit) in enumerate(zip(self.labels, map(superscripts, self.units), strict=True)):
+            error = self.std_err[:, i][np.isfinite(self.std_err[:, i])]
+            typical = quantity(float(np.median(error)), unit) if error.size else "not known"
+            rows.append((label, quantity(rms(self.value[:, i]), unit), typical))
+        title = f"{self.name}: what disturbs the motion" + (f"; {self.reason}" if self.reason else "")
+        return [title, Table(("coordinate", "rms", "standard error (median)"), rows)]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each step."""
+        columns = {"t": self.t}
+        for i, label in enumerate(self.labels):
+            columns |= {label: self.value[:, i], f"{label} std_err": self.std_err[:, i]}
+        return by_rows(columns)
+
+
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A coefficient of a body, a joint or a motor."""
+
+    name: str
+    formula: str
+    """Its expression of parameters; empty if it is a number."""
+    value: float
+    """At the estimates, in ``unit``."""
+    unit: str
+
+
+@dataclass(frozen=True)
+class BodyOutline:
+    """A rigid body."""
+
+    name: str
+    free: bool
+    """True if no joint holds it."""
+    quantities: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class JointOutline:
+    """A joint of any kind between two bodies; "GROUND" is the inertial frame."""
+
+    name: str
+    parent: str
+    child: str
+    parent_at: Vector
+    """Where it is on the parent, in the parent's frame [m]."""
+    child_at: Vector
+    """Where it is on the child, in the child's frame [m]."""
+    axis: Vector
+    """Direction in the parent's frame."""
+    quantities: tuple[Quantity, ...]
+    """Those that are not zero."""
+    kind: str = "Hinge"
+    """Name of its class."""
+    turn: tuple[Vector, Vector, Vector] | None = None
+    """Rows of the rotation that takes the child's axes to the parent's where its coordinates are zero; None in files of
+    earlier versions."""
+
+
+@dataclass(frozen=True)
+class ConstraintOutline:
+    """What holds beside the joints."""
+
+    name: str
+    kind: str
+    """Name of its class."""
+    ties: tuple[str, ...]
+    """Joints or bodies that it ties; none if a user's function says what it holds."""
+    at: tuple[Vector, ...]
+    """Where it ends on these bodies, in their frames [m]; none of other kinds."""
+    quantities: tuple[Quantity, ...]
+    """Those that are not zero."""
+
+
+@dataclass(frozen=True)
+class MotorOutline:
+    """A motor on a coordinate of a joint."""
+
+    hinge: str
+    signal: str
+    """Name of its input."""
+    quantities: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class PointOutline:
+    """A coordinate of a point of a body in the world."""
+
+    body: str
+    at: Vector
+    """In the body's frame [m]."""
+    axis: int
+    """Of the world: 0, 1 or 2."""
+
+
+@dataclass(frozen=True)
+class SensorOutline:
+    """An observed signal."""
+
+    signal: str
+    title: str
+    """What it measures."""
+    sigma: float
+    """Standard deviation of its noise as it was given; NaN if it was estimated."""
+    unit: str
+    point: PointOutline | None = None
+    """What it shows as it is, if that is a coordinate of a point."""
+    joint: str = ""
+    """The joint's coordinate whose position it shows without a scale or a delay of its own, if it does."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """All parts; bodies in the order of the states."""
+
+    bodies: tuple[BodyOutline, ...]
+    hinges: tuple[JointOutline, ...]
+    """Joints of all kinds; result files have had this name for them since there were hinges only."""
+    motors: tuple[MotorOutline, ...]
+    sensors: tuple[SensorOutline, ...]
+    gravity: Vector
+    """Acceleration of gravity at the estimates [m/s²]."""
+    constraints: tuple[ConstraintOutline, ...] = ()
+    robot: RobotFile | None = None
+    """The file that the model was read from, if it was."""
+
+    def __post_init__(self) -> None:
+        bodies = {"GROUND", *(body.name for body in self.bodies)}
+        for joint in self.hinges:
+            if stray := {joint.parent, joint.child} - bodies:
+                raise ValueError(f"joint {joint.name!r} holds body {min(stray)!r}, which is none of its bodies")
+        for sensor in self.sensors:
+            if sensor.point is not None and sensor.point.body not in bodies:
+                raise ValueError(f"signal {sensor.signal!r} is of body {sensor.point.body!r}, none of its bodies")

@@ -9,7 +9,7 @@ from spookid.results.result import Derived, Estimate, Noise, Result
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
-from spookid.tables.numbers import counted, deviation, number, quantity, seconds, uncertain
+from spookid.tables.table import counted, deviation, number, quantity, seconds, uncertain
 
 _STATUS = {
     Status.CONVERGED: "converged in {} and {}",

@@ -24,8 +24,7 @@ from spookid.robots.parts import Parts
 from spookid.robots.replaying import WINDOW, Motion, replayed
 from spookid.robots.writing import rewritten
 from spookid.studies.motor_efforts import MotorEfforts
-from spookid.tables.numbers import number
-from spookid.tables.table import Table
+from spookid.tables.table import Table, number
 from spookid.tables.tabular import Block, Tabular
 
 BEFORE, AFTER = "the file as it was", "the new file"

@@ -14,11 +14,10 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import ENTRIES, impossible
 from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Result
-from spookid.results.sketch import JointOutline, Mechanism
-from spookid.robots.description import Connection, Inertial
-from spookid.robots.groups import Group
+from spookid.results.values import JointOutline, Mechanism
+from spookid.robots.description import Connection, Group, Inertial
 from spookid.robots.parts import Parts
-from spookid.tables.numbers import number as written
+from spookid.tables.table import number as written
 
 _CENTER = ("c_x", "c_y", "c_z")
 _PRINTED = 1e-2

@@ -13,10 +13,10 @@ from types import MappingProxyType
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.logs.archives import read_npz
 from spookid.data.logs.columns import is_unit, short_listing, to_si, whole
 from spookid.data.logs.lines import names_of
 from spookid.data.logs.text import decoded
-from spookid.data.npz import read_npz
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
@@ -24,7 +24,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.motor import Hold, Motor
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
-from spookid.tables.numbers import quantity
+from spookid.tables.table import quantity
 
 _SLOWEST = 0.2
 """Median time between samples [s] above which a log shows little of how a robot moves; more are hardly seconds."""

@@ -19,7 +19,7 @@ from spookid.errors import ProblemError
 from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Source, Tie
 from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
-from spookid.tables.numbers import counted
+from spookid.tables.table import counted
 
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
 """Of a body, and of a height field or a texture."""

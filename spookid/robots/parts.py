@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint, Gear
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import FullInertia
@@ -21,9 +21,19 @@ from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
-from spookid.mechanics.robot_file import RobotFile
-from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement, Source
-from spookid.robots.groups import Group, Grouped, grouped, idle
+from spookid.robots.description import (
+    Connection,
+    Description,
+    Freedom,
+    Group,
+    Grouped,
+    Limits,
+    Loop,
+    Placement,
+    Source,
+    grouped,
+    idle,
+)
 
 _KINDS: dict[str, type[Joint]] = {
     "fixed": Fixed,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
-from spookid.mechanics.robot_file import RobotFile
+from spookid.mechanics.body import RobotFile
 from spookid.report import pictures, report_plot
 from spookid.report.pictures import BLUE, GREY, ORANGE
 from spookid.report.study_page import shown

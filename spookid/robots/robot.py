@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from spookid.argument_checks import Checked, checked
-from spookid.mechanics.robot_file import RobotFile
+from spookid.mechanics.body import RobotFile
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.formats import opened

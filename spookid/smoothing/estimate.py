@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.tables.numbers import uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, uncertain
 from spookid.tables.tabular import Block, Tabular
 
 

@@ -17,7 +17,7 @@ from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 _BESIDE = 1e-6
 """Share of a step by which a sample may be beside it."""

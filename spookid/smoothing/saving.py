@@ -15,8 +15,8 @@ import numpy as np
 from spookid.assembly.assembly import numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
-from spookid.data.npz import read_npz
-from spookid.data.samples import Reach
+from spookid.data.logs.archives import read_npz
+from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
 from spookid.kernels.arrays import Array

@@ -25,7 +25,7 @@ from spookid.smoothing.stream import Mark, Stream
 from spookid.smoothing.waiting import Waiting
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_memory import restarted
-from spookid.tables.numbers import counted
+from spookid.tables.table import counted
 
 _SETTLING = 10
 """How often the first window is estimated at the most."""

@@ -53,7 +53,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.score_history import Block, History
 from spookid.statistics.splits import LOST, Knowledge, Split, normalized
-from spookid.tables.numbers import quantity, uncertain
+from spookid.tables.table import quantity, uncertain
 
 DAY = 86400.0
 """Seconds of a day."""

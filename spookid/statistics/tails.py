@@ -10,7 +10,7 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
-from spookid.tables.numbers import counted
+from spookid.tables.table import counted
 from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01

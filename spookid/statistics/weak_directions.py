@@ -11,8 +11,7 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
-from spookid.tables.numbers import counted, number
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number
 from spookid.tables.tabular import Block, Listed, Tabular
 
 WEAK = 1.0

@@ -30,12 +30,11 @@ from dataclasses import replace
 import casadi as ca
 
 from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import HeldContact, Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion
-from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.records import dataclass
 from spookid.stepping.impulses import Settings

@@ -20,9 +20,9 @@ from spookid.data.state import Motion
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.coordinate import halved
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
@@ -30,8 +30,7 @@ from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips
-from spookid.stepping.unknowns import PositionScheme
-from spookid.stepping.virtual_work import VirtualWork, WorkScheme
+from spookid.stepping.unknowns import PositionScheme, VirtualWork, WorkScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 

@@ -26,7 +26,7 @@ from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, rigid_notices
-from spookid.stepping.contact_law import ContactStep
+from spookid.stepping.contact_law import ContactStep, Reactions
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -39,7 +39,6 @@ from spookid.stepping.impulses import (
     random_factor,
     random_symbol,
 )
-from spookid.stepping.reactions import Reactions
 from spookid.stepping.unknowns import StateScheme
 from spookid.transcription.factor import Factor, Group, Kind
 

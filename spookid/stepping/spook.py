@@ -22,9 +22,9 @@ from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_zero
 from spookid.records import dataclass
 from spookid.stepping.base import Stepper
+from spookid.stepping.contact_law import Reactions
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, disturbance, random_symbol
-from spookid.stepping.reactions import Reactions
 from spookid.stepping.spook_space import SpookSpace, SpookStep, doubled
 from spookid.stepping.unknowns import StateScheme
 from spookid.stepping.variational import Variational

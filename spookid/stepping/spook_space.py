@@ -36,8 +36,7 @@ from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, along_coordinates
-from spookid.stepping.unknowns import StateScheme
-from spookid.stepping.virtual_work import VirtualWork, WorkScheme
+from spookid.stepping.unknowns import StateScheme, VirtualWork, WorkScheme
 from spookid.transcription.factor import Factor, Group, Kind
 
 

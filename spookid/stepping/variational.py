@@ -36,6 +36,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper, rigid_notices
+from spookid.stepping.contact_law import Reactions
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -48,7 +49,6 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.reactions import Reactions
 from spookid.stepping.unknowns import PositionScheme, hats
 from spookid.transcription.factor import Factor, Group, Kind
 

@@ -26,8 +26,7 @@ from spookid.kernels.arrays import Array
 from spookid.results.result import Result
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times
-from spookid.tables.numbers import number, superscripts
-from spookid.tables.table import Table
+from spookid.tables.table import Table, number, superscripts
 from spookid.tables.tabular import Block, Listed, Tabular
 
 _RANK = 1e-10

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from spookid.stepping.simulation import Progress
-from spookid.tables.numbers import minutes
+from spookid.tables.table import minutes
 
 _SEEN = 1.0
 """Time of processors after which the rest is foreseen [s], which others on the machine do not change."""

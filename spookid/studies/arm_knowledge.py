@@ -14,7 +14,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.results import folders
-from spookid.results.documents import Tree
+from spookid.results.folders import Tree
 from spookid.results.result import Result
 from spookid.statistics.combinations import root_of
 from spookid.statistics.prior_regression import Normal

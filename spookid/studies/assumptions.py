@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, weight_words
-from spookid.tables.numbers import deviation, number
+from spookid.tables.table import deviation, number
 
 
 def assumed(problem: Declaration) -> dict[str, str]:

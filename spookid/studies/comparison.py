@@ -21,8 +21,7 @@ from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.simulating import Initial, simulate
-from spookid.tables.numbers import quantity, superscripts
-from spookid.tables.table import Table
+from spookid.tables.table import Table, quantity, superscripts
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Constant
 

@@ -30,8 +30,7 @@ from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
 from spookid.studies.assumptions import assumed
-from spookid.tables.numbers import labelled, number, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, labelled, number, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
 _MEANING = (

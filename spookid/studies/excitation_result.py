@@ -18,8 +18,7 @@ from spookid.studies.expected import ExpectedErrors
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.planned_motion import planned_recording
 from spookid.studies.simulating import Initial, Parameters, values_of
-from spookid.tables.numbers import counted, number
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number
 from spookid.tables.tabular import Block, Tabular
 
 

@@ -32,8 +32,7 @@ from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
 from spookid.studies.random_motion import Noises, given_sizes
-from spookid.tables.numbers import counted, number, quantity, superscripts
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number, quantity, superscripts
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.free_directions import FreeDirections
 

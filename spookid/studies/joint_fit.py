@@ -31,7 +31,7 @@ from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration, whole_path
 from spookid.assembly.standing_start import stands_free
-from spookid.data.losses import BENT
+from spookid.data.channels import BENT
 from spookid.data.recording_files import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
@@ -43,7 +43,7 @@ from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
 from spookid.kernels.arrays import Array
 from spookid.results import folders
-from spookid.results.documents import SCHEMA, versions
+from spookid.results.folders import SCHEMA, versions
 from spookid.results.notices import STEP, ranked
 from spookid.results.result import Noise, Result, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

@@ -32,9 +32,8 @@ from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulating import Parameters, values_of
-from spookid.tables.numbers import counted
-from spookid.tables.numbers import number as digits
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted
+from spookid.tables.table import number as digits
 from spookid.tables.tabular import Block, Tabular
 
 _BRIEF = 1e-9

@@ -18,7 +18,7 @@ from spookid.results.values import Derived
 from spookid.solvers.status import Status
 from spookid.statistics.prior_regression import FEWEST, Regression
 from spookid.studies.payload_rows import PayloadRows
-from spookid.tables.numbers import number, superscripts, uncertain
+from spookid.tables.table import number, superscripts, uncertain
 
 _MISFIT = 1.5
 """What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""

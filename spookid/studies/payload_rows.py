@@ -36,7 +36,7 @@ from spookid.statistics.prior_regression import Rows
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
 from spookid.studies.motor_efforts import Measured, constants, recorded, sampled_every
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 _FINE = 5.0
 """Instants in a period of the cutoff: more would tell the same."""

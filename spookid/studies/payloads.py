@@ -32,7 +32,7 @@ from spookid.mechanics.regressor import UNITS
 from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
 from spookid.results import folders
-from spookid.results.documents import versions
+from spookid.results.folders import versions
 from spookid.results.result import Result
 from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
@@ -41,8 +41,7 @@ from spookid.studies.motor_efforts import check_tree, sampled_every
 from spookid.studies.payload_notices import NEGATIVE, STRANGE, excesses, expected, notices_of
 from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_values
 from spookid.studies.simulating import values_of
-from spookid.tables.numbers import counted, number, superscripts, uncertain
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, number, superscripts, uncertain
 from spookid.tables.tabular import Block, Tabular
 
 _SCHEMA = 1

@@ -21,10 +21,10 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
+from spookid.mechanics.coordinate import solved
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements
-from spookid.mechanics.linear import solved
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import Regressor
 from spookid.mechanics.touching import Touch

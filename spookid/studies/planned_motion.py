@@ -14,9 +14,8 @@ from spookid.data.sampling import finite_samples
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import HeldContact, Impact
 from spookid.mechanics.joint_coordinates import disturbance_names
-from spookid.mechanics.standing import HeldContact
 from spookid.mechanics.touching import Touch
 from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts

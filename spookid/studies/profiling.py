@@ -33,8 +33,7 @@ from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
-from spookid.tables.numbers import HALF_WIDTH, labelled, number
-from spookid.tables.table import Table
+from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, Listed, Tabular
 
 CRITICAL = HALF_WIDTH

@@ -24,9 +24,8 @@ from spookid.results.result import Result
 from spookid.results.values import Value
 from spookid.studies.regression_rows import Balances, FilterName, Rows
 from spookid.studies.regression_unknowns import errors, in_base, in_declared
-from spookid.tables.numbers import counted, superscripts, uncertain
-from spookid.tables.numbers import number as written
-from spookid.tables.table import Table
+from spookid.tables.table import Table, counted, superscripts, uncertain
+from spookid.tables.table import number as written
 from spookid.tables.tabular import Block, Tabular
 
 Method: TypeAlias = Literal["inverse-dynamics", "energy"]

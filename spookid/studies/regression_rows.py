@@ -26,8 +26,8 @@ from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Motion, linear_rows
 from spookid.kernels.arrays import Array
+from spookid.mechanics.joint_coordinates import is_load_dependent
 from spookid.mechanics.kinematics import Values
-from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
 from spookid.studies.motor_efforts import sampled_every, widths_along

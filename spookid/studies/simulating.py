@@ -28,14 +28,13 @@ from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, contiguous
-from spookid.mechanics.impacts import Impact
+from spookid.mechanics.contacts import Impact
 from spookid.mechanics.kinematics import place, rest_positions
 from spookid.mechanics.motor import Input
 from spookid.parameter import stacked, substitute
 from spookid.results.result import Result
-from spookid.stepping.exact import ExactStepper
+from spookid.stepping.exact import MOST, TOLERANCE, ExactStepper, Refined, Refinement
 from spookid.stepping.impulses import Settings
-from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
 from spookid.studies.announcing import announced
 from spookid.studies.random_motion import Noises, noise_sizes, random_impulses

@@ -26,7 +26,7 @@ from spookid.studies.random_starts import START
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import Sweep, SweepPoint, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
-from spookid.tables.numbers import number
+from spookid.tables.table import number
 
 _SAME = 0.5
 """Difference of log-likelihoods within which two answers are one, which noise changes by as much."""

@@ -16,8 +16,7 @@ from spookid.results.result import Cost, Estimate, Result
 from spookid.solvers.status import Callback, Status
 from spookid.studies.axes import Axis, AxisValue
 from spookid.studies.settings import UNITS, Variant
-from spookid.tables.numbers import labelled, number, uncertain
-from spookid.tables.table import Table, side_by_side
+from spookid.tables.table import Table, labelled, number, side_by_side, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
 _MOST = 6

@@ -21,7 +21,7 @@ from spookid.assembly.loading import load_declaration
 from spookid.errors import ProblemError
 from spookid.kernels.thread_pool import processors
 from spookid.results import folders
-from spookid.results.documents import SCHEMA, versions, with_nan
+from spookid.results.folders import SCHEMA, versions, with_nan
 from spookid.studies.assumptions import assumed
 from spookid.studies.axes import Axis, AxisValue, from_neighbours, grid_points
 from spookid.studies.settings import Variant, digest

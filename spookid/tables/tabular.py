@@ -10,8 +10,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spookid.tables.numbers import number
-from spookid.tables.table import Table, frame
+from spookid.tables.table import Table, frame, number
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
     from pandas import DataFrame

@@ -30,6 +30,7 @@ from spookid import (
     FullInertia,
     Hinge,
     HingeAngle,
+    LevenbergMarquardt,
     Model,
     Motor,
     Parameter,
@@ -38,7 +39,6 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import Assembly
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 STEPS, STEP = 1000, 0.01
 LINK = 0.3

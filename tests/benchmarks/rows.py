@@ -14,10 +14,9 @@ from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import Row, seconds
 from scipy.linalg import get_lapack_funcs
 
-from spookid import Problem, Spook, Variational, load_problem
+from spookid import LevenbergMarquardt, Problem, Spook, Variational, load_problem
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.estimation.likelihood_fit import fit_at_known_noise
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 STEPPERS: dict[str, Spook | Variational] = {
     "SPOOK": Spook(),

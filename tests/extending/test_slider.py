@@ -31,7 +31,7 @@ from spookid import (
     gravity,
     load,
 )
-from spookid.cli.main import main
+from spookid.__main__ import main
 
 G = 9.82
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.problems import furuta
 from test_blocks import close, equations
 
-from spookid import ProblemError, Spook, Status, Variational
+from spookid import ProblemError, Solution, Spook, Status, Variational
 from spookid.kernels import library as libraries
 from spookid.kernels.library import (
     ABSENT,
@@ -28,7 +28,6 @@ from spookid.kernels.library import (
     warning,
 )
 from spookid.kernels.native import routines
-from spookid.solution import Solution
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 
 pytestmark = pytest.mark.usefixtures("by_c")

@@ -10,17 +10,16 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
+from mechanisms import Array
 from numpy.typing import NDArray
 from rounding import EPSILON, watched
 
-from spookid import ProblemError, load_problem
+from spookid import Problem, ProblemError, load_problem
 from spookid.assembly.assembly import assemble
 from spookid.kernels import program as programs
-from spookid.kernels.arrays import Array
 from spookid.kernels.kernel import Kernel
 from spookid.kernels.library import LEVELS, SETTING, library
 from spookid.kernels.program import program_of
-from spookid.problem import Problem
 from spookid.transcription.factor import Group
 
 ROOT = Path(__file__).parents[2]

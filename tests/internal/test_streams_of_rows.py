@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 from mechanisms import furuta, paper_twin
 
+from spookid import Parameter, Problem, Spook
 from spookid.assembly.assembly import assemble
 from spookid.kernels import kernel as kernels
-from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.solvers import products
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import normal_equations, pull_back
 from spookid.statistics import linearized
 from spookid.statistics.linearized import linearize
-from spookid.stepping.spook import Spook
 
 
 def motion() -> Problem:

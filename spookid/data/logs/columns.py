@@ -20,7 +20,7 @@ from spookid.data.arrays import FloatArray, checked_signals, checked_time, float
 from spookid.data.files import listing, names
 from spookid.errors import ProblemError, shown
 from spookid.records import dataclass
-from spookid.tables.numbers import counted
+from spookid.tables.table import counted
 
 
 def library(module: str, package: str, what: str, install: str = "'spookid[logs]'") -> Any:

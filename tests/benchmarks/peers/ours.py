@@ -8,9 +8,9 @@ import numpy as np
 from benchmarks.peers.task import Array, Fit, Peer, measured
 from benchmarks.problems import FOUR, joint_pendulum
 
+from spookid import LevenbergMarquardt
 from spookid.assembly.assembly import assemble
 from spookid.estimation.likelihood_fit import fit_at_known_noise
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 NAME = "spookid, joint coordinates"
 SHARE = np.array([1e-4, 0.0, 0.0, 0.0])

@@ -1,0 +1,286 @@
+"""What disturbs the motion against time, with a band in which it is 95 % of the time.
+
+A figure of what each stretch of the recordings does to the estimates.
+
+Residuals against time, rate and value of their signal: what a model lacks leaves a trace in one of them.
+
+A sensor that is off shifts all, one that lags tilts them over the rate, dry friction makes a step where the rate
+changes its sign, and a force that depends on the place bends them over the signal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from spookid.data.sampling import wrap
+from spookid.kernels.arrays import Array
+from spookid.records import dataclass
+from spookid.report import pictures, plots, report_plot
+from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
+from spookid.results.motion import misfit
+from spookid.results.result import Result, Trajectory
+from spookid.results.values import Disturbance
+from spookid.results.wording import is_seen
+from spookid.tables.table import HALF_WIDTH, labelled, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+WIDTH = 5.6
+"""[in]"""
+_MOST_ROWS, _MOST_RECORDINGS = 6, 2
+"""Coordinates and recordings that are drawn."""
+
+
+def pictured(solution: Result) -> list[dict[str, Any]]:
+    """A picture for each of the first recordings, where a size of the disturbance was estimated, with what it leaves
+    out."""
+    every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
+    found = []
+    for one in every[:_MOST_RECORDINGS]:
+        count, more = len(one.labels), len(every) - _MOST_RECORDINGS
+        words = [f"the first {_MOST_ROWS} of {count} coordinates"] if count > _MOST_ROWS else []
+        words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
+        omitted = f" Shown: {'; '.join(words)}." if words else ""
+        found.append(
+            {"name": one.name, "picture": report_plot.embedded(disturbance_figure(one), "png"), "omitted": omitted}
+        )
+    return found
+
+
+def disturbance_figure(one: Disturbance) -> Figure:
+    """A panel for each coordinate, at most the first six."""
+    labels = one.labels[:_MOST_ROWS]
+    result = Figure(figsize=(WIDTH, 0.8 + 1.5 * len(labels)), layout="constrained")
+    panels = result.subplots(len(labels), 1, squeeze=False, sharex=True)[:, 0]
+    for i, (panel, label) in enumerate(zip(panels, labels, strict=True)):
+        _panel(panel, one, i)
+        panel.set_title(label, fontsize=10, loc="left", parse_math=False)
+    panels[-1].set_xlabel("time [s]", fontsize=9)
+    result.align_ylabels(panels)
+    band = Patch(color=BLUE, alpha=0.25, linewidth=0, label=f"± {HALF_WIDTH:.2f} standard errors")
+    pictures.legend(result, [pictures.entry("mean over a step", BLUE, linestyle="-", linewidth=1.0), band])
+    return result
+
+
+def _panel(panel: Axes, one: Disturbance, column: int) -> None:
+    value, half = one.value[:, column], HALF_WIDTH * one.std_err[:, column]
+    factor, unit = plots.scale(np.concatenate([value - half, value + half]), one.units[column])
+    upper, lower = (plots.thinned(one.t, (value + sign * half) / factor) for sign in (1, -1))
+    panel.axhline(0.0, color=GREY, linewidth=0.8)
+    outline = np.concatenate([upper[0], lower[0][::-1]]), np.concatenate([upper[1], lower[1][::-1]])
+    panel.fill(*outline, color=BLUE, alpha=0.25, linewidth=0)
+    panel.plot(*plots.thinned(one.t, value / factor), "-", color=BLUE, linewidth=0.8)
+    panel.set_ylabel(f"[{unit}]", fontsize=9, parse_math=False)
+    panel.yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
+    pictures.plain(panel, 8)
+
+
+_MOST_COLUMNS = 4
+_MUCH = 1.0
+"""Changes of more standard errors than this are drawn in red."""
+
+
+def influence_figure(solution: Result) -> Figure:
+    """How many standard errors each estimate would move without each stretch: a row a parameter, a panel a recording.
+
+    Parameters without a standard error are left out, and recordings after the first four; of many parameters those
+    that move most are shown. All rows have one scale, and the largest change of each stands beside it.
+    """
+    from matplotlib.figure import Figure
+
+    from spookid.report.pictures import GridLayout
+
+    knowledge, influence = solution.sensitivities, solution.influence
+    errors = knowledge.standard_errors
+    known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
+    stretches = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    columns = len(stretches)
+    moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
+    shown = [known[k] for k in pictures.foremost(moved)]
+    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)))
+    picture.set_layout_engine(GridLayout(0.08, 0.05))
+    title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
+    if len(shown) < len(known):
+        title += f" (the {len(shown)} of {len(known)} that change most)"
+    pictures.title(picture, title, 11)
+    panels = picture.subplots(1, max(columns, 1), squeeze=False, sharey=True)[0]
+    if not (shown and columns):
+        panels[0].set_axis_off()
+        why = "A joint fit leaves out no stretches" if shown else "No parameter has a standard error"
+        pictures.apart(panels[0], f"{why}.")
+        return picture
+    scale = 2.1 * max(*moved, 0.1)
+    for panel, edges, changes, trajectory in zip(
+        panels, influence.edges, stretches, solution.trajectories, strict=False
+    ):
+        _rows(panel, edges, changes[:, shown] / errors[shown], scale)
+        panel.set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        panel.set_xlabel("time [s]")
+    panels[0].set_yticks(-np.arange(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
+    panels[0].set_ylim(0.5 - len(shown), 0.5)
+    return picture
+
+
+def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
+    """One row a parameter, one apart and ``scale`` standard errors high, and one bar a stretch, red if large; a stretch
+    on which all hangs is shaded.
+
+    Args:
+        changes: (stretches, rows).
+    """
+    from matplotlib.collections import PolyCollection
+
+    rows = changes.shape[1]
+    known = np.isfinite(changes)
+    half = np.where(known, 0.0, 0.45)
+    low, high = np.where(known, [[0.0]], -half), np.where(known, changes / scale, half)
+    left, right = (np.broadcast_to(one[:, None], changes.shape) for one in (edges[:-1], edges[1:]))
+    middle = -np.arange(rows)
+    corners = [(left, low), (left, high), (right, high), (right, low)]
+    bars = np.stack([np.stack([x, middle + y], axis=2) for x, y in corners], axis=2).reshape(-1, 4, 2)
+    colours = np.where(known, np.where(np.abs(changes) > _MUCH, RED, BLUE), PALE).ravel().tolist()
+    axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="white", linewidths=0.6))
+    axes.hlines(middle, edges[0], edges[-1], color=GREY, linewidth=0.8)
+    pictures.plain(axes)
+    axes.grid(visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=10)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(edges[0], edges[-1])
+    for row, change in enumerate(changes.T):
+        axes.annotate(
+            number(_largest(change), 2),
+            (1.0, middle[row]),
+            (4, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=GREY,
+        )
+
+
+def _largest(values: Array, least: float = 0.0) -> float:
+    """Largest magnitude of those that are known."""
+    return float(np.max(np.abs(values[np.isfinite(values)]), initial=least))
+
+
+RESIDUAL_WIDTH = 7.2
+"""[in]"""
+MOST_ROWS = 6
+"""Signals that are drawn."""
+_MOST_NAMES = 7
+"""Recordings that are told apart."""
+_MOST_BINS = 24
+_LEAST_SAMPLES = 12
+"""Of a bin."""
+_SHOWN = 0.995
+"""Share of the residuals that the vertical axis holds at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """One signal's residuals in one recording, those that are missing left out, (n,) each."""
+
+    residual: Array
+    along: tuple[Array, Array, Array]
+    """Time since the start [s], rate of the signal, the signal."""
+
+
+def residual_figure(solution: Result) -> Figure | None:
+    """A row a signal, at most the first six, with means over bins of all recordings; None if there is no residual."""
+    trajectories = solution.trajectories
+    signals = trajectories[0].signals[:MOST_ROWS] if trajectories else ()
+    points = [[_points(t, i) for t in trajectories] for i in range(len(signals))]
+    rows = [i for i, of_one in enumerate(points) if any(p.residual.size for p in of_one)]
+    if not rows:
+        return None
+    result = Figure(figsize=(RESIDUAL_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
+    panels = result.subplots(len(rows), 3, squeeze=False, sharey="row")
+    for axes, i in zip(panels, rows, strict=True):
+        unit, (size, name) = trajectories[0].units[i], _size(solution, i, points[i])
+        _row(axes, points[i], size)
+        axes[0].set_ylabel(f"{signals[i]}\n{labelled('residual', name)}", fontsize=9, parse_math=False)
+        axes[1].set_xlabel(labelled(f"rate of {signals[i]}", _per_second(unit)), fontsize=8, parse_math=False)
+        axes[2].set_xlabel(labelled(signals[i], unit), fontsize=8, parse_math=False)
+    panels[-1, 0].set_xlabel("time [s]", fontsize=8)
+    result.align_ylabels(panels[:, 0])
+    pictures.legend(result, _legend(trajectories), 4)
+    return result
+
+
+def _points(trajectory: Trajectory, column: int) -> _Points:
+    residual, (_, estimated) = misfit(trajectory, column), plots.continuous(trajectory, column)
+    period = trajectory.periods[column]
+    rate = np.gradient(estimated, trajectory.t)
+    turns = period is not None and np.ptp(estimated) > period
+    place = wrap(estimated, period) if turns and period is not None else estimated
+    known = np.isfinite(residual) & np.isfinite(rate)
+    along = (trajectory.t - trajectory.t[0], rate, place)
+    return _Points(residual[known], (along[0][known], along[1][known], along[2][known]))
+
+
+def _size(solution: Result, column: int, points: Sequence[_Points]) -> tuple[float, str]:
+    """What one of the vertical axis is: sigma where it is known, else the signal's unit with a prefix."""
+    signal, unit = solution.trajectories[0].signals[column], solution.trajectories[0].units[column]
+    found = [n.std for n in solution.noise if n.kind == "sensor" and signal in n.names and is_seen(n)]
+    outlined = solution.mechanism.sensors if solution.mechanism else ()
+    ratio = solution.sensitivities.noise.get(signal, 1.0)  # of the noise to the sigma that was given, with weights
+    declared = [ratio * s.sigma for s in outlined if s.signal == signal and math.isfinite(s.sigma)]
+    known = [sigma for sigma in (*found, *declared) if 0 < sigma < math.inf]
+    return (known[0], "sigma") if known else plots.scale(np.concatenate([p.residual for p in points]), unit)
+
+
+def _per_second(unit: str) -> str:
+    """The unit of a rate."""
+    return (f"{unit}/s" if unit.isalpha() else f"({unit})/s") if unit else "1/s"
+
+
+def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
+    """Residuals in light colours, one a recording, and in dark what they are on the average."""
+    residual = np.concatenate([p.residual for p in points]) / size
+    dot = 2.6 if len(residual) > 400 else 4.5
+    reach = 1.2 * float(np.quantile(np.abs(residual), _SHOWN))
+    for panel, j in zip(axes, range(3), strict=True):
+        for i, p in enumerate(points):
+            numbers, shown = plots.thinned(np.arange(len(p.residual), dtype=np.float64), p.residual / size)
+            keep = numbers.astype(int)
+            colour = COLOURS[i % len(COLOURS)]
+            panel.plot(p.along[j][keep], shown, ".", color=colour, ms=dot, mew=0, alpha=0.4, rasterized=True)
+        centres, means, errors = binned(np.concatenate([p.along[j] for p in points]), residual)
+        panel.axhline(0.0, color=GREY, linewidth=0.8)
+        half = HALF_WIDTH * errors
+        panel.fill_between(centres, means - half, means + half, color=DARK, alpha=0.25, linewidth=0)
+        panel.plot(centres, means, "-", color=DARK, linewidth=1.3)
+        reach = max(reach, 1.2 * float(np.max(np.abs(means), initial=0.0)))
+        pictures.plain(panel, 7, grid=False)
+        panel.xaxis.set_major_locator(MaxNLocator(4))
+    axes[0].yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
+    axes[0].set_ylim(-reach or -1.0, reach or 1.0)
+
+
+def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Means of y over bins with as many samples each, along x: mean of x, mean of y, and its standard error if the
+    samples are independent."""
+    count = int(np.clip(len(y) // _LEAST_SAMPLES, 1, _MOST_BINS))
+    bins = np.array_split(np.argsort(x, kind="stable"), count)
+    spread = [np.std(y[b]) / math.sqrt(len(b)) for b in bins]
+    return np.array([np.mean(x[b]) for b in bins]), np.array([np.mean(y[b]) for b in bins]), np.array(spread)
+
+
+def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
+    several = trajectories if 1 < len(trajectories) <= _MOST_NAMES else ()
+    dots = [pictures.entry(f" {t.name}", COLOURS[i], ".", markersize=7, alpha=0.6) for i, t in enumerate(several)]
+    mean = pictures.entry("mean over a bin", DARK, linestyle="-", linewidth=1.3)
+    return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]

@@ -1,0 +1,37 @@
+"""The inside of what ``test_impossible`` tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_impossible import four_bar
+
+from spookid import Parameter, ProblemError, Spook, Variational
+from spookid.assembly.assembly import assemble
+from spookid.results.notices import WELDED
+from spookid.results.values import BodyOutline, JointOutline, Mechanism
+
+
+@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+def test_a_loop_whose_links_do_not_reach_is_refused(stepper: Any) -> None:
+    with pytest.raises(ProblemError, match=r"Hinge 'h3' closes a loop that cannot close: .* stay 0\.2 m or rad"):
+        assemble(four_bar(0.9, stepper))
+
+
+def test_a_loop_that_closes_and_one_whose_lengths_are_sought_are_left_to_the_fit() -> None:
+    assert not [n for n in assemble(four_bar(0.35)).notices if n.startswith(WELDED)]
+    assemble(four_bar(Parameter("L", 0.9, lower=0.1)))
+
+
+def test_loops_that_leave_no_freedom_are_told_where_joints_give_way() -> None:
+    notices = assemble(four_bar(0.35, Spook(), brace=True)).notices
+    assert [n for n in notices if n.startswith(f"{WELDED} the loops that 'h3', 'h5' close hold all bodies")]
+
+
+def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
+    at = (0.0, 0.0, 0.0)
+    joint = JointOutline("h", "GROUND", "rod", at, at, at, ())
+    assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
+    with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
+        Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)

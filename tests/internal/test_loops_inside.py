@@ -1,0 +1,50 @@
+"""The inside of what ``test_loops`` tests."""
+
+from __future__ import annotations
+
+import pytest
+from mechanisms import paper_twin, pendulum
+from test_loops import KNOWN, noisy, problem, unknown
+
+from spookid import Model, Motor, ProblemError, Spook, Variational
+from spookid.assembly.assembly import assemble
+from spookid.solvers.reduced_problem import ReducedProblem
+
+# --- forward ---
+
+
+@pytest.mark.parametrize("stepper", [pytest.param(Spook(), marks=pytest.mark.study), Variational()])
+def test_a_loop_is_cut_where_no_effort_is_measured(stepper):
+    """Noise of a measured effort has a row of its own wherever its joint stands in the loop."""
+    joints, run = KNOWN.joints, noisy().between(0.0, 0.2)
+    for i, j in ((0, 3), (2, 3), (1, 2)):
+        motors = [Motor(joints[i], "u", measured=True), Motor(joints[j], "x", measured=True)]
+        model = Model(KNOWN.bodies, joints, motors, gravity=KNOWN.gravity)
+        assert {joints[i], joints[j]} <= set(model.tree())
+        assembly = assemble(problem(model, recordings=[run], step=0.01, stepper=stepper))
+        assert {"measurement of u", "measurement of x"} <= set(assembly.transcription.motion.noise)
+    assert Model(KNOWN.bodies, joints, gravity=KNOWN.gravity).tree() == list(joints[:3])
+    every = [Motor(joint, f"u_{joint.name}", measured=True) for joint in joints]
+    given = run.with_signals(**{motor.signal: 0 * run.t for motor in every})
+    with pytest.raises(ProblemError, match="pivot is measured, as that of every joint of a loop"):
+        assemble(
+            problem(
+                Model(KNOWN.bodies, joints, every, gravity=KNOWN.gravity),
+                recordings=[given],
+                step=0.01,
+                stepper=Spook(),
+            )
+        )
+
+
+# --- soft joints ---
+
+
+@pytest.mark.parametrize("open_chain", [True, False])
+def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
+    if open_chain:
+        swinging = paper_twin(pendulum(compliance=1e-6), {}, initial={"hinge": 1.0}, noise=1e-3, duration=0.1)
+    else:
+        swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy().between(0, 0.2)])
+    ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted"), state_weight=100.0))
+    assert ReducedProblem(ready.transcription, ready.start).saddle == open_chain

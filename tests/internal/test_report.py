@@ -1,0 +1,347 @@
+"""The report: what stands on the page, that it needs nothing but itself, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from solutions import awkward, estimated, pendulum_problem, solution
+
+from spookid import ProblemError, Solution, Status, load
+from spookid.__main__ import main
+from spookid.assembly.outlining import mechanism
+from spookid.report import diagnostic_plots, report_plot, report_sections
+from spookid.report import page as report
+from spookid.results.values import Mechanism
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; every tag that opens must close."""
+
+    VOID = ("meta", "img", "br")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.words.append(data)
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
+
+
+@cache
+def usual() -> str:
+    """The page of the small solution."""
+    return report.page({"s0": solution()}, {"s0": "today"})
+
+
+def page(*solutions: Solution) -> Page:
+    return Page(report.page({f"s{i}": s for i, s in enumerate(solutions)}, {f"s{i}": "today" for i in range(9)}))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of results; not to be changed."""
+    folder = tmp_path_factory.mktemp("results") / "release"
+    solution().save(folder)
+    return folder
+
+
+# --- the page ---
+
+
+def test_every_section_says_what_the_solution_holds() -> None:
+    s, text = solution(), Page(usual()).text
+    J, b, J_x, m = (s[name] for name in ("J", "b", "J_x", "m"))
+    low, high = J.estimate - 1.96 * J.std_err, J.estimate + 1.96 * J.std_err
+    found = re.search(r"([\d.e+-]+) to ([\d.e+-]+)", text)
+    assert found is not None
+    assert [float(found[1]), float(found[2])] == pytest.approx([low, high], abs=0.02 * J.std_err)
+    assert b.at_bound
+    assert m.fixed
+    assert math.isnan(J_x.std_err)
+    for words in (
+        "at lower bound",
+        "fixed",
+        "the data do not determine it",
+        "viscous = b = 0 N m s",
+        "mass = m = 0.5 kg",
+    ):
+        assert words in text
+    for heading in ("Parameters", "Mechanism", "Data", "Fit", "Residuals", "Correlations", "Identifiability"):
+        assert f" {heading} " in text
+    for fact in (
+        "Convergence",
+        "Provenance",
+        "mass = m = 0.5 kg",
+        "release 0",
+        "theta 95",
+        "GROUND and rod",
+        "angle of hinge",
+        "The data do not see J_x",
+        s.detail,
+    ):
+        assert fact in text
+    for version in s.versions.values():
+        assert version in text
+
+
+def test_noise_that_was_estimated_has_its_table() -> None:
+    s, text = estimated(), page(estimated()).text
+    assert " Noise noise standard deviation its error density resolution disturbance of hinge " in text
+    assert f"theta angle of hinge {1000 * s.noise[1].std:.3g} mrad, estimated" in text
+    assert "Dynamics estimated (noise of motion" in text
+    assert f"log-likelihood {s.log_likelihood:.1f} of the data, states integrated out" in text
+    assert "Noise noise" not in Page(usual()).text
+
+
+def test_the_page_needs_nothing_but_itself() -> None:
+    html = usual()
+    parsed = Page(html)
+    assert "<script" not in html
+    assert "url(" not in html
+    assert "@import" not in html
+    assert parsed.values("link", "href") == []
+    addresses = parsed.values("img", "src")
+    assert len(addresses) == 5
+    assert all(address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,")) for address in addresses)
+    assert len(parsed.values("img", "alt")) == 5
+    assert "Residuals against time, rate and signal" in parsed.values("img", "alt")
+    assert 'name="viewport"' in html
+    assert "@media print" in html
+    assert "@media screen and (max-width" in html
+
+
+@pytest.mark.usefixtures("drawn")
+def test_it_is_the_same_each_time() -> None:
+    assert report.page({"a": solution()}, {"a": "today"}) == report.page({"a": solution()}, {"a": "today"})
+
+
+@pytest.mark.usefixtures("drawn")
+def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> None:
+    s = replace(awkward(), problem="<b>a & b</b>", notices=("<script>",))
+    parsed = page(s)
+    assert "<b>a & b</b>" in parsed.words
+    assert "<script>" in parsed.text
+    assert parsed.values("script", "src") == []
+    assert "The dynamics are hard: the motion obeys the mechanics." in parsed.text
+    assert "FAILED at the initial guess" in parsed.text
+
+
+def test_a_solution_without_a_mechanism_or_parameters_has_a_page() -> None:
+    s = solution()
+    bare = replace(
+        s,
+        mechanism=None,
+        parameters={},
+        sensitivities=replace(
+            s.sensitivities,
+            names=(),
+            covariance=np.zeros((0, 0)),
+            covariance_sandwich=np.zeros((0, 0)),
+            factor=np.zeros((0, 0)),
+            singular_values=np.zeros(0),
+            weak=(),
+        ),
+    )
+    text = page(bare).text
+    assert "This folder does not hold the mechanism" in text
+    assert "The problem has no parameters." in text
+    assert "No two parameters have standard errors." in text
+    assert "No parameter was estimated." in text
+
+
+def test_a_signal_without_samples_has_a_row() -> None:
+    s = solution()
+    blind = replace(s.trajectories[0], observed=np.full_like(s.trajectories[0].observed, np.nan))
+    assert "theta, release 0 no samples" in page(replace(s, trajectories=(blind,))).text
+
+
+def test_several_results_share_a_page() -> None:
+    parsed = page(solution(), replace(solution(), status=Status.STALLED, problem="other"))
+    assert parsed.values("a", "href") == ["#s0-0", "#s1-1"]
+    assert parsed.values("article", "id") == ["s0-0", "s1-1"]
+    assert parsed.values("div", "class").count("status good") == 1
+    assert "2 results" in parsed.text
+    assert "NOT converged: stalled" in parsed.text
+
+
+def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_sections, "_MOST_FITS", 1)
+    found = report_sections.fits(solution(2))
+    assert [fit["name"] for fit in found["fits"]] == ["release 0"]
+    assert found["omitted"] == "1 more recordings are in trajectory.npz."
+
+
+# --- parts of it ---
+
+
+def test_correlation_of_series() -> None:
+    rng = np.random.default_rng(0)
+    white = rng.normal(size=4000)
+    smooth = np.convolve(white, [1.0, 1.0], "valid")  # correlation 1/2 at lag 1, 0 beyond
+    assert report_plot.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
+    assert report_plot.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
+    smooth[::7] = np.nan
+    assert report_plot.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
+    assert math.isnan(report_plot.correlation([np.full(5, np.nan)], 1))
+
+
+def test_residuals_stand_against_time_rate_and_signal() -> None:
+    s = estimated(2)
+    figure = diagnostic_plots.residual_figure(s)
+    assert figure is not None
+    time, rate, place = figure.axes
+    labels = [axes.get_xlabel() for axes in figure.axes]
+    assert labels == ["time [s]", "rate of theta [rad/s]", "theta [rad]"]
+    assert time.get_ylabel() == "theta\nresidual [sigma]"
+    assert [text.get_text() for text in figure.legends[0].get_texts()[:2]] == [" release 0", " release 1"]
+    first = s.trajectories[0]
+    known = np.isfinite(first.observed[:, 0])
+    expected = (first.observed - first.predicted)[known, 0] / s.noise[1].std
+    along = first.t, np.gradient(first.predicted[:, 0], first.t), first.predicted[:, 0]
+    for axes, x in zip((time, rate, place), along, strict=True):
+        dots = axes.lines[0].get_xydata()
+        np.testing.assert_allclose(dots, np.column_stack([x[known], expected]), atol=1e-12)
+
+
+def test_what_a_sensor_lacks_shows_in_the_means() -> None:
+    s = estimated()
+    (t,) = s.trajectories
+    rate = np.gradient(t.predicted[:, 0], t.t)
+    late = replace(s, trajectories=(replace(t, observed=t.predicted - 0.01 * rate[:, None]),))
+    figure = diagnostic_plots.residual_figure(late)
+    assert figure is not None
+    x, y = figure.axes[1].lines[-1].get_data()
+    np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-6, atol=1e-9)
+    blind = replace(t, observed=np.full_like(t.observed, np.nan))
+    assert diagnostic_plots.residual_figure(replace(s, trajectories=(blind,))) is None
+
+
+def test_of_many_signals_the_first_are_drawn() -> None:
+    s = solution()
+    (t,) = s.trajectories
+    many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
+    columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
+    wide = replace(t, **columns, **many)
+    figure = diagnostic_plots.residual_figure(replace(s, trajectories=(wide,)))
+    assert figure is not None
+    assert len(figure.axes) == 3 * diagnostic_plots.MOST_ROWS
+    assert figure.axes[0].get_ylabel() == "a\nresidual [mm]"
+
+
+def drawn(parts: Mechanism, figure: Figure) -> dict[str, tuple[float, float]]:
+    """Where the names of bodies and hinges stand."""
+    (panel,) = figure.axes
+    return {text.get_text(): text.xy for text in panel.texts}
+
+
+def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
+    s = solution()
+    parts = s.mechanism
+    assert parts is not None
+    places = drawn(parts, report_plot.mechanism(parts, s.trajectories[0]))
+    arm = np.subtract(places["rod"], places["hinge"])
+    # The hinge turns about y and its angle is zero where the rod hangs: 0.2 m at about 1.2 rad, seen from 35° and 20°.
+    angle = s.trajectories[0].predicted[0, 0]
+    x, z = -0.2 * math.sin(angle), -0.2 * math.cos(angle)
+    a, e = math.radians(35), math.radians(20)
+    np.testing.assert_allclose(arm, [-math.sin(a) * x, math.cos(e) * z - math.sin(e) * math.cos(a) * x], atol=2e-3)
+    turned = replace(parts, gravity=(-parts.gravity[2], 0.0, 0.0))
+    assert drawn(turned, report_plot.mechanism(turned, s.trajectories[0])) != places
+
+
+def test_an_outline_holds_formulas_and_values() -> None:
+    found = mechanism(pendulum_problem(), {"J": 0.006, "b": 0.1, "J_x": 1e-4, "m": 0.7})
+    (rod,), (hinge,) = found.bodies, found.hinges
+    assert [(q.name, q.formula, q.value) for q in rod.quantities] == [
+        ("mass", "m", 0.7),
+        ("J_xx", "J_x", 1e-4),
+        ("J_yy", "", 0.004),
+        ("J_zz", "J", 0.006),
+    ]
+    assert (hinge.parent, hinge.child, hinge.parent_at, hinge.child_at) == ("GROUND", "rod", (0, 0, 0), (-0.2, 0, 0))
+    assert hinge.axis == (0, 1, 0)
+    assert {q.name: q.value for q in hinge.quantities} == {
+        "compliance": 1e-4,
+        "angular compliance": 1e-4,
+        "viscous": 0.1,
+        "damping": 0.02,
+    }
+    assert found.gravity == (0, 0, -9.81)
+    assert (found.sensors[0].signal, found.sensors[0].sigma) == ("theta", 1.0)
+
+
+# --- the command ---
+
+
+def test_the_command_writes_a_page_beside_the_results(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(results, folder)
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"Written to {folder / 'report.html'}\n"
+    assert {path.name for path in folder.iterdir()} == {path.name for path in results.iterdir()} | {"report.html"}
+    text = Page((folder / "report.html").read_text(encoding="utf-8")).text
+    assert "Folder release, written 20" in text
+    solution().save(folder)  # the results can be replaced, the page with them
+    assert not (folder / "report.html").exists()
+
+
+def test_a_folder_of_folders_has_one_page(results: Path, tmp_path: Path) -> None:
+    for key in ("b", "a"):
+        shutil.copytree(results, tmp_path / key)
+    (tmp_path / "notes").mkdir()
+    assert main(["report", str(tmp_path)]) == 0
+    parsed = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert parsed.values("article", "id") == ["a-0", "b-1"]
+
+
+def test_results_of_an_earlier_version_have_a_page(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(results, folder)
+    tree = json.loads((folder / "solution.json").read_text())
+    del tree["mechanism"]
+    (folder / "solution.json").write_text(json.dumps(tree))
+    assert load(folder).mechanism is None
+    assert main(["report", str(folder)]) == 0
+
+
+def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 2
+    assert "holds none of solution.json" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    (tmp_path / "solution.json").write_text("{}")
+    with pytest.raises(ProblemError, match="lacks 'schema'"):
+        report.write(tmp_path)
+    assert not (tmp_path / "report.html").exists()
