@@ -8,22 +8,23 @@ the last has ended, until what still creeps is a hundred-thousandth of the joint
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from spookid.assembly.contact_start import touching
 from spookid.assembly.declaration import Declaration
-from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, counting_from, fit
-from spookid.kernels.arrays import Array
+from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
+from spookid.estimation.outliers import revision
+from spookid.estimation.work import Solver, Work
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Callback, Status
+from spookid.solvers.status import Status
 
-SHARPNESS = (1e-1, 1e-2, 1e-3)
+SHARPNESS = (3e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
 _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
@@ -39,161 +40,179 @@ _PAIRS = 500
 """The same of relaxed pairs."""
 
 
-@dataclass(eq=False)
-class _Path:
-    """The fits so far."""
-
-    problem: Declaration
-    solver: LevenbergMarquardt | Ipopt
-    callback: Callback | None
-    found: Result | None
-    """Where the next fit starts."""
-    noise: Result | None
-    """Whose noise they keep."""
-    touching: tuple[Array | None, ...] = ()
-    """What contacts do in the last one."""
-    done: Fit | None = None
-    """The last fit, with the history and the times of all."""
-
-    def go(
-        self,
-        problem: Declaration,
-        solver: LevenbergMarquardt | Ipopt,
-        sharpness: float = 1.0,
-        turns: bool = True,
-        guessed: bool = False,
-    ) -> bool:
-        """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
-
-        Args:
-            guessed: True to take noise as a search for it would begin.
-        """
-        own = {} if self.done else problem.given
-        start = Start(self.found, own, self.noise, sharpness, turns, touching=self.touching, guessed=guessed)
-        if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
-            problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
-        before = self.done.result.iterations if self.done else 0
-        if isinstance(solver, Ipopt):
-            told = self.found is not None and self.found.friction != "smooth"
-            solver = replace(solver, told=solver.told or told or sharpness < 1)
-        made = fit(problem, solver, counting_from(self.callback, before), start)
-        self.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
-        self.found = made.told()
-        self.done = made if self.done is None else made.with_(**joined(self.done.result, made.result))
-        if problem.dynamics == "estimated" and self.noise is None and not guessed:
-            self.noise = self.found
-            if self.found.normaliser is None:
-                return False
-        return self.found.status is not Status.INTERRUPTED
-
-    def smoothly(self, problem: Declaration, sharpness: float = 1.0) -> bool:
-        """A smooth fit on the way: a sharp one only has to lead on."""
-        most, sharp = self.solver.max_iterations, sharpness < 1
-        return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
-
-    def begin(self, problem: Declaration) -> bool:
-        """The first fits, with a stepper that is easier to begin with; but noise that is estimated is that of the
-        stepper."""
-        first = problem if problem.dynamics == "estimated" else problem.with_(stepper=problem.stepper.leader)
-        return self.smoothly(first) and (first.stepper == problem.stepper or self.smoothly(problem))
-
-    def own(self, most: int, newton: bool = True) -> LevenbergMarquardt:
-        """The solver of fits on the way."""
-        threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
-        return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
-
-    @property
-    def answer(self) -> Fit:
-        """The last fit as one of the problem."""
-        assert self.done is not None
-        problem, noise = self.problem, self.noise
-        named = {"backend": self.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
-        rough = noise is not None and noise.status is not Status.CONVERGED
-        told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
-        return _telling(self.done, told).with_(**named)
-
-
 def is_staged(problem: Declaration, backend: str) -> bool:
-    """True if a problem is solved in stages."""
-    if _touches(problem) or _sticks(problem):
+    """True if a problem is solved by way of others."""
+    if touches(problem) or sticks(problem):
         return True
     if problem.dynamics == "estimated":
         return any(residual.kind == "inequality" for residual in problem.residuals)
     return backend == "ipopt" and problem.stepper.leader != problem.stepper
 
 
-def by_continuation(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Result | None
-) -> tuple[Fit, Result | None]:
-    """The fit by all stages, or by those that a solution which is known leaves; and the one whose noise it keeps, if
-    any."""
-    estimated = problem.dynamics == "estimated"
-    # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
-    done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
-    path = _Path(problem, solver, callback, known, known if estimated and done else None)
-    if _touches(problem):
-        _by_codes(path, done)
-    elif _sticks(problem):
-        _continued(path, done)
-    elif done or path.begin(problem):
-        path.go(problem, solver)
-    return path.answer, path.noise
+def touches(problem: Declaration) -> bool:
+    """True if contacts push by their law."""
+    return problem.friction != "smooth" and bool(problem.model.contacts)
 
 
-def _continued(path: _Path, done: bool) -> None:
-    """Fits of ever sharper friction, then those of friction that sticks; from where they start if that is ``done``.
+def sticks(problem: Declaration) -> bool:
+    """True if joints stick, and are not led by contacts."""
+    return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints) and not touches(problem)
+
+
+def go(
+    work: Work, problem: Declaration, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
+) -> bool:
+    """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
+
+    Args:
+        guessed: True to take noise as a search for it would begin.
+    """
+    own = {} if work.fit else problem.given
+    start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed)
+    if work.noise is None and sharpness == 1.0:
+        start = replace(start, revised=revision(work))
+    if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
+        problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
+    if isinstance(solver, Ipopt):
+        told = work.found is not None and work.found.friction != "smooth"
+        solver = replace(solver, told=solver.told or told or sharpness < 1)
+    made = work.fit = work.run(problem, start, work.fit, solver)
+    work.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
+    work.found = made.told()
+    if problem.dynamics == "estimated" and work.noise is None and not guessed:
+        work.noise = work.found
+        if work.found.normaliser is None:
+            return False
+    return not work.stopped
+
+
+def begin(work: Work) -> None:
+    """The first fits, smooth, and with a stepper that is easier to begin with; but noise that is estimated is that of
+    the stepper. A solution to begin with that is a smooth one of the same noise takes their place."""
+    problem, near = work.problem, work.near
+    work.found = near
+    converged = near is not None and near.status is Status.CONVERGED
+    if near is not None and converged and (problem.dynamics != "estimated" or near.normaliser is not None):
+        work.noise = near if problem.dynamics == "estimated" else None
+        return
+    smooth = smoothed(problem)
+    first = smooth if smooth.dynamics == "estimated" else smooth.with_(stepper=smooth.stepper.leader)
+    if go(work, first, _own(work, newton=True)) and first.stepper != smooth.stepper:
+        go(work, smooth, _own(work, newton=True))
+
+
+def smoothed(problem: Declaration) -> Declaration:
+    """The problem with smooth friction; where what sticks is to be hard, with a weight that lets it err."""
+    if not sticks(problem):
+        return problem
+    width = None if problem.friction == "exact" else problem.friction_width
+    return _soft(problem).with_(friction="smooth", friction_width=width)
+
+
+def _soft(problem: Declaration) -> Declaration:
+    return problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
+
+
+def _own(work: Work, newton: bool) -> LevenbergMarquardt:
+    """The solver of fits on the way."""
+    threads = work.solver.threads if isinstance(work.solver, LevenbergMarquardt) else 1
+    most = work.solver.max_iterations
+    return LevenbergMarquardt(max_iterations=most if newton else min(most, _SHARPENING), newton=newton, threads=threads)
+
+
+def held_by_pairs(work: Work) -> None:
+    """The fit of a solver that holds inequalities, from one without."""
+    if work.noise is None or work.noise.normaliser is not None:
+        go(work, work.problem, work.solver)
+        _named(work)
+
+
+def stick(work: Work) -> None:
+    """Fits of ever sharper friction, then those of friction that sticks.
 
     Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
     friction they are soft until the last.
     """
-    problem, known = path.problem, path.found
-    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
-    width = None if problem.friction == "exact" else problem.friction_width
-    smooth = soft.with_(friction="smooth", friction_width=width)
-    if not done and not path.begin(smooth):
+    problem, known = work.problem, work.found
+    if problem.dynamics == "estimated" and (work.noise is None or work.noise.normaliser is None):
         return
-    if done and known is not None and known.friction != "smooth":
-        path.go(problem, path.solver, SHARPNESS[-1])
-        return
-    sharpness = _sharpened(path, smooth)
+    if work.fit is None and known is not None and known.friction != "smooth":
+        go(work, problem, work.solver, SHARPNESS[-1])
+        return _named(work)
+    soft = _soft(problem)
+    sharpness = _sharpened(work, smoothed(problem))
     if sharpness is None:
-        return
-    smoothed = path.found if soft is problem else None
-    stages = [(problem, path.solver, True)]
+        return None
+    lead = work.found if soft is problem else None
+    stages = [(problem, work.solver, True)]
     if soft is not problem and problem.friction == "exact":
-        stages.insert(0, (soft, path.own(path.solver.max_iterations), True))
+        stages.insert(0, (soft, _own(work, newton=True), True))
     if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
     for stage, solver, turns in stages:
-        if not path.go(stage, solver, sharpness, turns):
-            return
-    if smoothed is not None:
-        _compared(path, smoothed, sharpness)
+        if not go(work, stage, solver, sharpness, turns):
+            return _named(work)
+    _named(work)
+    if lead is not None:
+        _compared(work, problem, lead, sharpness)
+    return None
 
 
-def _by_codes(path: _Path, done: bool) -> None:
+def stick_finer(work: Work, problem: Declaration, first: Fit) -> None:
+    """The same with half the step, from the fit of the whole one: its noise, then who sticks."""
+    go(work, smoothed(problem), _own(work, newton=True))
+    if work.fit is not None and work.fit.result.status is Status.CONVERGED:
+        work.found = first.told()
+        go(work, problem, work.solver, SHARPNESS[-1])
+    _named(work)
+
+
+def _named(work: Work) -> None:
+    """The last fit as one of the problem."""
+    if work.fit is None:
+        return
+    problem, noise = work.problem, work.noise
+    named = {"backend": work.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
+    rough = noise is not None and noise.status is not Status.CONVERGED
+    told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
+    work.fit = _telling(work.fit, told).with_(**named)
+
+
+def touch(work: Work) -> None:
     """A fit with who touches when as the data tell it, then one as the law does; pairs follow them.
 
     Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
     it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
     lead nowhere, relaxed pairs may.
     """
-    problem, estimated = path.problem, path.problem.dynamics == "estimated"
+    problem, near, estimated = work.problem, work.near, work.problem.dynamics == "estimated"
+    done = near is not None and near.status is Status.CONVERGED and (not estimated or near.normaliser is not None)
+    work.found, work.noise = near, near if estimated and done else None
     exact = problem.with_(friction="exact")
     soft = exact if estimated else exact.with_(state_weight=min(problem.weight, _SOFT))
-    solver, led = path.own(path.solver.max_iterations), None
+    solver, led = _own(work, newton=True), None
     if not done:
-        if not path.go(soft, solver, guessed=estimated):
-            return
-        led = path.found
-    if not path.go(exact, solver, SHARPNESS[-1]):
-        return
-    path.done = _if_led(path.answer, led)
-    if path.answer.result.status is not Status.CONVERGED and not done and not _by_pairs(path, exact, solver):
-        return
+        going = go(work, soft, solver, guessed=estimated)
+        led = work.found
+        if not going:
+            return _named(work)
+    going = go(work, exact, solver, SHARPNESS[-1])
+    _named(work)
+    if not going:
+        return None
+    work.fit = _if_led(_made(work), led)
+    if _made(work).result.status is not Status.CONVERGED and not done and not _by_pairs(work, exact, solver):
+        return None
     if problem.friction == "mpcc":
-        path.go(problem, path.solver, SHARPNESS[-1])
+        go(work, problem, work.solver, SHARPNESS[-1])
+        _named(work)
+    return None
+
+
+def _made(work: Work) -> Fit:
+    assert work.fit is not None
+    return work.fit
 
 
 def _if_led(made: Fit, led: Result | None) -> Fit:
@@ -209,65 +228,64 @@ def _if_led(made: Fit, led: Result | None) -> Fit:
     return made.with_(status=Status.STALLED, detail=detail)
 
 
-def _by_pairs(path: _Path, exact: Declaration, solver: LevenbergMarquardt) -> bool:
+def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> bool:
     """Another way to the exact law, from the beginning: relaxed pairs first. The better of both; False if that is
     interrupted."""
-    best, path.found, path.touching, path.noise = path.answer, None, (), None
+    best, work.found, work.touching, work.noise = _made(work), None, (), None
     weight = {} if exact.dynamics == "estimated" else {"state_weight": min(exact.weight, _SOFT)}
     pairs, estimated = exact.with_(friction="mpcc", **weight), exact.dynamics == "estimated"
-    going = path.go(pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
-    led = path.found
+    going = go(work, pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
+    led = work.found
     if going and not estimated and exact.weight > _SOFT:
-        going = path.go(exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
-    going = going and path.go(exact, solver, SHARPNESS[-1])
-    path.done = _if_led(path.answer, led)
-    if path.answer.result.status is not Status.CONVERGED:
-        path.done = _after_all(best, path)
-        path.found = path.done.told()
+        going = go(work, exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
+    going = going and go(work, exact, solver, SHARPNESS[-1])
+    _named(work)
+    work.fit = _if_led(_made(work), led)
+    if work.fit.result.status is not Status.CONVERGED:
+        work.fit = _after_all(best, work.fit)
+        work.found = work.fit.told()
     return going
 
 
-def _sharpened(path: _Path, smooth: Declaration) -> float | None:
+def _sharpened(work: Work, smooth: Declaration) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
     for sharpness in SHARPNESS:
-        before = path.found
-        if not path.smoothly(smooth, sharpness):
+        before = work.found
+        if not go(work, smooth, _own(work, newton=False), sharpness):
             return None
-        assert before is not None
-        assert path.found is not None
-        if _excess(path.found, before) > _WORSE:
-            path.found = before
+        if before is not None and work.found is not None and _excess(work.found, before) > _WORSE:
+            work.found = before
             break
         reached = sharpness
     return reached
 
 
-def _compared(path: _Path, smoothed: Result, sharpness: float) -> None:
+def _compared(work: Work, problem: Declaration, lead: Result, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
-    best, problem = path.answer, path.problem
-    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=path.solver.max_iterations))
-    others = [[(problem, path.solver)], [pairs, (problem, path.solver)]]
+    best = _made(work)
+    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
+    others: list[list[tuple[Declaration, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
     for stages in others if problem.friction == "exact" else others[:1]:
-        if not _is_worse(best.result, smoothed):
+        if not _is_worse(best.result, lead):
             break
-        path.found = smoothed
+        work.found = lead
         for stage, solver in stages:
-            if not path.go(stage, solver, sharpness):
+            if not go(work, stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"
-                path.done = _after_all(best, path).with_(status=Status.INTERRUPTED, detail=detail)
+                work.fit = _after_all(best, _made(work)).with_(status=Status.INTERRUPTED, detail=detail)
                 return
-        best = min(best, path.answer, key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
-    told = _worse(best.result, smoothed) if _is_worse(best.result, smoothed) else []
-    path.done = _telling(_after_all(best, path), told)
+        _named(work)
+        best = min(best, _made(work), key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
+    told = _worse(best.result, lead) if _is_worse(best.result, lead) else []
+    work.fit = _telling(_after_all(best, _made(work)), told)
 
 
-def _after_all(best: Fit, path: _Path) -> Fit:
+def _after_all(best: Fit, last: Fit) -> Fit:
     """A fit with the times of all."""
-    spent = path.answer.result
-    return best.with_(times=spent.times, clocks=spent.clocks)
+    return best.with_(times=last.result.times, clocks=last.result.clocks)
 
 
 def _is_worse(solution: Result, smoothed: Result) -> bool:
@@ -288,14 +306,6 @@ def _worse(solution: Result, smoothed: Result) -> list[str]:
         f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
         "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
     ]
-
-
-def _touches(problem: Declaration) -> bool:
-    return problem.friction != "smooth" and bool(problem.model.contacts)
-
-
-def _sticks(problem: Declaration) -> bool:
-    return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
 def _telling(made: Fit, told: list[str]) -> Fit:

@@ -12,13 +12,11 @@ import math
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import retimed
-from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, counting_from, fit
+from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
+from spookid.estimation.work import Work
 from spookid.mechanics.contacts import Impact
-from spookid.results.result import Result
-from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Callback, Status
+from spookid.solvers.status import Status
 
 _STILL = 1e-3
 """Share of a step by which a delay may move at the end: an input is then off by 1e-6 of its change in a step."""
@@ -32,26 +30,31 @@ def free_delays(problem: Declaration) -> list[str]:
     return [p.name for p in problem.free if p.name in problem.delays]
 
 
-def settled(problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start) -> Fit:
-    """A fit; if delays are free parameters the last of fits, each around those of the one before, until they stand
-    still."""
-    found, names = fit(problem, solver, callback, start), free_delays(problem)
+def with_delays_at_rest(work: Work, found: Fit) -> Fit:
+    """The last of fits, each around the delays of the one before, until they stand still.
+
+    Where they do not come to rest, since samples change their step and the likelihood with it, the best one stands.
+    """
+    names, before, best = free_delays(found.assembly.problem), math.inf, found
     for _ in range(_ROUNDS if names else 0):
         values, around = {name: found.values[name] for name in names}, found.assembly.problem
-        moved = max(abs(values[name] - around.guess[name]) for name in names)
-        if moved <= _STILL * problem.step or found.outcome.status is not Status.CONVERGED:
-            break
+        moved = max(abs(values[name] - around.guess[name]) for name in names) / around.step
+        if moved <= _STILL or found.outcome.status is not Status.CONVERGED:
+            return found
+        if moved > before:
+            return best
+        before = max(moved, _STILL)
         around = around.with_(initial={**around.initial, **values})
-        counted = counting_from(callback, found.result.iterations)
-        later = fit(around, solver, counted, Start(found.result))
+        later = work.run(around, Start(found.result), found)
         if later.outcome.status in (Status.DIVERGED, Status.STALLED):
             # With next to no disturbance the motion that was found may lead to no other; the guess may.
-            later = fit(around, solver, counted, Start())
-        found = later.with_(**joined(found.result, later.result))
-    return around_impacts(found, solver, callback)
+            later = work.run(around, Start(), found)
+        found = later
+        best = max(best, found, key=lambda one: one.rank)
+    return found
 
 
-def around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None) -> Fit:
+def with_impacts_at_rest(work: Work, found: Fit) -> Fit:
     """A fit carried on around the times of impacts that it has found; itself without impacts."""
     hits = any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts)
     before = math.inf
@@ -60,13 +63,5 @@ def around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Cal
         if moved <= _MET or found.outcome.status is not Status.CONVERGED or moved > before / 2:
             break  # times that do not come to rest are told by ``schedule_notices``
         before = moved
-        counted = counting_from(callback, found.result.iterations)
-        later = fit(assembly.problem, solver, counted, Start(found.result, assembly=assembly))
-        found = later.with_(**joined(found.result, later.result))
+        found = work.run(assembly.problem, Start(found.result, assembly=assembly), found)
     return found
-
-
-def asked_from(problem: Declaration, found: Result) -> Result:
-    """A result with the guesses of the problem, as it was asked."""
-    guess = problem.guess
-    return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})

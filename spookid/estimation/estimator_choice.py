@@ -10,7 +10,7 @@ fits that differ say that the model lacks something, and so does the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,10 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
+from spookid.estimation.delays import with_impacts_at_rest
 from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start, finished
+from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.notices import DIFFER, ranked
@@ -65,24 +68,9 @@ class Decision:
         return solution.changed(noise=noise, normaliser=None, log_likelihood=likelihood)
 
 
-def starting_from(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
-    """The problem and the solution to start from; of one with hard dynamics the estimates alone.
-
-    Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
-    """
-    if known is None or known.choice is None or known.choice.estimator != "hard":
-        return problem, known
-    pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
-    values = {p.name: float(np.clip(value, p.lower, p.upper)) for p, value in pairs if np.isfinite(value)}
-    return problem.with_(initial={**values, **problem.given}), None
-
-
-def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:
-    """Choose between the first fit and one with hard dynamics.
-
-    Args:
-        again: solves a problem, going on from the first fit; the same problem to its end, if that ended near it.
-    """
+def choose_estimator(work: Work, first: Fit) -> Decision:
+    """Choose between the first fit, which may have ended near its maximum, and one with hard dynamics."""
+    problem = first.assembly.problem
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
     if first.found is None or not (converged and problem.scheme.offers_hard and problem.free):
@@ -94,11 +82,11 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
         return stands
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
-    if first.found.rough:  # what two estimators differ by is told by their ends
-        return choose_estimator(problem, again(problem), again)
+    if first.found.carry is not None:  # what two estimators differ by is told by their ends
+        return choose_estimator(work, finished(first))
     hard = problem.with_(estimator="hard")
     try:
-        second = again(hard)
+        second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first, work.leader))
     except KeyboardInterrupt:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:

@@ -18,15 +18,22 @@ from spookid.assembly.assembly import step_chosen
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
-from spookid.estimation.fit import Fit
+from spookid.estimation import continuation
+from spookid.estimation.fit import Fit, joined
+from spookid.estimation.fitting import Start, finished
+from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
+from spookid.solvers.status import Status
 from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.weak_directions import in_units, pivots, references
+from spookid.transcription.factor import Group
 
+FINER, COARSER = "half the step", "the step"
+"""Stages of a plan: a fit with h/2, and one with h at the noise of that."""
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
 _PART = 0.01
@@ -38,6 +45,64 @@ _TOLD = 1.0
 def finer(problem: Declaration) -> Declaration:
     """The same with steps half as long, observed where the problem is."""
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
+
+
+def corrected(work: Work, first: Fit) -> Result:
+    """The answer with estimates of continuous time, where they are asked for and can be had."""
+    problem, found = work.problem, first.result
+    if not problem.corrects or found.status is not Status.CONVERGED:
+        return work.polished(first).told()
+    try:
+        fine, coarse = _both(work, first)
+        interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
+    if not fine.result.status is coarse.result.status is Status.CONVERGED:
+        last = work.polished(finished(first))
+        told = last.told()
+        notices = last.later(lambda: ranked([*told.notices, missed(problem.step)]))
+        return told.changed(notices=notices)
+    answer = extrapolated(coarse, fine)
+    all_three = answer.changed(times=answer.times + coarse.result.times, clocks=(fine.clock, coarse.clock))
+    return all_three.changed(**joined(found, all_three))
+
+
+def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
+    """Fits with h/2 and with h, both with the noise of the finer one."""
+    problem = work.problem
+    if continuation.sticks(problem):
+        beside = work.beside(finer(problem), work.noise)
+        with work.stage(FINER):
+            continuation.stick_finer(beside, beside.problem, first)
+        fine, sharp = beside.fit or first, continuation.SHARPNESS[-1]
+        if fine.result.status is not Status.CONVERGED:
+            return fine, fine
+        with work.stage(COARSER):
+            start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
+            return fine, work.run(problem, start)
+    with work.stage(FINER):
+        fine = work.polished(work.run(finer(problem), Start(first.result, hold=work.hold), None, work.leader))
+    if fine.result.status is not Status.CONVERGED:
+        return fine, fine
+    pins = pinned(fine)
+    if not pins and first.found is not None and first.found.carry is None and _is_scale(first, fine):
+        return fine, work.polished(first)
+    # What is held belongs to the other estimates of that fit.
+    estimates = fine.result.parameters if pins else first.result.parameters
+    near = first.result.changed(noise=noise_of(fine, first.result), parameters=estimates)
+    with work.stage(COARSER):
+        return fine, work.polished(work.run(problem, Start(near, hold=True, held=pins), None, work.leader), pins)
+
+
+def _is_scale(first: Fit, fine: Fit) -> bool:
+    """True if the noise of both fits is one size that all rows have in common, on which no estimate hangs: that of the
+    only sensor of hard dynamics."""
+    problem = first.assembly
+    free = [one for one in fine.result.noise if not (one.given and one.kind == "disturbance")]
+    others = [f for f in problem.transcription.factors if f.group in (Group.PRIOR, Group.RESIDUAL)]
+    return problem.problem.estimator == "hard" and len(free) == 1 and not free[0].given and not others
 
 
 def pinned(fine: Fit) -> dict[str, float]:

@@ -14,8 +14,14 @@ from spookid.assembly.impact_estimates import around
 from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
-from spookid.estimation.fit import Fit, joined
-from spookid.estimation.likelihood_fit import fit_at_guessed_noise, fit_at_known_noise, maximize_likelihood
+from spookid.estimation.fit import Fit
+from spookid.estimation.likelihood_fit import (
+    Found,
+    Revise,
+    fit_at_guessed_noise,
+    fit_at_known_noise,
+    maximize_likelihood,
+)
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Result, Times
@@ -58,7 +64,11 @@ class Start:
     guessed: bool = False
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
-    """True to end near the maximum of the likelihood, where others go on from."""
+    """True to end near the maximum of the likelihood, where others go on from; see ``finished``."""
+    like: Assembly | None = None
+    """Of a problem with the same step, of which all is taken that is the same; see ``assemble``."""
+    revised: Revise | None = None
+    """Gives the problem with other samples, once the motion is known well enough to tell which are wrong."""
 
 
 _GUESSES = Start()
@@ -68,13 +78,12 @@ def fit(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
 ) -> Fit:
     """One solve."""
-    if isinstance(solver, Ipopt) and problem.dynamics == "estimated" and start.noise is None and not start.guessed:
-        return _by_ipopt(problem, solver, callback, start)
     began, known = time.perf_counter(), start.solution
     asked = _asked(known)
-    compiled = 0.0 if start.assembly is None else start.assembly.transcription.kernels.seconds
+    before = start.assembly or start.like
+    made = 0.0 if before is None else before.transcription.kernels.seconds
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
-    assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns)
+    assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns, start.like)
     point = assembly.start if known is None else warm(assembly, known, start.own, start.touching)
     if known is not None and start.assembly is None:
         assembly = around(assembly, point, [one.multipliers for one in known.trajectories])
@@ -84,7 +93,8 @@ def fit(
     searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
     kernels = assembly.transcription.kernels
     kernels.prepare(contractions=searches)
-    compiling = kernels.seconds - compiled
+    shared = before is not None and kernels is before.transcription.kernels
+    compiling = kernels.seconds - (made if shared else 0.0)
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
         outcome = solved(solver, assembly.transcription, point, callback)
@@ -98,35 +108,42 @@ def fit(
         found = fit_at_known_noise(assembly, point, kept, solver, callback)
     else:
         assert isinstance(solver, LevenbergMarquardt)
-        before = at_gains(problem, known.noise, known.values, back=True) if known else ()
-        found = maximize_likelihood(assembly, point, before, solver, callback, start.hold, start.roughly)
-    found = replace(found, noise=tuple(at_gains(problem, found.noise, _values(problem, found.outcome))))
+        known_noise = at_gains(problem, known.noise, known.values, back=True) if known else ()
+        asked_for = start.hold, start.roughly, start.revised
+        found = maximize_likelihood(assembly, point, known_noise, solver, callback, *asked_for)
+    found = _at_its_gains(problem, found)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
     return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
 
 
-def _by_ipopt(problem: Declaration, solver: Ipopt, callback: Callback | None, start: Start) -> Fit:
-    """A solve by IPOPT at the noise that Levenberg–Marquardt finds, with what the likelihood says where IPOPT ends."""
-    inner = LevenbergMarquardt(max_iterations=solver.max_iterations)
-    first = fit(problem, inner, callback, start)
-    if first.outcome.status is not Status.CONVERGED:
-        detail = f"{first.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"
-        return replace(first, backend=solver.name, outcome=replace(first.outcome, detail=detail))
-    counted = counting_from(callback, first.result.iterations)
-    second = fit(problem, solver, counted, Start(first.result, noise=first.result, held=start.held))
-    both = joined(first.result, second.result)
+def _at_its_gains(problem: Declaration, found: Found) -> Found:
+    return replace(found, noise=tuple(at_gains(problem, found.noise, _values(problem, found.outcome))))
+
+
+def finished(near: Fit) -> Fit:
+    """The end of a fit that has ended near a maximum, from where it is; the fit itself if it has come to its end."""
+    if near.found is None or near.found.carry is None:
+        return near
+    found, told = _at_its_gains(near.assembly.problem, near.found.carry()), near.result
+    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found)
+    done = told.iterations - len(near.outcome.history) + 1  # of fits before
+    later = (replace(step, iteration=step.iteration + done) for step in made.result.history[1:])
+    longer = max(found.outcome.timing.solve - near.outcome.timing.solve, 0.0)
+    times = replace(told.times, solve=told.times.solve + longer)
+    return made.with_(**{**near.over, "history": (*told.history[: done + 1], *later), "times": times})
+
+
+def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
+    """What the likelihood says where another solver has ended, at the noise of the first fit."""
     if second.outcome.status is not Status.CONVERGED:
-        return second.with_(**both)
+        return second
+    problem = first.assembly.problem
     known = at_gains(problem, first.result.noise, first.values, back=True)
-    found = maximize_likelihood(first.assembly, second.point, known, replace(inner, max_iterations=0), None, start.hold)
+    inner = LevenbergMarquardt(max_iterations=0)
+    found = maximize_likelihood(first.assembly, second.point, known, inner, None, hold)
     there = replace(found, outcome=second.outcome, noise=first.result.noise)
-    return Fit(found.assembly, second.outcome, solver.name, second.times, there).with_(**both)
-
-
-def counting_from(callback: Callback | None, done: int) -> Callback | None:
-    """A callback that goes on counting iterations."""
-    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
+    return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
 def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:

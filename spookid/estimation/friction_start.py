@@ -9,7 +9,7 @@ stands. (That is regression of the dynamics on smoothed motion, as of Atkeson, A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -17,11 +17,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
+from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.records import dataclass
-from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group
 
@@ -34,12 +35,8 @@ _ON_GRID, _EVALUATIONS = 4, 20
 """Steps of the least squares at a point of the grid, where all but the velocities move, and from the best one."""
 
 
-def with_better_friction(first: Fit, again: Callable[[Result], Fit]) -> Fit:
-    """The fit, or one from other values of continuous friction if that is more likely.
-
-    Args:
-        again: goes on from a result.
-    """
+def with_better_friction(work: Work, first: Fit) -> Fit:
+    """The fit, or one from other values of continuous friction if that is more likely."""
     model = first.assembly.problem.model
     laws = [(joint, load) for joint in model.joints for load in joint.loads if isinstance(load, ContinuousFriction)]
     if not laws or first.found is None or first.outcome.status is Status.INTERRUPTED:
@@ -52,7 +49,8 @@ def with_better_friction(first: Fit, again: Callable[[Result], Fit]) -> Fit:
     if values == first.values:
         return first
     started = {name: e.changed(estimate=values[name]) for name, e in first.result.parameters.items()}
-    later = again(first.result.changed(parameters=started, noise=()))  # noise that was found stands in for the law
+    start = Start(first.result.changed(parameters=started, noise=()))  # noise that was found stands in for the law
+    later = work.run(first.assembly.problem, start, first)
     return later if later.rank > first.rank else first
 
 

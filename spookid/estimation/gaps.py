@@ -8,7 +8,6 @@ end of the part before. The fit of the whole goes on from there, and must fit th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +19,12 @@ from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
+from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
+from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
+from spookid.records import dataclass
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import GAP, ranked
 from spookid.results.result import Result, Trajectory
@@ -39,41 +42,55 @@ _STEPS = 20
 _SURE = 1e-6
 """Probability of a worse fit of the whole by accident, where the model is right."""
 
-Solve = Callable[[Declaration, Result | None, bool, Result | None], Result]
-"""A problem, from a start, at its noise if that is True, and after what fits its iterations count."""
-
 Span = tuple[float, float]
 
 
-def solved_across_gaps(problem: Declaration, near: Result | None, solve: Solve) -> Result:
-    """A solve of the parts beside long gaps, then of the whole; of the whole alone if there is no such gap."""
-    spans = {} if near is not None or not _can_grow(problem) else _long_gaps(problem)
-    if not spans:
-        return solve(problem, near, False, None)
-    estimator = "hard" if problem.estimator == "hard" else "noise"
-    lead = problem.with_(step=problem.step, step_correction=False, estimator=estimator)
+@dataclass(frozen=True)
+class Crossing:
+    """How the whole fits across its gaps, beside its parts."""
+
+    problem: Declaration
+    parts: Result
+    held: Result
+    """The whole at the noise of the parts."""
+    spans: dict[int, list[Span]]
+
+
+def has_gaps(problem: Declaration) -> bool:
+    """True if samples are missing for long, and parts of the recordings can be fitted first."""
+    spans = _long_gaps(problem) if _can_grow(problem) else {}
+    return bool(spans) and all(_pieces(problem, i, spans) for i in range(len(problem.recordings)))
+
+
+def parts_of(problem: Declaration) -> Declaration:
+    """The problem whose recordings are the parts beside the gaps, which tells its noise alone."""
+    lead, spans = _leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
-    if not all(pieces):
-        return solve(problem, near, False, None)
-    parts = solve(lead.with_(recordings=[p for own in pieces for p in own], step=lead.step), None, False, None)
-    if parts.status is not Status.CONVERGED:
-        return solve(problem, near, False, parts)  # what the parts do not tell, the whole may
-    crossed = parts.changed(trajectories=_crossed(lead, parts, [len(own) for own in pieces]))
-    held = solve(_as_begun(lead), crossed, True, parts)
-    if held.status is Status.INTERRUPTED:
-        return held
-    answer = solve(_as_begun(problem), held, False, held)
-    return _judged(problem, answer, parts, held, spans)
+    return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)
+
+
+def across(work: Work, parts: Fit) -> Crossing | None:
+    """Carry the fit of the parts across the gaps: simulated there, then fitted at the noise of the parts, so that the
+    next fit begins at it. None if the parts did not converge: what they do not tell, the whole may."""
+    problem = work.problem
+    if parts.outcome.status is not Status.CONVERGED:
+        return None
+    lead, spans, told = _leading(problem), _long_gaps(problem), parts.told()
+    counts = [len(_pieces(problem, i, spans)) for i in range(len(problem.recordings))]
+    crossed = told.changed(trajectories=_crossed(lead, told, counts))
+    work.fit = work.run(as_begun(lead), Start(crossed, hold=True), parts, work.leader)
+    work.near, work.problem = work.fit.result, as_begun(problem)
+    return Crossing(problem, told, work.fit.told(), spans)
+
+
+def _leading(problem: Declaration) -> Declaration:
+    estimator = "hard" if problem.estimator == "hard" else "noise"
+    return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
 
 
 def _can_grow(problem: Declaration) -> bool:
     """True if parts of recordings are recordings, and smooth motion joins them."""
     return not (problem.model.contacts or problem.model.holding.contacts or problem.parameter_set.own)
-
-
-def _as_begun(problem: Declaration) -> Declaration:
-    """The guesses of the user have had their turn."""
-    return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
 
 
 def _long_gaps(problem: Declaration) -> dict[int, list[Span]]:
@@ -198,11 +215,12 @@ def _simulated(
 # --- whether they fit together ---
 
 
-def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, spans: dict[int, list[Span]]) -> Result:
+def judged(crossing: Crossing, answer: Result) -> Result:
     """The answer, and a notice if the whole fits worse than the parts by more than accident.
 
     With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.
     """
+    problem, parts, held, spans = crossing.problem, crossing.parts, crossing.held, crossing.spans
     ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
     scale = 1.0 if problem.dynamics == "estimated" else parts.cost.total / max(parts.size.residuals, 1)
     more = (held.cost.total - parts.cost.total) / scale

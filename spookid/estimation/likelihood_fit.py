@@ -16,7 +16,7 @@ from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.resuming import solved
-from spookid.solvers.status import Callback, Iteration, Outcome, Status
+from spookid.solvers.status import Callback, Iteration, Outcome, Status, counting_from
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
@@ -24,6 +24,9 @@ from spookid.statistics.noise_sizes import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
+
+Revise = Callable[[Assembly, Point], Assembly | None]
+"""Gives the assembly with other samples that a motion speaks for, or None."""
 
 _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
@@ -69,8 +72,8 @@ class Found:
     """None where noise is taken from another fit."""
     states: States | None = None
     """Linearized where they were found; None where noise is taken from another fit."""
-    rough: bool = False
-    """True if it ended near a maximum that it would have come to."""
+    carry: Callable[[], Found] | None = None
+    """Carries a fit that ended near a maximum on to its end; None if that is where it ended."""
 
     @cached_property
     def doubt(self) -> Array | float:
@@ -87,6 +90,7 @@ def maximize_likelihood(
     callback: Callback | None,
     hold: bool = False,
     roughly: bool = False,
+    revised: Revise | None = None,
 ) -> Found:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
@@ -97,6 +101,7 @@ def maximize_likelihood(
         hold: True to keep the known noise as it is, and leave out what is not known of it.
         roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
             and its errors wait until they are asked for.
+        revised: gives the problem with other samples once it is near, or None; the search goes on with it.
     """
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
@@ -110,10 +115,33 @@ def maximize_likelihood(
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, float, math.nan, ())
+    if revised is not None and outcome.status is Status.CONVERGED:
+        other = revised(assembly, search.best.point)
+        if other is not None:
+            assembly, (outcome, search) = other, _gone_on(outcome, search, other.transcription)
+    return _ended(assembly, search, outcome, bool(alike), hold, roughly)
+
+
+def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[Outcome, Search]:
+    """A search carried on with other samples, with the history of both."""
+    done = len(before.history) - 1
+    told, most = counting_from(search.callback, done), max(search.max_iterations - done, 0)
+    last = Search(problem, search.sizes, search.inner, most, told, splits=search.splits)
+    outcome = last.run(search.best.point, search.logs, _ROUGH)
+    if outcome.status is Status.DIVERGED:
+        return before, search
+    last.history[:] = [*before.history, *(replace(i, iteration=i.iteration + done) for i in outcome.history[1:])]
+    timing = replace(outcome.timing, solve=before.timing.solve + outcome.timing.solve)
+    return replace(outcome, history=tuple(last.history), timing=timing), last
+
+
+def _ended(assembly: Assembly, search: Search, outcome: Outcome, alike: bool, hold: bool, roughly: bool) -> Found:
+    """What a search has found that is near a maximum: there, or at its end."""
     rough = roughly and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
-    return replace(found_by(assembly, search, outcome, hold, roughly), rough=rough)
+    found = found_by(assembly, search, outcome, hold, roughly)
+    return replace(found, carry=partial(_ended, assembly, search, outcome, True, hold, False)) if rough else found
 
 
 def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Found:

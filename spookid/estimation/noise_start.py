@@ -8,27 +8,24 @@ goes on from there, and the larger likelihood stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
 from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
 from spookid.estimation.overfitting import followed_notices
 from spookid.estimation.unexplained import unexplained_notices
+from spookid.estimation.work import Work
 from spookid.solvers.status import Status
 
 
-def with_explained_motion(first: Fit, led: Callable[[], Fit]) -> Fit:
-    """The fit, or one that leaves less to noise if that is more likely.
-
-    Args:
-        led: searches for the noise from where a fit at held noise ends.
-    """
+def with_explained_motion(work: Work, first: Fit) -> Fit:
+    """The fit, or one that leaves less to noise if that is more likely."""
     if first.found is None or first.outcome.status is not Status.CONVERGED or not _in_doubt(first):
         return first
-    later = led()
+    problem = first.assembly.problem
+    lead = later = work.run(problem, Start(guessed=True), first)
+    if lead.outcome.status is Status.CONVERGED:
+        later = work.run(problem, Start(lead.result.changed(noise=())), lead)
     if later.outcome.status is Status.INTERRUPTED:
-        detail = "before another way to the maximum was tried"
-        return replace(first, outcome=replace(first.outcome, status=Status.INTERRUPTED, detail=detail))
+        return first.with_(status=Status.INTERRUPTED, detail="before another way to the maximum was tried")
     return later if later.rank > first.rank else first
 
 

@@ -9,20 +9,25 @@ Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import medians
+from spookid.assembly.trajectories import trajectories
 from spookid.data.channels import BENT, Channel, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
+from spookid.estimation.likelihood_fit import Revise
 from spookid.estimation.robust_start import linear
 from spookid.estimation.stuck_sensors import stuck
+from spookid.estimation.work import Work, Wrong
 from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.mechanics.kinematics import Values
 from spookid.parameter import number
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import OUTLIERS, ranked
@@ -31,6 +36,7 @@ from spookid.results.values import Outlier
 from spookid.solvers.status import Status
 from spookid.tables.table import counted
 from spookid.tables.table import number as digits
+from spookid.transcription.transcription import Point
 
 _SUSPECT = 10.0
 """Times the typical distance of samples from where their neighbours put them, of all and of those near by, from which
@@ -48,39 +54,52 @@ _MOST = 0.1
 _TIMES = 6
 """Times that a notice names of each signal, those of samples in a row as one."""
 
-Wrong = Sequence[Mapping[str, Mask]]
-"""Of each recording, samples by the name of their signal, (N,) each."""
+
+def doubt_samples(work: Work) -> None:
+    """Leave suspects out until a motion is known by which they can be judged; contacts make jumps of their own."""
+    problem = work.problem
+    if problem.model.contacts or problem.model.holding.contacts:
+        return
+    suspects = tuple(_suspects(problem, recording) for recording in problem.recordings)
+    if any(np.any(mask) for masks in suspects for mask in masks.values()):
+        work.whole, work.suspects, work.problem = problem, suspects, _without(problem, suspects)
 
 
-def solved_without_outliers(
-    problem: Declaration,
-    near: Result | None,
-    solve: Callable[[Declaration, Result | None, Result | None, bool], Result],
-) -> Result:
-    """A solve without the samples that turn out to be outliers; one solve alone if none is suspected.
+def revision(work: Work) -> Revise | None:
+    """Judges the suspects by a motion: gives the problem without those that are far off it; None if there are none."""
+    if work.whole is None:
+        return None
+    whole, suspects = work.whole, work.suspects
 
-    Args:
-        near: where it starts.
-        solve: of a problem from a start, going on after a result with its history; True for one that only leads on.
-    """
-    smooth = not (problem.model.contacts or problem.model.holding.contacts)
-    suspects = [_suspects(problem, recording) if smooth else {} for recording in problem.recordings]
-    if not any(np.any(mask) for masks in suspects for mask in masks.values()):
-        found = solve(problem, near, None, False)
-        return _naming(found, [_far_off(problem, i, {}, found) for i in range(len(problem.recordings))], problem)
-    first = solve(_without(problem, suspects), near, None, problem.corrects)
-    if first.status is Status.INTERRUPTED:
-        return _naming(first, suspects, problem)
-    if first.status is not Status.CONVERGED:
-        return solve(problem, near, None, False)  # a fit that does not converge decides nothing
-    wrong = [_far_off(problem, i, masks, first) for i, masks in enumerate(suspects)]
-    if problem.corrects or not all(_alike(*both) for both in zip(suspects, wrong, strict=True)):
-        # The guesses of the user have had their turn.
-        own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
-        first = solve(_without(problem, wrong).with_(initial=own), first, first, False)
-        if first.status not in (Status.CONVERGED, Status.INTERRUPTED):
-            return solve(problem, near, None, False)
-    return _naming(first, wrong, problem)
+    def revise(assembly: Assembly, point: Point) -> Assembly | None:
+        motion, values = trajectories(assembly, point), assembly.values(point)
+        work.whole, work.wrong = None, _all_far_off(whole, suspects, motion, values)
+        if all(map(_alike, suspects, work.wrong)):
+            return None
+        work.problem = _without(whole, work.wrong)
+        left = assembly.problem.with_(recordings=work.problem.recordings, step=assembly.problem.step)
+        return assemble(left, like=assembly)
+
+    return revise
+
+
+def judge_samples(work: Work) -> bool:
+    """Judge suspects that no search has judged on its way; True if a fit is due with other samples. One that did not
+    converge decides nothing: then all samples stay."""
+    found = work.near if work.fit is None else work.fit.result
+    if work.whole is None or found is None or work.stopped:
+        return False
+    whole, work.whole = work.whole, None
+    if found.status is not Status.CONVERGED:
+        work.problem, work.found = whole, work.near
+        return True
+    work.wrong = _all_far_off(whole, work.suspects, found.trajectories, found.values)
+    work.problem, work.found = _without(whole, work.wrong), found
+    return not all(map(_alike, work.suspects, work.wrong))
+
+
+def _all_far_off(problem: Declaration, suspects: Wrong, motion: Sequence[Trajectory], values: Values) -> Wrong:
+    return tuple(_far_off(problem, i, masks, motion[i], values) for i, masks in enumerate(suspects))
 
 
 def _alike(a: Mapping[str, Mask], b: Mapping[str, Mask]) -> bool:
@@ -147,16 +166,17 @@ def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
     return np.asarray(values[one] + slope * (at[2] - at[one]))
 
 
-def _far_off(problem: Declaration, place: int, suspects: Mapping[str, Mask], found: Result) -> dict[str, Mask]:
+def _far_off(
+    problem: Declaration, place: int, suspects: Mapping[str, Mask], motion: Trajectory, values: Values
+) -> dict[str, Mask]:
     """Suspects that the fit does not explain either, and others that it shows to stand out; of signals with a robust
     loss those that count little."""
-    recording, motion = problem.recordings[place], found.trajectories[place] if suspects or _bent(problem) else None
-    result = {}
+    recording, result = problem.recordings[place], {}
     for channel in problem.channels:
         doubted = channel.signal in suspects and bool(np.any(suspects[channel.signal]))
-        if motion is None or not (doubted or channel.loss in BENT):
+        if not (doubted or channel.loss in BENT):
             continue
-        errors = errors_of(problem, channel, recording, motion, found)
+        errors = errors_of(problem, channel, recording, motion, values)
         known = np.isfinite(errors)
         kept = known & ~suspects[channel.signal] if doubted else known
         far = known & (np.abs(errors) > _FAR * _width(errors[kept]))
@@ -178,10 +198,10 @@ def _width(errors: Array) -> float:
     return float(np.median(np.abs(errors))) / 0.6745 if len(errors) else np.inf
 
 
-def errors_of(problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Result) -> Array:
+def errors_of(problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Values) -> Array:
     """What the samples of a signal are off from the estimated motion, (N,), NaN where there is none or no motion."""
     column = motion.signals.index(channel.signal)
-    known = dict(problem.guess_on(recording.name)) | found.values
+    known = dict(problem.guess_on(recording.name)) | dict(found)
     times = recording.t - number(channel.delay, known)
     inside = (times >= motion.t[0]) & (times <= motion.t[-1])
     shown = motion.predicted[:, column]
@@ -236,8 +256,16 @@ def without_suspects(problem: Declaration, recording: Recording) -> tuple[Record
     return (_masked(recording, masks) if count else recording), count
 
 
-def _naming(found: Result, wrong: Wrong, problem: Declaration) -> Result:
-    """The result with its outliers, and a notice of them."""
+def with_outliers(problem: Declaration, wrong: Wrong, found: Result) -> Result:
+    """The result with its outliers, and a notice of them.
+
+    Args:
+        wrong: samples that were left out; what robust losses hardly count is found here.
+    """
+    if _bent(problem):
+        none: Wrong = wrong or ({},) * len(problem.recordings)
+        light = _all_far_off(problem, ({},) * len(none), found.trajectories, found.values)
+        wrong = tuple({**hardly, **out} for hardly, out in zip(light, none, strict=True))
     named: list[Outlier] = []
     for recording, motion, masks in zip(
         problem.recordings, found.trajectories if any(wrong) else (), wrong, strict=False
@@ -255,7 +283,7 @@ def _naming(found: Result, wrong: Wrong, problem: Declaration) -> Result:
 def _named(
     problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Result, mask: Mask
 ) -> list[Outlier]:
-    errors = errors_of(problem, channel, recording, motion, found)
+    errors = errors_of(problem, channel, recording, motion, found.values)
     width, values = _width(errors[np.isfinite(errors) & ~mask]), recording.signal(channel.signal)
     return [
         Outlier(

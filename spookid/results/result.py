@@ -126,6 +126,23 @@ class Size(Listed):
 
 
 @dataclass(frozen=True)
+class StageRecord(Listed):
+    """One fit of a solve, and the stage of its plan that asked for it."""
+
+    stage: str
+    """Name of the stage."""
+    step: float
+    """h [s]."""
+    solver: str
+    iterations: int
+    seconds: float
+    """Wall time, with the making of its functions."""
+    status: Status
+    assembled: bool
+    """True if samples and equations were laid out anew, and not taken from a fit with the same step."""
+
+
+@dataclass(frozen=True)
 class Times(Listed):
     """Wall times [s]."""
 
@@ -300,6 +317,8 @@ class Result(LazyRecord):
     """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
     outliers: tuple[Outlier, ...] = ()
     """Samples that are plainly wrong, in the order of recordings, signals and times."""
+    stages: tuple[StageRecord, ...] = ()
+    """Every fit that led to this answer, in their order; none if it was read from a folder that does not hold them."""
     basins: tuple[Basin, ...] = ()
     """Where several starts ended, the best first; empty if there was one start."""
     normaliser: Array | None = field(default=None, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 
 from spookid.kernels.arrays import Array
@@ -65,6 +66,13 @@ class Iteration:
 
 Callback = Callable[[Iteration], None]
 """Given every accepted iterate."""
+
+
+def counting_from(callback: Callback, done: int) -> Callback:
+    """A callback that goes on counting iterations."""
+    return (lambda i: callback(replace(i, iteration=i.iteration + done))) if done else callback
+
+
 End = tuple[Status, str]
 """How a solve ended, and which test ended it."""
 

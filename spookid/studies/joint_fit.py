@@ -37,7 +37,6 @@ from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
-from spookid.estimation.fitting import counting_from
 from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
@@ -49,7 +48,7 @@ from spookid.results.result import Noise, Result, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
-from spookid.solvers.status import Callback, Outcome, Status
+from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.student import Variances
@@ -163,7 +162,7 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     made = found.fit
     if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.found is None:
         return found.told(made.result, made)
-    known, counted = made.found, counting_from(callback, made.result.iterations)
+    known, counted = made.found, callback and counting_from(callback, made.result.iterations)
     start = _Start(known.noise, made.values, known.outcome.detail, hold=True)
     beside = replace(plan, folder=plan.folder / COARSE)
     coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())

@@ -1,0 +1,290 @@
+"""The plan of a fit: its stages, in order, each with the condition on which it belongs there.
+
+A fit prepares its samples, goes through these stages and is diagnosed when it is asked what it says. Stages change the
+start, the noise, the friction or the step; what a problem is assembled to is built once for each length of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.channels import BENT
+from spookid.estimation import continuation
+from spookid.estimation.delays import free_delays, with_delays_at_rest, with_impacts_at_rest
+from spookid.estimation.estimator_choice import choose_estimator
+from spookid.estimation.extrapolation import FINER, corrected
+from spookid.estimation.fitting import Start
+from spookid.estimation.friction_start import with_better_friction
+from spookid.estimation.gaps import across, has_gaps, judged, parts_of
+from spookid.estimation.noise_start import with_explained_motion
+from spookid.estimation.outliers import judge_samples, revision, with_outliers
+from spookid.estimation.robust_start import without_outliers
+from spookid.estimation.work import Work, as_begun, asked_from, starting_from
+from spookid.mechanics.contacts import Impact
+from spookid.mechanics.friction_loads import ContinuousFriction
+from spookid.records import dataclass
+from spookid.results.result import Result, StageRecord
+from spookid.solvers.ipopt import Ipopt
+from spookid.tables.table import Table, counted, number, seconds
+from spookid.tables.tabular import Block, Tabular
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a plan."""
+
+    name: str
+    """As in ``StageRecord.stage``."""
+    words: str
+    """What is done."""
+    belongs: Callable[[Work], bool]
+    """Whether a problem asks for it, before anything is fitted."""
+    run: Callable[[Work], object]
+    due: str = ""
+    """On which condition it fits something, in words; empty: always."""
+
+
+def _parts(work: Work) -> None:
+    parts = lead(work.beside(parts_of(work.problem)))
+    work.fit = parts.fit
+    if parts.fit is not None and not parts.stopped:
+        work.crossing = across(work, parts.fit)
+
+
+def _plain(work: Work) -> None:
+    """A scale first, then estimates by it, as MM-estimators do (Yohai, Annals of Statistics 15, 1987). Together they
+    have several maxima, for the Laplace approximation does not compare samples that follow the noise with those that
+    leave it alone."""
+    plain = lead(work.beside(without_outliers(work.problem)))
+    assert plain.fit is not None
+    work.fit, work.near, work.hold = plain.fit, plain.fit.result, True
+    work.kept_noise, work.problem = work.near, as_begun(work.problem)
+
+
+def _noise(work: Work) -> None:
+    if continuation.is_staged(work.problem, work.solver.name):
+        return continuation.begin(work)
+    work.problem, work.near = starting_from(work.problem, work.near)
+    rough = not isinstance(work.solver, Ipopt) and work.problem.corrects and not free_delays(work.problem)
+    start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
+    solver = work.solver if work.problem.dynamics != "estimated" else work.leader
+    work.fit = work.run(work.problem, start, work.fit, solver)
+    return None
+
+
+def _settle(work: Work) -> None:
+    if work.fit is None:
+        return
+    work.fit = with_impacts_at_rest(work, with_delays_at_rest(work, work.fit))
+    if free_delays(work.problem):
+        work.problem = work.problem.with_(initial=work.fit.assembly.problem.initial)
+        work.found = work.fit.told()
+
+
+def _explain(work: Work) -> None:
+    if work.fit is not None and work.begins:
+        work.fit = with_explained_motion(work, work.fit)
+
+
+def _law(work: Work) -> None:
+    if work.fit is not None:
+        work.fit = with_better_friction(work, work.fit)
+
+
+def _samples(work: Work) -> None:
+    if not judge_samples(work):
+        return
+    if continuation.sticks(work.problem):
+        work.noise = None
+        continuation.go(work, continuation.smoothed(work.problem), work.leader)
+    else:
+        solver = work.solver if work.problem.dynamics != "estimated" else work.leader
+        work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit, solver)
+
+
+def _choose(work: Work) -> None:
+    if work.fit is not None:
+        work.decision = choose_estimator(work, work.fit)
+        work.fit, work.problem = work.decision.fit, work.decision.problem
+
+
+def _correct(work: Work) -> None:
+    if work.fit is not None:
+        work.answer = corrected(work, work.fit)
+
+
+def _is_likelihood(work: Work) -> bool:
+    return work.problem.dynamics == "estimated" and not _is_staged(work)
+
+
+def _is_staged(work: Work) -> bool:
+    return continuation.is_staged(work.problem, work.solver.name)
+
+
+def _has_continuous_friction(problem: Declaration) -> bool:
+    return any(isinstance(load, ContinuousFriction) for joint in problem.model.joints for load in joint.loads)
+
+
+LEADING = (
+    Stage(
+        "noise",
+        "states, parameters and, if it is to be estimated, the noise",
+        lambda w: not continuation.touches(w.problem),
+        _noise,
+    ),
+    Stage(
+        "delays and impacts",
+        "again around the delays and the times of impacts that were found",
+        lambda w: bool(free_delays(w.problem)) or any(isinstance(c, Impact) for c in w.problem.model.holding.contacts),
+        _settle,
+        "until they stand still",
+    ),
+    Stage(
+        "small noise",
+        "from the guesses at noise that is small and held, then with its noise",
+        lambda w: w.begins and _is_likelihood(w),
+        _explain,
+        "if noise has taken the place of the motion",
+    ),
+    Stage(
+        "friction law",
+        "from velocities of the friction law that the motion speaks for",
+        lambda w: (
+            _is_likelihood(w)
+            and any(isinstance(x, ContinuousFriction) for j in w.problem.model.joints for x in j.loads)
+        ),
+        _law,
+        "if others explain the motion better",
+    ),
+)
+"""Stages that find the motion and the noise."""
+
+STAGES = (
+    Stage(
+        "parts",
+        "the parts beside long gaps of the samples, then the whole across them at their noise",
+        lambda w: w.begins and has_gaps(w.problem),
+        _parts,
+    ),
+    Stage(
+        "plain losses",
+        "with linear losses, without the samples that stand out",
+        lambda w: w.begins and any(channel.loss in BENT for channel in w.problem.channels),
+        _plain,
+    ),
+    *LEADING,
+    Stage(
+        "samples",
+        "again with the samples that the motion does not refute",
+        lambda w: w.whole is not None,
+        _samples,
+        "if suspects are no outliers",
+    ),
+    Stage(
+        "sticking",
+        "sharper and sharper friction, then friction that sticks",
+        lambda w: continuation.sticks(w.problem),
+        continuation.stick,
+    ),
+    Stage(
+        "contacts",
+        "who touches as the data tell it, then as the law does",
+        lambda w: continuation.touches(w.problem),
+        continuation.touch,
+    ),
+    Stage(
+        "constraints",
+        "with inequalities, or the stepper that was asked for",
+        lambda w: _is_staged(w) and not (continuation.touches(w.problem) or continuation.sticks(w.problem)),
+        continuation.held_by_pairs,
+    ),
+    Stage(
+        "deterministic dynamics",
+        "without disturbances, all noise being the sensors'",
+        lambda w: _is_likelihood(w) and w.problem.scheme.offers_hard,
+        _choose,
+        "if the disturbance is no white noise",
+    ),
+    Stage(
+        FINER,
+        "with half the step, and with the step at its noise: estimates of continuous time",
+        lambda w: w.problem.corrects,
+        _correct,
+    ),
+)
+"""Of a solve, in order."""
+
+
+def lead(work: Work) -> Work:
+    """The work, with its motion and its noise found."""
+    return through(work, LEADING)
+
+
+def through(work: Work, stages: Sequence[Stage]) -> Work:
+    """The work, gone through these stages, until it is interrupted."""
+    for stage in stages:
+        if work.stopped:
+            break
+        if stage.belongs(work):
+            with work.stage(stage.name):
+                stage.run(work)
+    return work
+
+
+def answered(work: Work, asked: Declaration) -> Result:
+    """The result of what was done, as it was asked."""
+    assert work.fit is not None
+    answer = work.answer or work.polished(work.fit).told()
+    if work.decision is not None:
+        answer = work.decision.told(answer)
+    if work.kept_noise is not None:
+        answer = answer.changed(noise=work.kept_noise.noise)
+    if work.crossing is not None and not work.stopped:
+        answer = judged(work.crossing, answer)
+    wrong = work.wrong if work.whole is None else work.suspects
+    answer = with_outliers(asked, wrong, asked_from(asked, answer))
+    return answer.changed(stages=tuple(work.records))
+
+
+@dataclass(frozen=True)
+class Plan(Tabular):
+    """What a solve will do, or has done."""
+
+    problem: str
+    """Its name."""
+    stages: tuple[Stage, ...]
+    """Those that belong to it."""
+    fits: tuple[StageRecord, ...] = ()
+    """What was fitted; none before."""
+
+    @classmethod
+    def of(cls, work: Work) -> Plan:
+        """Before anything is fitted."""
+        return cls(work.problem.name, tuple(stage for stage in STAGES if stage.belongs(work)))
+
+    def done(self, found: Result) -> Plan:
+        """With the fits of a result."""
+        return replace(self, fits=found.stages)
+
+    def blocks(self) -> Sequence[Block]:
+        """The stages, and the fits that were made in them."""
+        rows = [(str(i), one.name, one.words, one.due or "always") for i, one in enumerate(self.stages, 1)]
+        planned: list[Block] = [f"Plan of {self.problem}", Table(("", "stage", "what is fitted", "when"), rows)]
+        if not self.fits:
+            return planned
+        made = [
+            (one.stage, number(one.step), one.solver, str(one.iterations), seconds(one.seconds), one.status.value)
+            for one in self.fits
+        ]
+        anew = sum(one.assembled for one in self.fits)
+        told = f"{counted(len(self.fits), 'fit')} on {anew} {'assembly' if anew == 1 else 'assemblies'}"
+        return [*planned, Table(("fit of stage", "h [s]", "solver", "iterations", "time", "status"), made), told]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each fit, or before any for each stage."""
+        if self.fits:
+            return [asdict(one) for one in self.fits]
+        return [{"stage": one.name, "what": one.words, "when": one.due or "always"} for one in self.stages]

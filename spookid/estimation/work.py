@@ -1,0 +1,158 @@
+"""What a fit has come to: the problem as it stands, the fits that were made, and where the next one begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.priors import NORMALISER
+from spookid.estimation.fit import Fit, joined
+from spookid.estimation.fitting import Start, fit, with_likelihood
+from spookid.kernels.arrays import Array, Mask
+from spookid.results.result import Result, StageRecord
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Callback, Status, counting_from
+
+if TYPE_CHECKING:
+    from spookid.estimation.estimator_choice import Decision
+    from spookid.estimation.gaps import Crossing
+
+Solver = LevenbergMarquardt | Ipopt
+Wrong = tuple[Mapping[str, Mask], ...]
+"""Of each recording, samples by the name of their signal, (N,) each."""
+
+
+@dataclass(eq=False)
+class Work:
+    """The state of a solve between two stages of its plan."""
+
+    problem: Declaration
+    """As it is fitted from now on: without samples that are left out, around the delays that were found."""
+    solver: Solver
+    callback: Callback | None = None
+    near: Result | None = None
+    """Where the first fit begins; None: at the guesses of the problem."""
+    hold: bool = False
+    """True to keep the noise of ``near``."""
+    fit: Fit | None = None
+    """The last one that counts, with the history and the times of all before it."""
+    found: Result | None = None
+    """Where the next fit begins; None: at the guesses."""
+    noise: Result | None = None
+    """Whose noise the fits keep that friction, contacts or IPOPT ask for; None: it is estimated."""
+    touching: tuple[Array | None, ...] = ()
+    """What contacts do on each recording of the last fit; empty: it is found out."""
+    kept_noise: Result | None = None
+    """Whose noise is told as that of the answer; None: its own."""
+    whole: Declaration | None = None
+    """The problem with the samples that are suspected; None: none are."""
+    suspects: Wrong = ()
+    wrong: Wrong = ()
+    """Samples that are left out of the answer, and of signals with robust losses those that count little."""
+    records: list[StageRecord] = field(default_factory=list)
+    """Every fit, by the stage that it belongs to."""
+    crossing: Crossing | None = None
+    """How the whole fits across long gaps; None: there are none."""
+    decision: Decision | None = None
+    """Which estimator was chosen; None: there was no choice."""
+    answer: Result | None = None
+    """What a last stage has made of several fits; None: the result of ``fit``."""
+    _stage: str = ""
+    _known: list[Assembly] = field(default_factory=list)
+
+    @property
+    def begins(self) -> bool:
+        """True for a solve from the guesses."""
+        return self.near is None and not self.hold
+
+    @property
+    def stopped(self) -> bool:
+        """True once it has been interrupted."""
+        return self.fit is not None and self.fit.result.status is Status.INTERRUPTED
+
+    @property
+    def leader(self) -> LevenbergMarquardt:
+        """The solver of fits that lead to the answer: Levenberg–Marquardt, which finds the noise, too."""
+        if isinstance(self.solver, LevenbergMarquardt):
+            return self.solver
+        return LevenbergMarquardt(max_iterations=self.solver.max_iterations)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """What is fitted inside belongs to this stage of the plan."""
+        before, self._stage = self._stage, name
+        try:
+            yield
+        finally:
+            self._stage = before
+
+    def run(self, problem: Declaration, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
+        """One fit, which goes on counting iterations after another one and has the history and the times of both."""
+        began, iterations = time.perf_counter(), 0 if after is None else after.result.iterations
+        if start.assembly is None:
+            start = replace(start, like=self._like(problem, start.noise is not None))
+        told = None if self.callback is None else counting_from(self.callback, iterations)
+        made = fit(problem, solver or self.solver, told, start)
+        self._known = [made.assembly, *self._known[:3]]
+        seconds, own, anew = time.perf_counter() - began, made.result, start.assembly is None and start.like is None
+        kept = made.backend, own.iterations, seconds, made.outcome.status, anew
+        self.records.append(StageRecord(self._stage, problem.step, *kept))
+        return made if after is None else made.with_(**joined(after.result, own))
+
+    def _like(self, problem: Declaration, normalised: bool) -> Assembly | None:
+        """An assembly with the same step, the one most like it."""
+
+        def likeness(one: Assembly) -> tuple[bool, bool]:
+            has = any(factor.name == NORMALISER for factor in one.transcription.factors)
+            return one.problem.friction == problem.friction, has == normalised
+
+        same = [one for one in self._known if one.problem.step == problem.step]
+        return max(same, key=likeness, default=None)
+
+    def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
+        """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for."""
+        if isinstance(self.solver, LevenbergMarquardt) or self.problem.dynamics != "estimated":
+            return made
+        if made.outcome.status is not Status.CONVERGED:
+            detail = f"{made.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"
+            return replace(made, backend=self.solver.name).with_(detail=detail)
+        start = Start(made.result, noise=made.result, held=held)
+        return with_likelihood(made, self.run(made.assembly.problem, start, made), self.hold)
+
+    def beside(self, problem: Declaration, found: Result | None = None) -> Work:
+        """Work on another problem, from a fit of it; its fits are counted here."""
+        own = Work(problem, self.solver, self.callback, found=found, records=self.records)
+        own._known, own._stage = self._known, self._stage
+        return own
+
+
+def as_begun(problem: Declaration) -> Declaration:
+    """The problem at its own guesses: those of the user have had their turn."""
+    return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
+
+
+def asked_from(problem: Declaration, found: Result) -> Result:
+    """A result with the guesses of the problem, as it was asked."""
+    guess = problem.guess
+    return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})
+
+
+def starting_from(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
+    """The problem and the solution to start from; of one with hard dynamics the estimates alone.
+
+    Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
+    """
+    if known is None or known.choice is None or known.choice.estimator != "hard":
+        return problem, known
+    pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
+    values = {p.name: float(np.clip(value, p.lower, p.upper)) for p, value in pairs if np.isfinite(value)}
+    return problem.with_(initial={**values, **problem.given}), None
