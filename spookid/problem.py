@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.assembly.impact_estimates import Strike
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
+    from spookid.estimation.plan import Plan
     from spookid.graphs.picture import Picture
     from spookid.kernels.arrays import Array
     from spookid.results.result import Result
@@ -103,6 +104,21 @@ class Problem(Declaration, Tabular):
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
         again = partial(solve_whole, backend=backend, options=others)
         return Solution.of(asking(problem, result.changed(times=times), again))
+
+    def plan(self, backend: str = "lm", **options: Any) -> Plan:
+        """What ``solve`` will do: the stages of the fit, and on which condition each of them fits something.
+        ``plan.done(solution)`` shows the fits that were made, and what each took.
+
+        Args:
+            backend, options: as in ``solve``.
+
+        Raises:
+            ProblemError: as ``solve``.
+        """
+        from spookid.estimation.solving import planned
+
+        problem, others = self._split(options)
+        return planned(problem, backend, others)
 
     def questions(self) -> tuple[str, ...]:
         """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; ``solve`` asks

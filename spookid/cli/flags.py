@@ -234,6 +234,7 @@ FLAGS = {
         "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
         action="store_true",
     ),
+    "--plan": flag("the stages of the fit before it, and what each of them took after it", action="store_true"),
     "--no-figures": flag("numbers and summary alone, which are there sooner", action="store_true"),
     "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
     "--quiet": flag("no progress, no summary and no table", action="store_true"),

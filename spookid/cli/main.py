@@ -232,7 +232,7 @@ _COMMANDS = (
         "solve",
         "estimate states and parameters, and write a folder of results",
         _FOLDERS,
-        (*_FIT, "--threads", "--starts", "--seed", "--jobs", "--scheduler", "--animate", "--no-figures"),
+        (*_FIT, "--threads", "--starts", "--seed", "--jobs", "--scheduler", "--animate", "--plan", "--no-figures"),
         {
             "--starts": {
                 "help": "guesses to start from, drawn at random (default: 1, the given one)",

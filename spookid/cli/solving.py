@@ -14,6 +14,7 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, variant
 from spookid.estimation.questions import asking, questions
+from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
 from spookid.report.export import unfinished
@@ -42,6 +43,9 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question}")
+    plan = planned(job.problem, run.arguments.backend, run.options) if run.arguments.plan else None
+    if plan is not None:
+        run.say(str(plan))
     changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):
@@ -61,6 +65,8 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
         )
         if arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
+        if plan is not None:
+            run.say(str(plan.done(solution)))
         run.show_place(job.folder)
     finally:
         run.interruption.kept()
@@ -87,12 +93,13 @@ def _jointly(run: Run, job: Job, variant: Variant, executor: Executor | None) ->
     Raises:
         KeyboardInterrupt: once the user has interrupted.
     """
-    from spookid.studies.joint_fit import fit_jointly, planned  # with workers
+    from spookid.studies.joint_fit import fit_jointly  # with workers
+    from spookid.studies.joint_fit import planned as planned_jointly
     from spookid.studies.worker_pool import WorkerPool
 
     path, folder = f"{run.file.path.absolute()}::{job.key}", unfinished(job.folder) / "joint"
     pool = WorkerPool(run.arguments.jobs or 1, executor)
-    plan = planned(run.file.problems[job.key], path, variant, folder, pool)
+    plan = planned_jointly(run.file.problems[job.key], path, variant, folder, pool)
     names = [parameter.name for parameter in job.problem.free]
     try:
         with progress.SolverLine(job.label, names, run.watched) as line:
@@ -113,10 +120,11 @@ def _begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> t
     count = run.arguments.starts
     if count == 1:
         return job.problem, ()
-    from spookid.studies.starting import planned, searched  # with workers
+    from spookid.studies.starting import planned as planned_starts
+    from spookid.studies.starting import searched  # with workers
 
     path = f"{run.file.path.absolute()}::{job.key}"
-    plan = planned(run.file.problems[job.key], path, count, run.arguments.seed, variant)
+    plan = planned_starts(run.file.problems[job.key], path, count, run.arguments.seed, variant)
     known: list[SweepPoint] = []
     try:
         with progress.counting(f"{job.label}, starts", count, run.watched) as done:

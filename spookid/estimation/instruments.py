@@ -66,7 +66,7 @@ def instrument_notices(problem: Declaration, result: Result, solve: Callable[[De
     if not trials:
         return
     tried = [_tried(sensor, trials) for sensor in problem.observations]
-    found = solve(problem.with_(observations=tried, step=problem.step, step_correction=False))
+    found = solve(problem.with_(observations=tried, step=problem.step, step_correction=False, friction="smooth"))
     if found.status is not Status.CONVERGED or _unexplained(found.notices):
         return
     told = [(trial.argument, trial.words(size)) for trial, size in _clear(trials, found)]

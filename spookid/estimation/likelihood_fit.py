@@ -38,6 +38,9 @@ _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
+_HALVED = 16.0
+"""Factor by which digits fall short with half the step: the information of an impulse's row in the states of neighbouring
+steps grows with h⁻³ where the noise's density is kept, and that of the samples of a step falls with h."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
@@ -107,26 +110,38 @@ def maximize_likelihood(
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
-    told = callback or (lambda _: None)
-    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, told, splits=not alike)
+    hard, told = assembly.problem.estimator == "hard", callback or (lambda _: None)
+    if alike and hard:
+        alike = tuple(_as_hard(size, known) for size in alike)
+    spared = _HALVED if hard and assembly.problem.corrects else 1.0
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, told, not alike, spared)
     logs = _logs(search.sizes, known, assembly.problem.step)
     if logs is None:
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, float, math.nan, ())
+    known_sizes = bool(alike)
     if revised is not None and outcome.status is Status.CONVERGED:
-        other = revised(assembly, search.best.point)
+        outcome, search = _near(outcome, search, known_sizes)
+        known_sizes, other = True, revised(assembly, search.best.point)
         if other is not None:
             assembly, (outcome, search) = other, _gone_on(outcome, search, other.transcription)
-    return _ended(assembly, search, outcome, bool(alike), hold, roughly)
+    return _ended(assembly, search, outcome, known_sizes, hold, roughly)
+
+
+def _near(outcome: Outcome, search: Search, known_sizes: bool) -> tuple[Outcome, Search]:
+    """A search whose sizes of noise are told apart, near its end."""
+    if outcome.status is not Status.CONVERGED or _undisturbed(search):
+        return outcome, search
+    return _finished(outcome, search, search.sizes if known_sizes else _apart(search), True)
 
 
 def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[Outcome, Search]:
     """A search carried on with other samples, with the history of both."""
     done = len(before.history) - 1
     told, most = counting_from(search.callback, done), max(search.max_iterations - done, 0)
-    last = Search(problem, search.sizes, search.inner, most, told, splits=search.splits)
+    last = Search(problem, search.sizes, search.inner, most, told, search.splits, search.spared)
     outcome = last.run(search.best.point, search.logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return before, search
@@ -135,11 +150,13 @@ def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[O
     return replace(outcome, history=tuple(last.history), timing=timing), last
 
 
-def _ended(assembly: Assembly, search: Search, outcome: Outcome, alike: bool, hold: bool, roughly: bool) -> Found:
+def _ended(assembly: Assembly, search: Search, outcome: Outcome, known_sizes: bool, hold: bool, roughly: bool) -> Found:
     """What a search has found that is near a maximum: there, or at its end."""
     rough = roughly and outcome.status is Status.CONVERGED
-    if outcome.status is Status.CONVERGED and not (rough and _undisturbed(search)):
-        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search), roughly)
+    if rough:
+        outcome, search = _near(outcome, search, known_sizes)
+    elif outcome.status is Status.CONVERGED:
+        outcome, search = _finished(outcome, search, search.sizes if known_sizes else _apart(search), False)
     found = found_by(assembly, search, outcome, hold, roughly)
     return replace(found, carry=partial(_ended, assembly, search, outcome, True, hold, False)) if rough else found
 
@@ -354,6 +371,12 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
         which.append(gain > len(size.names) - 1)
     return told_apart(search.sizes, which)
+
+
+def _as_hard(size: NoiseSize, known: Sequence[Noise]) -> NoiseSize:
+    """A size of hard dynamics, held where another fit of them has found how hard digits let them be."""
+    found = any(one.kind == size.kind and one.given and set(size.names) <= set(one.names) for one in known)
+    return replace(size, given=math.inf) if size.kind == "disturbance" and size.given == 0 and found else size
 
 
 def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[NoiseSize, ...] | None:

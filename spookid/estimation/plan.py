@@ -131,33 +131,33 @@ def _has_continuous_friction(problem: Declaration) -> bool:
 LEADING = (
     Stage(
         "noise",
-        "states, parameters and, if it is to be estimated, the noise",
+        "motion, parameters and noise",
         lambda w: not continuation.touches(w.problem),
         _noise,
     ),
     Stage(
         "delays and impacts",
-        "again around the delays and the times of impacts that were found",
+        "around the delays and impacts that were found,",
         lambda w: bool(free_delays(w.problem)) or any(isinstance(c, Impact) for c in w.problem.model.holding.contacts),
         _settle,
         "until they stand still",
     ),
     Stage(
         "small noise",
-        "from the guesses at noise that is small and held, then with its noise",
+        "again at small noise, then with its own,",
         lambda w: w.begins and _is_likelihood(w),
         _explain,
-        "if noise has taken the place of the motion",
+        "if noise took the place of the motion",
     ),
     Stage(
         "friction law",
-        "from velocities of the friction law that the motion speaks for",
+        "from other velocities of the friction law,",
         lambda w: (
             _is_likelihood(w)
             and any(isinstance(x, ContinuousFriction) for j in w.problem.model.joints for x in j.loads)
         ),
         _law,
-        "if others explain the motion better",
+        "if they explain the motion better",
     ),
 )
 """Stages that find the motion and the noise."""
@@ -165,23 +165,23 @@ LEADING = (
 STAGES = (
     Stage(
         "parts",
-        "the parts beside long gaps of the samples, then the whole across them at their noise",
+        "the parts beside long gaps, then the whole across them",
         lambda w: w.begins and has_gaps(w.problem),
         _parts,
     ),
     Stage(
         "plain losses",
-        "with linear losses, without the samples that stand out",
+        "without robust losses and the samples that stand out",
         lambda w: w.begins and any(channel.loss in BENT for channel in w.problem.channels),
         _plain,
     ),
     *LEADING,
     Stage(
         "samples",
-        "again with the samples that the motion does not refute",
+        "again with samples that were left out,",
         lambda w: w.whole is not None,
         _samples,
-        "if suspects are no outliers",
+        "if they are no outliers",
     ),
     Stage(
         "sticking",
@@ -203,14 +203,14 @@ STAGES = (
     ),
     Stage(
         "deterministic dynamics",
-        "without disturbances, all noise being the sensors'",
+        "without process noise,",
         lambda w: _is_likelihood(w) and w.problem.scheme.offers_hard,
         _choose,
-        "if the disturbance is no white noise",
+        "if that found is not white",
     ),
     Stage(
         FINER,
-        "with half the step, and with the step at its noise: estimates of continuous time",
+        "with half the step, then with the step at its noise",
         lambda w: w.problem.corrects,
         _correct,
     ),
@@ -271,8 +271,8 @@ class Plan(Tabular):
 
     def blocks(self) -> Sequence[Block]:
         """The stages, and the fits that were made in them."""
-        rows = [(str(i), one.name, one.words, one.due or "always") for i, one in enumerate(self.stages, 1)]
-        planned: list[Block] = [f"Plan of {self.problem}", Table(("", "stage", "what is fitted", "when"), rows)]
+        rows = [(one.name, " ".join(filter(None, [one.words, one.due]))) for one in self.stages]
+        planned: list[Block] = [f"Plan of {self.problem}", Table(("stage", "what is fitted"), rows, left=(0, 1))]
         if not self.fits:
             return planned
         made = [
@@ -281,7 +281,8 @@ class Plan(Tabular):
         ]
         anew = sum(one.assembled for one in self.fits)
         told = f"{counted(len(self.fits), 'fit')} on {anew} {'assembly' if anew == 1 else 'assemblies'}"
-        return [*planned, Table(("fit of stage", "h [s]", "solver", "iterations", "time", "status"), made), told]
+        head = ("fit of stage", "h [s]", "solver", "iterations", "time", "status")
+        return [*planned, Table(head, made, left=(0, 2, 5)), told]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each fit, or before any for each stage."""

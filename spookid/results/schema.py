@@ -144,6 +144,7 @@ def document(solution: Result) -> Tree:
         "disturbance": [{name: getattr(d, name) for name in _Disturbed.__struct_fields__} for d in s.disturbance],
         "notices": s.notices,
         "outliers": s.outliers,
+        "stages": s.stages,
         "basins": s.basins,
         "mechanism": s.mechanism,
         "source": s.source,
@@ -328,7 +329,7 @@ def _regrouped(tree: Tree) -> Tree:
         # folders that are older have none
         **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters", "constraints")},
         "source": tree.get("source", ""),
-        **{name: tree.get(name, []) for name in ("outliers", "basins")},
+        **{name: tree.get(name, []) for name in ("outliers", "stages", "basins")},
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

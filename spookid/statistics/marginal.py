@@ -117,9 +117,12 @@ _DIGITS = 0.1
 search still tells 0.01 of the log-likelihood."""
 
 
-def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
+def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: float = 1.0) -> Array:
     """Logarithms that sizes do not fall below, (n_s,): what a sensor resolves, and the size from which on the
     information in the states that its rows hold is so much larger than that of the other kind that no digits are left.
+
+    Args:
+        spared: share of that information which is left to others.
     """
     of_names = found.strength()
     strength = {size: sum(of_names[name] for name in size.keys) for size in sizes}
@@ -128,7 +131,7 @@ def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
     for size, log in zip(sizes, logs, strict=True):
         others = of_kind["sensor" if size.kind == "disturbance" else "disturbance"]
         known = others > 0 and strength[size] > 0
-        floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if known else -np.inf
+        floor = log + np.log(strength[size] * spared / (_CONDITION * others)) / 2 if known else -np.inf
         lowest.append(max(floor, np.log(size.floor)) if size.floor > 0 else floor)
     return np.array(lowest)
 

@@ -69,11 +69,13 @@ class Search(Trials):
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
         splits: True to tell sizes apart that one has in common, where the likelihood clearly prefers that.
+        spared: factor by which the digits fall short that a search with another step has at the same noise.
     """
 
     max_iterations: int
     callback: Callback
     splits: bool = False
+    spared: float = 1.0
     history: list[Iteration] = field(kw_only=True, default_factory=list)
     damping: float = field(init=False, default=0.0)
     """Of the next step."""
@@ -144,7 +146,7 @@ class Search(Trials):
         self.sizes, self._parted = told_apart(before, which), np.array(which)
         self._start = point, spread(first, before, self.sizes)
         self.best = Trial(self.sizes, spread(best.logs, before, self.sizes), best.states, best.marginal)
-        self.floors = floors(self.sizes, self.best.logs, best.marginal)
+        self.floors = floors(self.sizes, self.best.logs, best.marginal, self.spared)
 
     @property
     def logs(self) -> Array:
@@ -172,7 +174,7 @@ class Search(Trials):
         return self._iterate(settled)
 
     def _ground(self) -> None:
-        self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
+        self.floors = floors(self.sizes, self.best.logs, self.best.marginal, self.spared)
         self._silence()
         self._sharpen()
 

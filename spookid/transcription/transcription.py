@@ -148,6 +148,8 @@ class Transcription:
         """The same with other data along its chains; nothing is built anew."""
         other = copy(self)
         other.chains = tuple(chains)
+        for counted in ("rows", "shared_by_chains"):
+            other.__dict__.pop(counted, None)
         return other
 
     def with_sizes(
