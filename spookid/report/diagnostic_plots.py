@@ -100,7 +100,7 @@ def influence_figure(solution: Result) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    from spookid.report.pictures import GridLayout
+    from spookid.report.layout import GridLayout
 
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors

@@ -1,14 +1,7 @@
-"""Where the panels of a figure stand: one grid, whose margins hold what is written beside its panels.
-
-Each panel is measured once. Matplotlib's constrained layout, which serves any nesting of grids, measures all of them
-twice, and takes as long as the drawing.
-
-Figures as the package draws them: one set of colours, one way to lay them out, PNG files of one resolution.
+"""Figures as the package draws them: one set of colours, one way to lay them out, PNG files of one resolution.
 
 Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
 Matplotlib is loaded on first use, because it takes a while.
-
-How a mechanism is looked at: on the plane of its motion if there is one, else from the side and a little above.
 """
 
 from __future__ import annotations
@@ -19,105 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-import numpy as np
-from matplotlib.layout_engine import LayoutEngine
-from matplotlib.transforms import Bbox
-from scipy.spatial.transform import Rotation
-
-from spookid.kernels.arrays import Array
-from spookid.records import dataclass
-from spookid.results.values import Mechanism
-
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from numpy.typing import ArrayLike
-
-
-class GridLayout(LayoutEngine):
-    """Panels of one grid that fill a figure between its title and its legend.
-
-    Args:
-        across, along: air beside and above each panel and what belongs to it [in].
-    """
-
-    _adjust_compatible = False
-    _colorbar_gridspec = False
-
-    def __init__(self, across: float, along: float) -> None:
-        super().__init__()
-        self._pads = across, along
-
-    def execute(self, fig: Figure) -> None:
-        """Move the panels."""
-        renderer, dpi = fig._get_renderer(), fig.dpi  # type: ignore[attr-defined]
-        width, height = fig.bbox.width, fig.bbox.height
-        across, along = (pad * dpi for pad in self._pads)
-        specs = [(axes, spec) for axes in fig.axes if (spec := axes.get_subplotspec()) is not None]
-        if not specs:
-            return
-        grid = specs[0][1].get_gridspec()
-        sides, ends = np.zeros((2, grid.ncols)), np.zeros((2, grid.nrows))
-        for axes, spec in specs:
-            box, whole = axes.bbox, _measured(axes, renderer)
-            columns, rows = spec.colspan, spec.rowspan
-            _grow(sides, columns, box.x0 - whole.x0, whole.x1 - box.x1, across)
-            _grow(ends, rows, whole.y1 - box.y1, box.y0 - whole.y0, along)
-        top, bottom = _title(fig, renderer, along), sum(_height(one, renderer, along) for one in fig.legends)
-        lefts, rights = _cells(sides, grid.get_width_ratios(), 0.0, width)
-        tops, bottoms = _cells(ends, grid.get_height_ratios(), top, height - bottom)
-        for axes, spec in specs:
-            x, y = (
-                (lefts[spec.colspan.start], rights[spec.colspan.stop - 1]),
-                (
-                    height - bottoms[spec.rowspan.stop - 1],
-                    height - tops[spec.rowspan.start],
-                ),
-            )
-            axes._set_position(  # type: ignore[attr-defined]  # ``set_position`` takes a panel out of the layout
-                Bbox.from_extents(x[0] / width, y[0] / height, x[1] / width, y[1] / height), which="original"
-            )
-
-
-def _measured(axes: Axes, renderer: Any) -> Bbox:
-    """The panel with all that is written beside it [px]."""
-    beside = [axis for axis in (axes.xaxis, axes.yaxis) if axes.axison and axis.get_in_layout() and axis.get_visible()]
-    parts = [*beside, *axes.texts, *filter(None, [axes.get_legend()])]
-    titles = [axes.title, axes._left_title, axes._right_title]  # type: ignore[attr-defined]
-    parts += [title for title in titles if title.get_text()]
-    boxes = [part.get_tightbbox(renderer) for part in parts if part.get_in_layout()]
-    return Bbox.union([axes.bbox, *(box for box in boxes if box is not None and box.width + box.height > 0)])
-
-
-def _title(figure: Figure, renderer: Any, pad: float) -> float:
-    """Put the title at the top; the height that it takes."""
-    title = figure._suptitle  # type: ignore[attr-defined]
-    if title is None:
-        return 0.0
-    title.set_y(1 - pad / figure.bbox.height)
-    return _height(title, renderer, pad)
-
-
-def _height(artist: Any, renderer: Any, pad: float) -> float:
-    return float(artist.get_window_extent(renderer).height) + 2 * pad
-
-
-def _grow(margins: Array, places: range, before: float, after: float, pad: float) -> None:
-    """Give the margins of the first and the last cell of a panel the room that it takes."""
-    for side, place, size in ((0, places.start, before), (1, places.stop - 1, after)):
-        margins[side, place] = max(margins[side, place], size + pad)
-
-
-def _cells(margins: Array, ratios: ArrayLike, start: float, stop: float) -> tuple[Array, Array]:
-    """Where each cell's panel begins and ends, between start and stop."""
-    shares = np.asarray(ratios, dtype=float)
-    sizes = (stop - start - margins.sum()) * shares / shares.sum()
-    sizes = np.maximum(sizes, 1.0)  # too much is written for the figure
-    steps = np.stack([margins[0], sizes, margins[1]], axis=1)
-    edges = start + np.append(0.0, np.cumsum(steps))
-    return edges[1::3], edges[2::3]
 
 
 P = ParamSpec("P")
@@ -246,87 +145,3 @@ def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
 def apart(axes: Axes, text: str) -> None:
     """What is said in the place of a curve."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)
-
-
-_AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
-_FLAT = 0.01
-"""Share of the largest extent of a motion below which it has none in a direction; compliant joints give a little."""
-_ALIGNED = 1 - 1e-6
-"""Cosine from which on a direction is that of an axis of the world."""
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Directions of the world that are to the right and up on paper."""
-
-    rows: Array
-    """(2, 3)."""
-    labels: tuple[str, str] = ("", "")
-    """Of the axes on paper; empty where lengths look shorter than they are."""
-
-    @property
-    def is_flat(self) -> bool:
-        """True if lengths on paper are lengths of the motion."""
-        return any(self.labels)
-
-    def seen(self, points: Array) -> Array:
-        """Points of the world on paper [m], (n, 3) to (2, n)."""
-        return np.asarray(self.rows @ points.T)
-
-
-def upright(gravity: Array) -> Rotation:
-    """Turns the world so that gravity points down on paper."""
-    if not (np.isfinite(gravity).all() and np.any(gravity)):
-        return Rotation.identity()
-    return Rotation.align_vectors([[0.0, 0.0, -1.0]], [gravity / np.linalg.norm(gravity)])[0]
-
-
-def oblique(parts: Mechanism) -> View:
-    """From the side and a little from above."""
-    right = [-np.sin(_AZIMUTH), np.cos(_AZIMUTH), 0.0]
-    up = [-np.sin(_ELEVATION) * np.cos(_AZIMUTH), -np.sin(_ELEVATION) * np.sin(_AZIMUTH), np.cos(_ELEVATION)]
-    return View(np.array([right, up]) @ upright(np.array(parts.gravity)).as_matrix())
-
-
-def view_of(parts: Mechanism, q: Array) -> View:
-    """On the plane of a motion q (N, n_b, 7) if it has one, else oblique."""
-    gravity = np.array(parts.gravity)
-    normal = _normal(q, gravity)
-    if normal is None:
-        return oblique(parts)
-    size = np.linalg.norm(gravity)
-    down = gravity - normal * (normal @ gravity)
-    if np.isfinite(size) and np.linalg.norm(down) > 0.1 * size > 0:
-        up = -down / np.linalg.norm(down)
-    else:  # seen from above
-        world = np.eye(3)[int(np.argmax(np.abs(normal)[[2, 0, 1]]))]
-        up = np.cross(normal, np.cross(world, normal))
-        up /= np.linalg.norm(up)
-    right = np.cross(up, normal)
-    right *= np.sign(right[np.argmax(np.abs(right))])
-    return View(np.array([right, up]), (_named(right, "along the plane of motion [m]"), _named(up, "up [m]")))
-
-
-def _normal(q: Array, gravity: Array) -> Array | None:
-    """Unit vector across the plane in which all points of the bodies move, (3,); None if there is none."""
-    centres, turned = q[:, :, :3], Rotation.from_quat(np.roll(q[:, :, 3:].reshape(-1, 4), -1, axis=1))
-    ends = turned.as_matrix().reshape(*q.shape[:2], 3, 3)  # axes of the bodies in columns, a metre long
-    way = np.concatenate([(a - a[0]).reshape(-1, 3) for a in (centres, *np.moveaxis(ends, 3, 0))])
-    _, sizes, directions = np.linalg.svd(way, full_matrices=False)
-    if not sizes[0] > 0 or sizes[2] > _FLAT * sizes[0]:
-        return None
-    if sizes[1] > _FLAT * sizes[0]:
-        return np.asarray(directions[2])
-    # All moves along a line: the plane holds gravity, too, if that is across it.
-    across = np.cross(directions[0], gravity)
-    level = np.linalg.norm(across) <= 0.1 * np.linalg.norm(gravity) or not np.isfinite(across).all()
-    across = np.cross(directions[0], np.eye(3)[int(np.argmin(np.abs(directions[0])))]) if level else across
-    return np.asarray(across / np.linalg.norm(across))
-
-
-def _named(direction: Array, otherwise: str) -> str:
-    """Label of an axis on paper."""
-    for axis, name in enumerate("xyz"):
-        if abs(direction[axis]) > _ALIGNED:
-            return f"{name if direction[axis] > 0 else '−' + name} [m]"
-    return otherwise

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures, plots, skeleton
-from spookid.report.pictures import BLUE, GREY, oblique
+from spookid.report.pictures import BLUE, GREY
 from spookid.report.skeleton import FULL, PALE
+from spookid.report.views import oblique
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
 from spookid.results.values import Mechanism

@@ -11,7 +11,8 @@ from scipy.spatial.transform import Rotation
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.report.pictures import COLOURS, GREY, View
+from spookid.report.pictures import COLOURS, GREY
+from spookid.report.views import View
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
 
 GROUND = "GROUND"
