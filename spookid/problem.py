@@ -106,8 +106,7 @@ class Problem(Declaration, Tabular):
         return Solution.of(asking(problem, result.changed(times=times), again))
 
     def plan(self, backend: str = "lm", **options: Any) -> Plan:
-        """What ``solve`` will do: the stages of the fit, and on which condition each of them fits something.
-        ``plan.done(solution)`` shows the fits that were made, and what each took.
+        """The stages of ``solve`` and their conditions; ``plan.done(solution)`` shows the fits that were made.
 
         Args:
             backend, options: as in ``solve``.
@@ -277,18 +276,8 @@ class Problem(Declaration, Tabular):
         """
         from spookid.studies.simulating import simulate
 
-        return simulate(
-            self.with_(**options),
-            parameters,
-            duration,
-            initial,
-            recording=recording,
-            inputs=inputs,
-            noise=noise,
-            seed=seed,
-            substeps=substeps,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"noise": noise, "seed": seed, "substeps": substeps, "progress": progress}
+        return simulate(self.with_(**options), parameters, duration, initial, recording=recording, inputs=inputs, **how)
 
     def inverse_dynamics(
         self,
@@ -317,16 +306,8 @@ class Problem(Declaration, Tabular):
         """What hangs on a body along a recording; see ``spookid.studies.payloads``."""
         from spookid.studies.payloads import payload
 
-        return payload(
-            self,
-            solution,
-            recording,
-            body,
-            known_mass=known_mass,
-            calibration=calibration,
-            values=values,
-            cutoff=cutoff,
-        )
+        known: dict[str, Any] = {"known_mass": known_mass, "calibration": calibration, "values": values}
+        return payload(self, solution, recording, body, **known, cutoff=cutoff)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
         """Design a motion that tells most of the parameters; see ``spookid.studies.excite``.

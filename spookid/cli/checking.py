@@ -10,7 +10,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import demand
-from spookid.assembly.assembly import WIDTH_SHARE, Assembly, assemble, slip_widths
+from spookid.assembly.assembly import Assembly, assemble
+from spookid.assembly.constants import WIDTH_SHARE, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal

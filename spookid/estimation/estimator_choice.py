@@ -21,7 +21,7 @@ from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.delays import with_impacts_at_rest
 from spookid.estimation.fit import Fit
-from spookid.estimation.fitting import Start, finished
+from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
@@ -83,7 +83,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
     if first.found.carry is not None:  # what two estimators differ by is told by their ends
-        return choose_estimator(work, finished(first))
+        return choose_estimator(work, work.finished(first))
     hard = problem.with_(estimator="hard")
     try:
         second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first, work.leader))

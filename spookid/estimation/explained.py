@@ -17,8 +17,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
-from spookid.assembly.assembly import magnitude, width_along
 from spookid.assembly.closure import check_closure
+from spookid.assembly.constants import magnitude, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording

@@ -20,7 +20,7 @@ from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, finished
+from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
@@ -60,7 +60,7 @@ def corrected(work: Work, first: Fit) -> Result:
     if interrupted:
         return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.result.status is coarse.result.status is Status.CONVERGED:
-        last = work.polished(finished(first))
+        last = work.polished(work.finished(first))
         told = last.told()
         notices = last.later(lambda: ranked([*told.notices, missed(problem.step)]))
         return told.changed(notices=notices)

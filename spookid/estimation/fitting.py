@@ -15,13 +15,8 @@ from spookid.assembly.noise import at_gains
 from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
-from spookid.estimation.likelihood_fit import (
-    Found,
-    Revise,
-    fit_at_guessed_noise,
-    fit_at_known_noise,
-    maximize_likelihood,
-)
+from spookid.estimation.known_noise import fit_at_guessed_noise, fit_at_known_noise
+from spookid.estimation.likelihood_fit import Found, Revise, maximize_likelihood
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Result, Times

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
+from spookid.assembly.assembly import gather
+from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import order
 from spookid.data.inputs import acting

@@ -15,7 +15,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.assembly import gather, slip_widths
+from spookid.assembly.assembly import gather
+from spookid.assembly.constants import slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording

@@ -13,34 +13,28 @@ from spookid.assembly.assembly import Assembly
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Noise
-from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.resuming import solved
-from spookid.solvers.status import Callback, Iteration, Outcome, Status, counting_from
+from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
 from spookid.statistics.noise_sizes import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
-from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
 Revise = Callable[[Assembly, Point], Assembly | None]
 """Gives the assembly with other samples that a motion speaks for, or None."""
 
-_SHARE = 0.01
+SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
-_LEADING = 3e-4
-"""The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
 _PROBES = 16
 """Random vectors by which sizes are told apart, so that chance does not."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
-_STRAIGHT = 1e12
-"""Factor of the normaliser's weight c with which its square is a straight line."""
 _HALVED = 16.0
-"""Factor by which digits fall short with half the step: the information of an impulse's row in the states of neighbouring
-steps grows with h⁻³ where the noise's density is kept, and that of the samples of a step falls with h."""
+"""Factor by which digits fall short with half the step: at the same density of the noise, the information of a row of
+impulses in the states of neighbouring steps grows with h⁻³, and that of the samples of a step falls with h."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
@@ -180,7 +174,7 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
         find = float
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
-    whole, best = _with(assembly, numbered, sizes), search.best
+    whole, best = with_sizes(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
     return Found(whole, outcome, find, value, noise, best.marginal.counted, _stiff(search), states)
 
@@ -198,14 +192,14 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
     """
     problem = assembly.transcription
     signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
+    logs = starting_logs(rated(assembly), problem, start, signals, SHARE)
     if problem.has_density:
         return start, logs
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
         outcome = solved(search.inner.like(_TOGETHER), problem.with_numbers(search.numbers(logs)), start, None)
     if outcome.status is Status.DIVERGED:
         return start, logs
-    return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
+    return outcome.point, starting_logs(rated(assembly), problem, outcome.point, signals, SHARE)
 
 
 def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool) -> tuple[Outcome, Search]:
@@ -225,68 +219,6 @@ def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], ro
     return replace(again, timing=replace(again.timing, solve=outcome.timing.solve + again.timing.solve)), last
 
 
-def fit_at_known_noise(
-    assembly: Assembly,
-    start: Point,
-    known: Sequence[Noise],
-    solver: LevenbergMarquardt | Ipopt,
-    callback: Callback | None,
-) -> Found:
-    """States and parameters by any solver, with noise that another fit has found and its normaliser.
-
-    The normaliser's weight c is the last of the constants.
-    """
-    by_name = _symbols(known, assembly.problem.step, assembly.noise)
-    constants = assembly.transcription.constants.copy()
-    for size in assembly.noise:
-        # A size that several joints shared may have been told apart.
-        for name, place in zip(_spread(size), size.places, strict=True):
-            constants[place] = by_name[size.kind, name] or _least(size)
-    numbered = assembly.transcription.with_numbers(constants)
-    outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
-    constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
-    numbered = numbered.with_numbers(constants)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(known))
-
-
-def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
-    """The assembly with the numbers of noise that is known, and its best states there; parameters stay as they are.
-
-    Raises:
-        NotPositiveDefiniteError: if the states are not determined.
-    """
-    by_name = _symbols(known, assembly.problem.step, assembly.noise)
-    of_each = [single for size in assembly.noise for single in size.singles]
-    sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
-    search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, _SHARE))
-    if outcome.status is Status.DIVERGED:
-        raise NotPositiveDefiniteError(outcome.detail)
-    numbered = search.problem.with_numbers(search.numbers(search.logs))
-    return _with(assembly, numbered, assembly.noise), search.best.point
-
-
-def fit_at_guessed_noise(
-    assembly: Assembly, start: Point, solver: LevenbergMarquardt | Ipopt, callback: Callback | None
-) -> Found:
-    """The same with noise as a search for it would begin: a fit that only leads on."""
-    places = [size.places for size in assembly.noise]
-    constants = assembly.transcription.constants.copy()
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(_rated(assembly), assembly.transcription, start, signals, _LEADING)
-    for own, log in zip(places, logs, strict=True):
-        constants[list(own)] = math.exp(log)
-    numbered = assembly.transcription.with_numbers(constants)
-    outcome, h, found = solved(solver, numbered, start, callback), assembly.problem.step, list[Noise]()
-    for size, log in zip(assembly.noise, logs, strict=True):
-        value, moving = math.exp(log), size.kind == "disturbance"
-        std = value / h if moving else value / size.averaging
-        density = value / math.sqrt(h) if moving else math.nan
-        found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Found(_with(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(found))
-
-
 def _stiff(search: Search) -> Stiff:
     moving = [size.kind == "disturbance" for size in search.sizes]
     logs = np.where(moving, search.floors, search.logs)
@@ -295,23 +227,13 @@ def _stiff(search: Search) -> Stiff:
     return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
 
 
-def _without(outcome: Outcome, weight: float) -> Outcome:
-    """The outcome with the normaliser's constant c taken from the cost."""
-
-    def less(iteration: Iteration) -> Iteration:
-        prior = iteration.costs[Group.PRIOR] - weight
-        return replace(iteration, costs={**iteration.costs, Group.PRIOR: prior})
-
-    return replace(outcome, history=tuple(map(less, outcome.history)))
-
-
-def _spread(size: NoiseSize) -> list[str]:
+def names_of_places(size: NoiseSize) -> list[str]:
     """The name of each of its symbols: a free body has one name for three."""
     each = len(size.places) // len(size.names)
     return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
 
 
-def _rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
+def rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     """Sizes whose given values are those of their symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)
     return tuple(
@@ -320,7 +242,7 @@ def _rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     )
 
 
-def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) -> dict[tuple[str, str], float]:
+def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) -> dict[tuple[str, str], float]:
     """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step, of measured
     efforts their means."""
     found: dict[tuple[str, str], float] = {}
@@ -343,12 +265,12 @@ def begun_at(assembly: Assembly, known: Sequence[Noise]) -> tuple[tuple[NoiseSiz
 
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
-    by_name = _symbols(known, step, sizes)
-    values = [by_name.get((s.kind, s.names[0]), 0.0) or _least(s) for s in sizes]
+    by_name = numbers_of(known, step, sizes)
+    values = [by_name.get((s.kind, s.names[0]), 0.0) or least(s) for s in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 
 
-def _least(size: NoiseSize) -> float:
+def least(size: NoiseSize) -> float:
     """What stands for a size of zero: of a contact that does not slip, as small as digits allow."""
     return size.floor if size.of_motion else 0.0
 
@@ -416,5 +338,5 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     return tuple(found)
 
 
-def _with(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:
+def with_sizes(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:
     return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
@@ -51,7 +52,9 @@ def _parts(work: Work) -> None:
     parts = lead(work.beside(parts_of(work.problem)))
     work.fit = parts.fit
     if parts.fit is not None and not parts.stopped:
-        work.crossing = across(work, parts.fit)
+        crossing = across(work, parts.fit)
+        if crossing is not None:
+            work.remarks.append(partial(judged, crossing))
 
 
 def _plain(work: Work) -> None:
@@ -61,7 +64,8 @@ def _plain(work: Work) -> None:
     plain = lead(work.beside(without_outliers(work.problem)))
     assert plain.fit is not None
     work.fit, work.near, work.hold = plain.fit, plain.fit.result, True
-    work.kept_noise, work.problem = work.near, as_begun(work.problem)
+    work.problem, noise = as_begun(work.problem), plain.fit.result.noise
+    work.remarks.append(lambda answer: answer.changed(noise=noise))
 
 
 def _noise(work: Work) -> None:
@@ -107,8 +111,9 @@ def _samples(work: Work) -> None:
 
 def _choose(work: Work) -> None:
     if work.fit is not None:
-        work.decision = choose_estimator(work, work.fit)
-        work.fit, work.problem = work.decision.fit, work.decision.problem
+        decision = choose_estimator(work, work.fit)
+        work.fit, work.problem = decision.fit, decision.problem
+        work.remarks.append(decision.told)
 
 
 def _correct(work: Work) -> None:
@@ -238,12 +243,10 @@ def answered(work: Work, asked: Declaration) -> Result:
     """The result of what was done, as it was asked."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()
-    if work.decision is not None:
-        answer = work.decision.told(answer)
-    if work.kept_noise is not None:
-        answer = answer.changed(noise=work.kept_noise.noise)
-    if work.crossing is not None and not work.stopped:
-        answer = judged(work.crossing, answer)
+    for remark in () if work.stopped else reversed(work.remarks):
+        answer = remark(answer)
+    if work.stopped:  # maybe in a fit with smooth friction, or another solver
+        answer = answer.changed(backend=work.solver.name, stepper=asked.stepper.name, friction=asked.friction)
     wrong = work.wrong if work.whole is None else work.suspects
     answer = with_outliers(asked, wrong, asked_from(asked, answer))
     return answer.changed(stages=tuple(work.records))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +14,12 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import NORMALISER
 from spookid.estimation.fit import Fit, joined
-from spookid.estimation.fitting import Start, fit, with_likelihood
+from spookid.estimation.fitting import Start, finished, fit, with_likelihood
 from spookid.kernels.arrays import Array, Mask
 from spookid.results.result import Result, StageRecord
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.status import Callback, Status, counting_from
-
-if TYPE_CHECKING:
-    from spookid.estimation.estimator_choice import Decision
-    from spookid.estimation.gaps import Crossing
+from spookid.solvers.status import Callback, Outcome, Status, counting_from
 
 Solver = LevenbergMarquardt | Ipopt
 Wrong = tuple[Mapping[str, Mask], ...]
@@ -51,8 +46,6 @@ class Work:
     """Whose noise the fits keep that friction, contacts or IPOPT ask for; None: it is estimated."""
     touching: tuple[Array | None, ...] = ()
     """What contacts do on each recording of the last fit; empty: it is found out."""
-    kept_noise: Result | None = None
-    """Whose noise is told as that of the answer; None: its own."""
     whole: Declaration | None = None
     """The problem with the samples that are suspected; None: none are."""
     suspects: Wrong = ()
@@ -60,14 +53,14 @@ class Work:
     """Samples that are left out of the answer, and of signals with robust losses those that count little."""
     records: list[StageRecord] = field(default_factory=list)
     """Every fit, by the stage that it belongs to."""
-    crossing: Crossing | None = None
-    """How the whole fits across long gaps; None: there are none."""
-    decision: Decision | None = None
-    """Which estimator was chosen; None: there was no choice."""
+    remarks: list[Callable[[Result], Result]] = field(default_factory=list)
+    """What stages say of the answer in the end."""
     answer: Result | None = None
     """What a last stage has made of several fits; None: the result of ``fit``."""
     _stage: str = ""
     _known: list[Assembly] = field(default_factory=list)
+    _ends: list[Outcome] = field(default_factory=list)
+    """Of ``records``."""
 
     @property
     def begins(self) -> bool:
@@ -106,6 +99,7 @@ class Work:
         seconds, own, anew = time.perf_counter() - began, made.result, start.assembly is None and start.like is None
         kept = made.backend, own.iterations, seconds, made.outcome.status, anew
         self.records.append(StageRecord(self._stage, problem.step, *kept))
+        self._ends.append(made.outcome)
         return made if after is None else made.with_(**joined(after.result, own))
 
     def _like(self, problem: Declaration, normalised: bool) -> Assembly | None:
@@ -117,6 +111,17 @@ class Work:
 
         same = [one for one in self._known if one.problem.step == problem.step]
         return max(same, key=likeness, default=None)
+
+    def finished(self, near: Fit) -> Fit:
+        """The end of a fit that has ended near its maximum; it counts as the same fit."""
+        began, made = time.perf_counter(), finished(near)
+        place = next((i for i, one in enumerate(self._ends) if one is near.outcome), None)
+        if made is not near and place is not None:
+            before, more = self.records[place], len(made.outcome.history) - len(near.outcome.history)
+            longer = before.seconds + time.perf_counter() - began
+            self.records[place] = replace(before, iterations=before.iterations + more, seconds=longer)
+            self._ends[place] = made.outcome
+        return made
 
     def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
         """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for."""
@@ -131,7 +136,7 @@ class Work:
     def beside(self, problem: Declaration, found: Result | None = None) -> Work:
         """Work on another problem, from a fit of it; its fits are counted here."""
         own = Work(problem, self.solver, self.callback, found=found, records=self.records)
-        own._known, own._stage = self._known, self._stage
+        own._known, own._ends, own._stage = self._known, self._ends, self._stage
         return own
 
 

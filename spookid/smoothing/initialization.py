@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, numbers, settings_of, transcribed
+from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, settings_of, transcribed
+from spookid.assembly.constants import numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout

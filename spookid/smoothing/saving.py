@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from spookid.assembly.assembly import numbers, settings_of
+from spookid.assembly.assembly import settings_of
+from spookid.assembly.constants import numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.logs.archives import read_npz

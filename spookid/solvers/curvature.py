@@ -21,8 +21,8 @@ from spookid.records import dataclass
 from spookid.solvers.batched import null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed
-from spookid.transcription.factor import Factor
-from spookid.transcription.transcription import Block, Point
+from spookid.transcription.factor import Block, Factor
+from spookid.transcription.transcription import Point
 
 
 def curvature(reduced: ReducedProblem, point: Point, chain: int, basis: Array | None) -> NormalEquations:

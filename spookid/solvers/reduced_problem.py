@@ -27,8 +27,8 @@ from spookid.records import dataclass
 from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace
 from spookid.solvers.rows import Rows, Stream
-from spookid.transcription.factor import Factor, Group
-from spookid.transcription.transcription import Block, Point, Transcription
+from spookid.transcription.factor import Block, Factor, Group
+from spookid.transcription.transcription import Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start. Those that link neighbouring steps alone

@@ -69,7 +69,7 @@ class Search(Trials):
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
         splits: True to tell sizes apart that one has in common, where the likelihood clearly prefers that.
-        spared: factor by which the digits fall short that a search with another step has at the same noise.
+        spared: by which factor digits fall short that a search with another step has at the same noise.
     """
 
     max_iterations: int
@@ -124,8 +124,7 @@ class Search(Trials):
             ground: True to find out anew below which sizes there is no use in a search.
         """
         began = time.perf_counter()
-        self.beyond = np.zeros(0), 0.0
-        self._place = self.next_place(self.best.point, self.best.logs)
+        self.beyond, self._place = (np.zeros(0), 0.0), self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         if ground:
@@ -136,8 +135,8 @@ class Search(Trials):
         """The same where it has come to, with sizes that it had in common told apart."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
-        known = best.known if sizes == self.sizes else None
-        other.best = Trial(sizes, spread(best.logs, self.sizes, sizes), best.states, best.marginal, known)
+        logs, known = spread(best.logs, self.sizes, sizes), best.known if sizes == self.sizes else None
+        other.best = Trial(sizes, logs, best.states, best.marginal, known)
         return other
 
     def _split(self, which: Sequence[bool]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.assembly.assembly import chosen_numbers
+from spookid.assembly.constants import chosen_numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.preparing import oriented
 from spookid.assembly.trajectories import beside, predict, stamped

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.assembly import WIDTH_AT_REST, magnitude
+from spookid.assembly.constants import WIDTH_AT_REST, magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.assembly import assemble, magnitude, numbers, settings_of
+from spookid.assembly.assembly import assemble, settings_of
+from spookid.assembly.constants import magnitude, numbers
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import at_gains, sizes
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.identifiability import a_posteriori
-from spookid.estimation.likelihood_fit import at_noise
+from spookid.estimation.known_noise import at_noise
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of

@@ -18,7 +18,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.assembly import chosen_numbers, gather, numbers, settings_of, width_along
+from spookid.assembly.assembly import gather, settings_of
+from spookid.assembly.constants import chosen_numbers, numbers, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, chosen_numbers, numbers, settings_of
+from spookid.assembly.assembly import settings_of
+from spookid.assembly.constants import WIDTH_AT_REST, chosen_numbers, numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import magnitude
+from spookid.assembly.constants import magnitude
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.errors import ProblemError

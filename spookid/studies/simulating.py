@@ -13,7 +13,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
+from spookid.assembly.assembly import gather
+from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import geared
 from spookid.assembly.ranks import check_turns

@@ -14,6 +14,7 @@ from enum import Enum
 import casadi as ca
 import numpy as np
 
+from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
 ACTIVE = 1e-6
@@ -220,3 +221,19 @@ class Constant:
 
     symbol: ca.SX
     value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One factor, linearized along one chain."""
+
+    factor: Factor
+    chain: int
+    matrix: Array
+    """(count, columns + 1, rows): per step the transposed Jacobian, steps in order of offset and parameters last, and
+    below it the residual."""
+
+    @property
+    def residual(self) -> Array:
+        """(count, rows)."""
+        return self.matrix[:, -1, :]

@@ -20,7 +20,7 @@ from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass
 from spookid.transcription.chart import Chart
-from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.factor import Block, Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels, is_linear
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
@@ -60,22 +60,6 @@ class Point:
     """Free parameters, (n_p,)."""
     codes: tuple[Mapping[str, Array], ...] = ()
     """Per chain the codes of each factor with a box law, by its name, (count, m); absent: all 0."""
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One factor, linearized along one chain."""
-
-    factor: Factor
-    chain: int
-    matrix: Array
-    """(count, columns + 1, rows): per step the transposed Jacobian, steps in order of offset and parameters last, and
-    below it the residual."""
-
-    @property
-    def residual(self) -> Array:
-        """(count, rows)."""
-        return self.matrix[:, -1, :]
 
 
 class Transcription:
@@ -148,8 +132,8 @@ class Transcription:
         """The same with other data along its chains; nothing is built anew."""
         other = copy(self)
         other.chains = tuple(chains)
-        for counted in ("rows", "shared_by_chains"):
-            other.__dict__.pop(counted, None)
+        vars(other).pop("rows", None)  # what was counted along other chains
+        vars(other).pop("shared_by_chains", None)
         return other
 
     def with_sizes(

@@ -9,7 +9,7 @@ from mechanisms import joint_state
 from test_faults import C_FREE, problem
 
 from spookid import Spook, StepFailedError
-from spookid.assembly.assembly import numbers
+from spookid.assembly.constants import numbers
 from spookid.kernels.not_finite import cause, first_cause
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import march

@@ -9,28 +9,23 @@ from test_measured_efforts import driven, wheel
 
 from spookid import Problem, Status
 from spookid.assembly.assembly import assemble
-from spookid.estimation import delays, solving
+from spookid.estimation import work
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.fit import Fit
 from spookid.results.notices import STEP
 
 
 def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_that_one_fails(monkeypatch) -> None:
-    problem, own = wheel(driven(0)), solving.fit
+    problem, own = wheel(driven(0)), work.fit
     alone, begun = wheel(driven(0), step_correction=False).solve(), []
 
-    def first(*all_of_it: Any) -> Fit:
-        begun.append(own(*all_of_it))
-        return begun[-1]
-
     def failing(which: Problem, *rest: Any) -> Fit:
-        found = own(which, *rest)
-        return found.with_(status=Status.STALLED) if which.step < problem.step else found
+        begun.append(own(which, *rest))
+        return begun[-1].with_(status=Status.STALLED) if which.step < problem.step else begun[-1]
 
-    monkeypatch.setattr(delays, "fit", first)
-    monkeypatch.setattr(solving, "fit", failing)
+    monkeypatch.setattr(work, "fit", failing)
     found = problem.solve()
-    assert begun[0].found.rough
+    assert begun[0].found.carry is not None
     assert "less than 0.1 of" in begun[0].result.detail
     assert "less than 0.0001 of" in found.detail
     assert any(notice.startswith(STEP) for notice in found.notices)

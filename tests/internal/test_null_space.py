@@ -14,8 +14,8 @@ from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Recording,
 from spookid.assembly.assembly import assemble
 from spookid.solvers.batched import null_space_basis, orthonormal
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.transcription.factor import Factor, Group, Kind
-from spookid.transcription.transcription import Block, Chain, Point, Transcription
+from spookid.transcription.factor import Block, Factor, Group, Kind
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 Case = tuple[Transcription, Point]
 

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from test_robust_fits import TRUTH, rod, swing, with_spikes, within
 
 from spookid.assembly.declaration import Declaration
-from spookid.estimation import solving
-from spookid.estimation.gaps import solved_across_gaps
+from spookid.estimation import work
+from spookid.estimation.fit import Fit
 from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.estimation.stuck_sensors import stuck
 from spookid.results.notices import OUTLIERS
-from spookid.results.result import Result
 
 
-def test_the_fit_across_a_gap_begins_where_its_parts_end() -> None:
+def test_the_fit_across_a_gap_begins_where_its_parts_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at the user's guesses, which have had their turn: a motion that parts have told does not go with them."""
     t, theta = swing().t, swing().signals["theta"]
     holed = swing().with_signals(theta=np.where((t > 0.6) & (t < 1.8), np.nan, theta))
     problem = rod().with_(recordings=[holed], initial={name: 2 * value for name, value in TRUTH.items()})
     begun: list[tuple[int, dict[str, float]]] = []
+    own = work.fit
 
-    def solve(part: Declaration, near: Result | None, held: bool, before: Result | None) -> Result:
+    def seen(part: Declaration, *rest: Any) -> Fit:
         begun.append((len(part.recordings), dict(part.initial)))
-        return before or solving.solve(part, warm_start=near, hold=held)
+        return own(part, *rest)
 
-    solved_across_gaps(problem, None, solve)
+    monkeypatch.setattr(work, "fit", seen)
+    problem.with_(step_correction=False, estimator="noise").solve()
     assert begun == [(2, dict(problem.initial)), (1, {}), (1, {})]
 
 

@@ -1,0 +1,55 @@
+"""The plan of a fit: what it takes is shown before, what it took after, and few fits on few assemblies are enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spookid import Solution, load, load_problem
+from spookid.__main__ import main
+
+PENDULUM = "problems/pendulum.py"
+
+
+def fits(solution: Solution) -> tuple[int, int]:
+    """How many a solve took, and on how many assemblies."""
+    return len(solution.stages), sum(one.assembled for one in solution.stages)
+
+
+def test_the_pendulum_of_the_readme_takes_three_fits_on_two_assemblies() -> None:
+    solution = load_problem(PENDULUM).solve()
+    assert fits(solution) <= (3, 2)
+    assert {one.step for one in solution.stages} == {0.005, 0.0025}
+
+
+@pytest.mark.parametrize("options", [{"friction": "exact"}, {"backend": "ipopt"}])
+def test_friction_that_sticks_and_ipopt_take_eight_fits_on_two_assemblies(options: dict[str, str]) -> None:
+    count, assembled = fits(load_problem(PENDULUM).solve(**options))
+    assert count <= 8
+    assert assembled <= 2
+
+
+def test_a_plan_is_shown_before_the_fit_and_with_its_times_after_it() -> None:
+    problem = load_problem(PENDULUM)
+    plan = problem.plan()
+    names = [stage.name for stage in plan.stages]
+    assert names[0] == "noise"
+    assert names[-1] == "half the step"
+    assert "deterministic dynamics" in str(plan)
+    solution = problem.solve()
+    assert {one.stage for one in solution.stages} <= {*names, "the step"}
+    assert f"{len(solution.stages)} fits on 2 assemblies" in str(plan.done(solution))
+    assert sum(one.iterations for one in solution.stages) == solution.iterations
+    assert "sticking" in str(problem.plan(friction="exact"))
+    assert "half the step" not in str(problem.plan(step_correction=False))
+
+
+def test_the_command_shows_the_plan_and_keeps_what_was_fitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", PENDULUM, "--plan", "--no-figures", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("Plan of pendulum") == 2
+    assert "on 2 assemblies" in said
+    assert len(load(tmp_path / "out").stages) == 3
