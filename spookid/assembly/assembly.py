@@ -12,7 +12,7 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
-from spookid.assembly.closure import check_closure, welded_notices
+from spookid.assembly.closure import check_closure, welded_findings
 from spookid.assembly.contact_start import (
     begun,
     check_contacts,
@@ -33,7 +33,7 @@ from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.sampled_recording import SampledRecording
-from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
+from spookid.assembly.schedules import check_schedules, idle_findings, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
@@ -46,6 +46,7 @@ from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.records import dataclass
+from spookid.results.findings import Finding, ranked
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
@@ -105,34 +106,46 @@ class Assembly:
         return self.problem.guess | dict(zip(self.transcription.names, point.parameters.tolist(), strict=True))
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
-        own += step_chosen(self.problem)
-        own += [*given_inertias(self.problem.model), *welded_notices(self.problem, self.sampled[0].guess.states)]
-        own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.sampled])
-        own += [note for recording in self.problem.recordings for note in recording.notes]
-        return tuple(dict.fromkeys([*own, *(notice for e in self.sampled for notice in e.guess.notices)]))
+    def findings(self) -> tuple[Finding, ...]:
+        """What a user should know about how the problem was set up, by rank."""
+        own = [*_rigid(self.problem), *_uncorrected(self.problem), *step_chosen(self.problem)]
+        own += [*given_inertias(self.problem.model), *welded_findings(self.problem, self.sampled[0].guess.states)]
+        own += idle_findings(self.problem.model, [(e.recording, e.held) for e in self.sampled])
+        own += [
+            Finding("recording.changed", (recording.name,), effect=note)
+            for recording in self.problem.recordings
+            for note in recording.notes
+        ]
+        return ranked([*own, *(finding for e in self.sampled for finding in e.guess.findings)])
 
 
-def step_chosen(problem: Declaration) -> list[str]:
-    """A notice that the step is the motion's, if it is."""
+def _rigid(problem: Declaration) -> list[Finding]:
+    """That joints are not as compliant as declared, in a stepper whose joints are rigid."""
+    soft = tuple(problem.stepper.stiffened(problem.model))
+    effect = f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."
+    return [Finding("stepper.rigid", soft, effect=effect)] if soft else []
+
+
+def step_chosen(problem: Declaration) -> list[Finding]:
+    """That the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
     taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
-    return [
+    effect = (
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
         f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}; step= sets another."
-    ]
+    )
+    return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 
 
-def _uncorrected(problem: Declaration) -> list[str]:
+def _uncorrected(problem: Declaration) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
-    told = (
-        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what"
+    effect = (
+        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
+        "they add."
     )
-    return [f"{told} they add."] if asked and problem.uncorrected else []
+    return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and problem.uncorrected else []
 
 
 def assemble(

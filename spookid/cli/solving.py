@@ -41,7 +41,7 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
-        terminal.complain(f"{job.label}: {question}")
+        terminal.complain(f"{job.label}: {question.text}")
     changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
         if run.arguments.starts == 1 and (run.arguments.jobs or executor):

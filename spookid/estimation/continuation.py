@@ -17,7 +17,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, counting_from, fit
 from spookid.kernels.arrays import Array
-from spookid.results.notices import ROUGH, SMOOTHER, ranked
+from spookid.results.findings import Finding, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -109,7 +109,8 @@ class _Path:
         problem, noise = self.problem, self.noise
         named = {"backend": self.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
         rough = noise is not None and noise.status is not Status.CONVERGED
-        told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
+        effect = f"The noise is that of a smooth fit that did not converge: {noise.detail if noise else ''}."
+        told = [Finding("noise.not-converged", effect=effect, advice="Raise max_iterations.")] if rough else []
         return _telling(self.done, told).with_(**named)
 
 
@@ -279,14 +280,20 @@ def _excess(solution: Result, smoothed: Result) -> float:
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Result, smoothed: Result) -> list[str]:
+def _worse(solution: Result, smoothed: Result) -> list[Finding]:
     """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:
         return []
     return [
-        f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
-        "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
+        Finding(
+            "friction.smooth-better",
+            evidence={"cost": cost, "smooth_cost": smooth},
+            effect=f"Smooth friction fits better: the cost of a sharp smooth fit is {smooth:.4g}, that of this one "
+            f"{cost:.4g}.",
+            cause="What sticks has several minima, and a step resolves it less.",
+            advice="Take a smaller step, or friction 'smooth'.",
+        )
     ]
 
 
@@ -298,6 +305,6 @@ def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
-def _telling(made: Fit, told: list[str]) -> Fit:
-    """A fit with further notices."""
-    return made.with_(notices=made.later(lambda: ranked([*made.result.notices, *told]))) if told else made
+def _telling(made: Fit, told: list[Finding]) -> Fit:
+    """A fit with further findings."""
+    return made.with_(findings=made.later(lambda: ranked([*made.result.findings, *told]))) if told else made

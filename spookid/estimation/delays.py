@@ -58,7 +58,7 @@ def around_impacts(found: Fit, solver: LevenbergMarquardt | Ipopt, callback: Cal
     for _ in range(_ROUNDS if hits else 0):
         assembly, moved = retimed(found.assembly, found.point)
         if moved <= _MET or found.outcome.status is not Status.CONVERGED or moved > before / 2:
-            break  # times that do not come to rest are told by ``schedule_notices``
+            break  # times that do not come to rest are told by ``schedule_findings``
         before = moved
         counted = counting_from(callback, found.result.iterations)
         later = fit(assembly.problem, solver, counted, Start(found.result, assembly=assembly))

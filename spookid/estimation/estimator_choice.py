@@ -22,7 +22,7 @@ from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.results.notices import DIFFER, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -51,14 +51,14 @@ class Decision:
         """A solution with this estimator, and what the decision says of it."""
         if self.choice is None:
             return solution
-        choice, before = self.choice, solution
+        choice = self.choice
 
-        def notices() -> tuple[str, ...]:
-            hard = misspecification.misfit_notices(self.first.score_tests) if choice.estimator == "hard" else []
-            misfit = [f"{notice} This is from the fit with noise estimated." for notice in hard]
-            return ranked([*before.notices, *_lacking(choice), *misfit])
+        def more() -> list[Finding]:
+            hard = misspecification.misfit_findings(self.first.score_tests) if choice.estimator == "hard" else []
+            misfit = [replace(f, advice=f"{f.advice} This is from the fit with noise estimated.") for f in hard]
+            return [*_lacking(choice), *misfit]
 
-        solution = solution.changed(choice=choice, notices=self.first.later(notices))
+        solution = solution.with_findings(more).changed(choice=choice)
         if choice.estimator != "hard":
             return solution
         noise, likelihood = tuple(map(_none, solution.noise)), self.first.result.log_likelihood
@@ -194,12 +194,18 @@ def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
     return replace(answer, estimates=answer.estimates - np.nan_to_num(fit.influence.step_error))
 
 
-def _lacking(choice: Choice) -> list[str]:
+def _lacking(choice: Choice) -> list[Finding]:
     if not choice.differing:
         return []
     return [
-        f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise. "
-        "Take half the step; if this stays, look at the residuals."
+        Finding(
+            "estimators.differ",
+            tuple(choice.differing),
+            {"standard_errors": dict(choice.differing)},
+            f"Fits with noise estimated and with hard dynamics differ on {_listed(choice.differing)}: the model lacks "
+            "something that is no white noise.",
+            advice="Take half the step; if this stays, look at the residuals.",
+        )
     ]
 
 

@@ -20,7 +20,7 @@ from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
 from spookid.estimation.fit import Fit
 from spookid.kernels.arrays import Array
-from spookid.results.notices import EXTRAPOLATED, STEP, ranked
+from spookid.results.findings import Finding, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Sensitivities
@@ -88,7 +88,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         trajectories=fine.later(motion),
         measured=fine.later(measured),
         influence=fine.later(influence),
-        notices=fine.later(lambda: ranked([*_without_step(found.notices), *chosen, *_notices(step, parameters)])),
+        findings=fine.later(lambda: ranked([*_without_step(found.findings), *chosen, *_findings(step, parameters)])),
     )
 
 
@@ -123,11 +123,14 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
     return np.where(inside, added, 0.0)
 
 
-def missed(step: float) -> str:
-    """A notice of estimates that still are those of the step."""
-    return (
-        f"{STEP} {step:g} s is still in the estimates: the fit with steps half as long, which would take it from them, "
-        "did not converge. Take a smaller step."
+def missed(step: float) -> Finding:
+    """That estimates still are those of the step."""
+    return Finding(
+        "step.error",
+        evidence={"step": step},
+        effect=f"The time step of {step:g} s is still in the estimates: the fit with steps half as long, which would "
+        "take it from them, did not converge.",
+        advice="Take a smaller step.",
     )
 
 
@@ -192,18 +195,24 @@ def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
     return replace(influence, observations=observations)
 
 
-def _without_step(notices: Sequence[str]) -> list[str]:
+def _without_step(findings: Sequence[Finding]) -> list[Finding]:
     """Those that do not speak of what steps of h/2 add, which is taken away."""
-    return [notice for notice in notices if not notice.startswith(STEP)]
+    return [finding for finding in findings if finding.code != "step.error"]
 
 
-def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:
+def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
     """What the step would have added, where that is more than a standard error."""
     large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
     if not large:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
     return [
-        f"{EXTRAPOLATED}, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one would have added "
-        f"{amounts}. There is nothing to do."
+        Finding(
+            "step.extrapolated",
+            tuple(e.name for e in large),
+            {"step": step, "step_errors": {e.name: e.step_error for e in large}},
+            f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s; the "
+            f"longer one would have added {amounts}.",
+            advice="There is nothing to do.",
+        )
     ]

@@ -22,8 +22,7 @@ from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
-from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import GAP, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -199,7 +198,7 @@ def _simulated(
 
 
 def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, spans: dict[int, list[Span]]) -> Result:
-    """The answer, and a notice if the whole fits worse than the parts by more than accident.
+    """The answer, and a finding if the whole fits worse than the parts by more than accident.
 
     With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.
     """
@@ -213,10 +212,13 @@ def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, s
         for i, own in spans.items()
         for low, high in own
     ]
-    told = (
-        f"{GAP}: with the noise of the parts beside the gaps, {'; '.join(places)}, the cost of the whole is "
-        f"{number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}. Either the motion across a "
-        "gap was not found, or the model does not hold all along: fit the parts as recordings of their own and compare."
+    told = Finding(
+        "recording.gap",
+        tuple(problem.recordings[i].name for i in spans),
+        {"cost": held.cost.total, "cost_of_parts": parts.cost.total},
+        f"Parts of a recording do not fit together: with the noise of the parts beside the gaps, {'; '.join(places)}, "
+        f"the cost of the whole is {number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}.",
+        "Either the motion across a gap was not found, or the model does not hold all along.",
+        "Fit the parts as recordings of their own and compare.",
     )
-    notices = Lazy(lambda: ranked([*answer.notices, told]), next(iter(answer.clocks), Clock()))
-    return answer.changed(notices=notices)
+    return answer.with_findings(lambda: [told])

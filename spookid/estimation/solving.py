@@ -25,11 +25,11 @@ from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.noise_start import with_explained_motion
 from spookid.estimation.outliers import solved_without_outliers
-from spookid.estimation.physical import base_quantities, joint_quantities, negative_notices, physical_quantities
+from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.records import dataclass
+from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
@@ -91,7 +91,7 @@ def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) 
 
 
 def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
-    """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
+    """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),
@@ -100,11 +100,11 @@ def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, L
     }
     closed = problem.model.has_loops or problem.model.ties
 
-    def notices() -> tuple[str, ...]:
-        told = base.get_or(({}, ""))[1] if closed else ""
-        return ranked([*result.notices, *negative_notices(problem, result), *filter(None, [told])])
+    def findings() -> tuple[Finding, ...]:
+        limited = base.get_or(({}, []))[1] if closed else []
+        return ranked([*result.findings, *negative_findings(problem, result), *limited])
 
-    found["notices"] = Lazy(notices, clock)
+    found["findings"] = Lazy(findings, clock)
     return found
 
 
@@ -247,9 +247,7 @@ def _corrected(again: _Again, first: Fit) -> Result:
     if not fine.result.status is coarse.result.status is Status.CONVERGED:
         if first.found is not None and first.found.rough:
             first = _again(found, again.solver, again.callback, problem)
-        told = first.told()
-        missed = first.later(lambda: ranked([*told.notices, extrapolation.missed(problem.step)]))
-        return told.changed(notices=missed)
+        return first.told().with_findings(lambda: [extrapolation.missed(problem.step)])
     answer = extrapolation.extrapolated(coarse, fine)
     all_three = answer.changed(times=answer.times + coarse.result.times, clocks=(fine.clock, coarse.clock))
     return all_three.changed(**joined(found, all_three))
