@@ -12,7 +12,7 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
-from spookid.assembly.closure import check_closure, welded_findings
+from spookid.assembly.closure import check_closure
 from spookid.assembly.contact_start import (
     begun,
     check_contacts,
@@ -30,14 +30,14 @@ from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
-from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
+from spookid.assembly.ranks import check_ranks, check_turns
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.sampled_recording import SampledRecording
-from spookid.assembly.schedules import check_schedules, idle_findings, schedule, strikes
+from spookid.assembly.schedules import check_schedules, schedule, strikes
+from spookid.assembly.setup_findings import setup_findings
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
-from spookid.data.interpolation import SHARE
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, grid, observed, samples
 from spookid.errors import ProblemError
@@ -46,7 +46,7 @@ from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.records import dataclass
-from spookid.results.findings import Finding, ranked
+from spookid.results.findings import Finding
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
@@ -108,44 +108,7 @@ class Assembly:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a user should know about how the problem was set up, by rank."""
-        own = [*_rigid(self.problem), *_uncorrected(self.problem), *step_chosen(self.problem)]
-        own += [*given_inertias(self.problem.model), *welded_findings(self.problem, self.sampled[0].guess.states)]
-        own += idle_findings(self.problem.model, [(e.recording, e.held) for e in self.sampled])
-        own += [
-            Finding("recording.changed", (recording.name,), effect=note)
-            for recording in self.problem.recordings
-            for note in recording.notes
-        ]
-        return ranked([*own, *(finding for e in self.sampled for finding in e.guess.findings)])
-
-
-def _rigid(problem: Declaration) -> list[Finding]:
-    """That joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = tuple(problem.stepper.stiffened(problem.model))
-    effect = f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."
-    return [Finding("stepper.rigid", soft, effect=effect)] if soft else []
-
-
-def step_chosen(problem: Declaration) -> list[Finding]:
-    """That the step is the motion's, if it is."""
-    if problem.step != problem.bandwidth_step:
-        return []
-    taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
-    effect = (
-        f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}; step= sets another."
-    )
-    return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
-
-
-def _uncorrected(problem: Declaration) -> list[Finding]:
-    """That estimates are not those of continuous time although they were asked for."""
-    asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
-    effect = (
-        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
-        "they add."
-    )
-    return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and problem.uncorrected else []
+        return setup_findings(self.problem, self.sampled)
 
 
 def assemble(

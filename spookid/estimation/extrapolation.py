@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from spookid.assembly.assembly import step_chosen
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
+from spookid.assembly.setup_findings import step_chosen
 from spookid.estimation.fit import Fit
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding, ranked

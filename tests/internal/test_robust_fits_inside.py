@@ -11,7 +11,6 @@ from spookid.estimation import solving
 from spookid.estimation.gaps import solved_across_gaps
 from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.estimation.stuck_sensors import stuck
-from spookid.results.notices import OUTLIERS
 from spookid.results.result import Result
 
 
@@ -59,7 +58,7 @@ def test_samples_of_a_stuck_encoder_and_of_a_dropout_are_named(held: bool, first
     named = [one.t for one in solution.outliers]
     assert set(named) <= set(swing().t[wrong].tolist())
     assert len(named) >= len(wrong) - 2  # the motion may pass there
-    (notice,) = [notice for notice in solution.notices if notice.startswith(OUTLIERS)]
+    (notice,) = [f.text for f in solution.findings if f.code == "samples.outliers"]
     assert f"at {named[0]:g} to " in notice
 
 
