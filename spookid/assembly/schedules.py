@@ -152,13 +152,10 @@ def idle_findings(model: Model, recordings: Sequence[tuple[Recording, Array]]) -
     Args:
         recordings: each with its ``schedule``.
     """
+    said = "{0.kind} {0.name!r} never holds in recording {1.name!r}."
+    advice = "Look at its holds and threshold."
     return [
-        Finding(
-            "contacts.idle",
-            (contact.name, recording.name),
-            effect=f"{contact.kind} {contact.name!r} never holds in recording {recording.name!r}.",
-            advice="Look at its holds and threshold.",
-        )
+        Finding("contacts.idle", (contact.name, recording.name), {}, said.format(contact, recording), advice=advice)
         for recording, held in recordings
         for contact, column in zip(model.holding.contacts, held.T, strict=True)
         if isinstance(contact, HeldContact) and not np.any(column)

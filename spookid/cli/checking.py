@@ -202,13 +202,9 @@ def _silent_motors(assembly: Assembly) -> list[Finding]:
     loud = np.any(np.vstack([e.acting.held for e in assembly.sampled]), axis=0)
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
+    said = "The input {0.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {0.label!r}."
     return [
-        Finding(
-            "input.zero",
-            (m.signal,),
-            effect=f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on "
-            f"{m.label!r}.",
-        )
+        Finding("input.zero", (m.signal,), effect=said.format(m))
         for m in problem.model.motors
         if m.signal in silent and free & _names(problem, m)
     ]

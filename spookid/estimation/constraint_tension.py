@@ -98,12 +98,7 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
     if not far:
         return []
     told = "; ".join(f"{one.name} ({one.place}) would be off by {one.freed:+.3g} ± {one.freed_err:.2g}" for one in far)
-    return [
-        Finding(
-            "constraints.contradicted",
-            tuple(one.name for one in far),
-            {one.name: {"off": one.freed, "std_err": one.freed_err} for one in far},
-            f"The data contradict constraints between parameters: {told}.",
-            advice="Either they or the model are wrong: fit without them, and compare.",
-        )
-    ]
+    evidence = {one.name: {"off": one.freed, "std_err": one.freed_err} for one in far}
+    effect = f"The data contradict constraints between parameters: {told}."
+    advice = "Either they or the model are wrong: fit without them, and compare."
+    return [Finding("constraints.contradicted", tuple(one.name for one in far), evidence, effect, advice=advice)]

@@ -24,7 +24,6 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
     pairs = [(contact.point.body.name, contact.plane.body.name) for contact in contacts]
     for pair in dict.fromkeys(pairs):
         own = [i for i, other in enumerate(pairs) if other == pair]
-        names = ", ".join(contacts[i].name for i in own)
         gaps, noise, reach = list[Array](), 0.0, 0.0
         for sampled in assembly.sampled:
             poses = sampled.guess.states[:, : problem.model.configuration.ambient]
@@ -36,23 +35,15 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
         below = every[every < -far]
         if len(below) > _OFTEN * len(every):
             share, depth = len(below) / len(every), -float(np.median(below))
-            where = (
-                f"{100 * share:.0f} % of the samples are below the plane, by {quantity(depth, 'm', 2)} in the median"
-            )
-            evidence = {"share_below": share, "median_depth": depth}
+            below_by = f"{100 * share:.0f} % of the samples are below the plane, by {quantity(depth, 'm', 2)}"
+            where, evidence = f"{below_by} in the median", {"share_below": share, "median_depth": depth}
         elif every.min() > far + reach:
             where = f"no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}"
             evidence = {"nearest": float(every.min())}
         else:
             continue
-        found.append(
-            Finding(
-                "contacts.plane",
-                tuple(contacts[i].name for i in own),
-                evidence,
-                f"Contacts and their plane do not meet: {names}: {where}.",
-                "Is its height right?",
-                "It may be a parameter.",
-            )
-        )
+        subject = tuple(contacts[i].name for i in own)
+        effect = f"Contacts and their plane do not meet: {', '.join(subject)}: {where}."
+        asked = "Is its height right?", "It may be a parameter."
+        found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
     return found

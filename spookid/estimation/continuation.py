@@ -285,16 +285,12 @@ def _worse(solution: Result, smoothed: Result) -> list[Finding]:
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:
         return []
-    return [
-        Finding(
-            "friction.smooth-better",
-            evidence={"cost": cost, "smooth_cost": smooth},
-            effect=f"Smooth friction fits better: the cost of a sharp smooth fit is {smooth:.4g}, that of this one "
-            f"{cost:.4g}.",
-            cause="What sticks has several minima, and a step resolves it less.",
-            advice="Take a smaller step, or friction 'smooth'.",
-        )
-    ]
+    effect = (
+        f"Smooth friction fits better: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}."
+    )
+    cause = "What sticks has several minima, and a step resolves it less."
+    advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
+    return [Finding("friction.smooth-better", (), evidence, effect, cause, advice)]
 
 
 def _touches(problem: Declaration) -> bool:

@@ -197,16 +197,11 @@ def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
 def _lacking(choice: Choice) -> list[Finding]:
     if not choice.differing:
         return []
-    return [
-        Finding(
-            "estimators.differ",
-            tuple(choice.differing),
-            {"standard_errors": dict(choice.differing)},
-            f"Fits with noise estimated and with hard dynamics differ on {_listed(choice.differing)}: the model lacks "
-            "something that is no white noise.",
-            advice="Take half the step; if this stays, look at the residuals.",
-        )
-    ]
+    said = f"Fits with noise estimated and with hard dynamics differ on {_listed(choice.differing)}"
+    effect = f"{said}: the model lacks something that is no white noise."
+    advice = "Take half the step; if this stays, look at the residuals."
+    evidence = {"standard_errors": dict(choice.differing)}
+    return [Finding("estimators.differ", tuple(choice.differing), evidence, effect, advice=advice)]
 
 
 def _listed(differing: Mapping[str, float]) -> str:

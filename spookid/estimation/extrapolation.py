@@ -125,13 +125,9 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
 
 def missed(step: float) -> Finding:
     """That estimates still are those of the step."""
-    return Finding(
-        "step.error",
-        evidence={"step": step},
-        effect=f"The time step of {step:g} s is still in the estimates: the fit with steps half as long, which would "
-        "take it from them, did not converge.",
-        advice="Take a smaller step.",
-    )
+    said = f"The time step of {step:g} s is still in the estimates"
+    effect = f"{said}: the fit with steps half as long, which would take it from them, did not converge."
+    return Finding("step.error", (), {"step": step}, effect, advice="Take a smaller step.")
 
 
 def beyond(coarse: float, fine: Estimate) -> Estimate:
@@ -206,13 +202,7 @@ def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
     if not large:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
-    return [
-        Finding(
-            "step.extrapolated",
-            tuple(e.name for e in large),
-            {"step": step, "step_errors": {e.name: e.step_error for e in large}},
-            f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s; the "
-            f"longer one would have added {amounts}.",
-            advice="There is nothing to do.",
-        )
-    ]
+    evidence = {"step": step, "step_errors": {e.name: e.step_error for e in large}}
+    said = f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s"
+    effect, advice = f"{said}; the longer one would have added {amounts}.", "There is nothing to do."
+    return [Finding("step.extrapolated", tuple(e.name for e in large), evidence, effect, advice=advice)]

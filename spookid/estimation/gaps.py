@@ -212,13 +212,12 @@ def _judged(problem: Declaration, answer: Result, parts: Result, held: Result, s
         for i, own in spans.items()
         for low, high in own
     ]
-    told = Finding(
-        "recording.gap",
-        tuple(problem.recordings[i].name for i in spans),
-        {"cost": held.cost.total, "cost_of_parts": parts.cost.total},
+    names, evidence = (problem.recordings[i].name for i in spans), {"cost": held.cost.total, "parts": parts.cost.total}
+    effect = (
         f"Parts of a recording do not fit together: with the noise of the parts beside the gaps, {'; '.join(places)}, "
-        f"the cost of the whole is {number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}.",
-        "Either the motion across a gap was not found, or the model does not hold all along.",
-        "Fit the parts as recordings of their own and compare.",
+        f"the cost of the whole is {number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}."
     )
+    cause = "Either the motion across a gap was not found, or the model does not hold all along."
+    advice = "Fit the parts as recordings of their own and compare."
+    told = Finding("recording.gap", tuple(names), evidence, effect, cause, advice)
     return answer.with_findings(lambda: [told])

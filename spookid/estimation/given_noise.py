@@ -49,13 +49,10 @@ def given_noise_findings(
     }
     words = [f"{n} {quantity(std, units[n], 2)}, sigma={before[n]:g} was given" for n, std in others.items()]
     if others:
-        yield Finding(
-            "noise.given-refuted",
-            tuple(others),
-            {name: {"sigma": before[name], "estimate": std} for name, std in others.items()},
-            "Noise that was given is not what the data show, which the model explains with " + "; ".join(words) + ".",
-            advice="Leave sigma out, and it is estimated, or correct it.",
-        )
+        evidence = {name: {"sigma": before[name], "estimate": std} for name, std in others.items()}
+        said = "Noise that was given is not what the data show, which the model explains with"
+        advice = "Leave sigma out, and it is estimated, or correct it."
+        yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
 
 
 def refuted(problem: Declaration, result: Result) -> set[str]:

@@ -236,14 +236,9 @@ def _known_from_priors(
     hidden = [name for name in without_priors if name not in told]
     if not hidden:
         return []
-    return [
-        Finding(
-            "parameters.undetermined",
-            tuple(hidden),
-            effect=f"The data do not determine {', '.join(hidden)}: what is known comes from the prior.",
-            advice="Trust it, or record a motion that shows more.",
-        )
-    ]
+    effect = f"The data do not determine {', '.join(hidden)}: what is known comes from the prior."
+    advice = "Trust it, or record a motion that shows more."
+    return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
 def _rooms(problem: Declaration) -> list[str]:
@@ -265,17 +260,13 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     if not wrong:
         return []
     words = [f"{o.signal} {noise:.2g} {o.unit}".rstrip() + f", not {sigma:g}" for o, sigma, noise in wrong]
-    said = "Priors are weighed against the data by the sensors' sigma, and their noise is another: "
-    return [
-        Finding(
-            "prior.misweighted",
-            tuple(o.signal for o, _, _ in wrong),
-            {o.signal: {"sigma": sigma, "noise": noise} for o, sigma, noise in wrong},
-            f"{said}{'; '.join(words)}.",
-            advice="Give the observations these sigma, and the state weight in proportion, or leave both out to "
-            "estimate the noise; else the priors count wrongly.",
-        )
-    ]
+    evidence = {o.signal: {"sigma": sigma, "noise": noise} for o, sigma, noise in wrong}
+    said = "Priors are weighed against the data by the sensors' sigma, and their noise is another:"
+    advice = (
+        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
+        "noise; else the priors count wrongly."
+    )
+    return [Finding("prior.misweighted", tuple(evidence), evidence, f"{said} {'; '.join(words)}.", advice=advice)]
 
 
 def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[Finding]:
@@ -304,15 +295,10 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
             prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
-            found.append(
-                Finding(
-                    "prior.contradicted",
-                    (parameter.name,),
-                    {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far},
-                    f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off.",
-                    advice="Either the prior or the model is wrong: fit without it, and compare.",
-                )
-            )
+            effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off."
+            advice = "Either the prior or the model is wrong: fit without it, and compare."
+            evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
+            found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))
     return found
 
 
@@ -351,15 +337,11 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()
     pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if np.isfinite(error)]
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
-    return [
-        Finding(
-            "errors.white-noise",
-            tuple(name for name, _ in pairs),
-            {"agreement": result.agreement, "jackknife": dict(pairs)},
-            "Standard errors presume white noise, which the residuals are not, as where the model lacks something: "
-            f"over stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than "
-            "they say. The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
-            f"{amounts}.",
-            advice="Further recordings tell which to believe (`spookid crossvalidate`).",
-        )
-    ]
+    evidence = {"agreement": result.agreement, "jackknife": dict(pairs)}
+    effect = (
+        "Standard errors presume white noise, which the residuals are not, as where the model lacks something: over "
+        f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
+        f"The errors of the jackknife, which presumes no more than that each stretch errs by itself, are {amounts}."
+    )
+    advice = "Further recordings tell which to believe (`spookid crossvalidate`)."
+    return [Finding("errors.white-noise", tuple(name for name, _ in pairs), evidence, effect, advice=advice)]

@@ -43,15 +43,11 @@ def inertia_findings(
         place = problem.model.bodies.index(body)
         if _is_seen(energy, place, slope) and size > _SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
-            yield Finding(
-                "inertia.unphysical",
-                (body.name,),
-                {"principal_moments": moments.tolist(), "violation": size},
-                f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}: they violate the "
-                "triangle inequality.",
-                "A mass, a length or an inertia that is fixed may be wrong.",
-                "Measure it again, or free it.",
-            )
+            said = f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}"
+            evidence = {"principal_moments": moments.tolist(), "violation": size}
+            fixed = "A mass, a length or an inertia that is fixed may be wrong.", "Measure it again, or free it."
+            effect = f"{said}: they violate the triangle inequality."
+            yield Finding("inertia.unphysical", (body.name,), evidence, effect, *fixed)
 
 
 def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator[Finding]:
@@ -60,14 +56,10 @@ def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator
         if {p.name for p in parameters_in([body.mass], body.name)} & {p.name for p in problem.free}:
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < _GONE * guessed:
-                yield Finding(
-                    "mass.vanished",
-                    (body.name,),
-                    {"mass": found, "initial": guessed},
-                    f"A mass has vanished: body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess.",
-                    "The fit has most likely ended at another minimum than the true one.",
-                    "Begin elsewhere, or give the mass a prior.",
-                )
+                what = f"body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess"
+                cause = "The fit has most likely ended at another minimum than the true one."
+                advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
+                yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)
 
 
 def _worst(

@@ -80,14 +80,10 @@ def instrument_findings(
         for trial, size in told:
             evidence[trial.channel.signal][trial.argument] = size
         words = ", ".join(trial.words(size) for trial, size in told)
-        yield Finding(
-            "sensors.late-or-off",
-            tuple(evidence),
-            evidence,
-            f"With a delay and an offset of each sensor the model explains the motion: {words}.",
-            "Do these sensors share a clock, and is zero where the model has it?",
-            f"Give them {arguments}, or correct the recording.",
-        )
+        effect = f"With a delay and an offset of each sensor the model explains the motion: {words}."
+        cause = "Do these sensors share a clock, and is zero where the model has it?"
+        advice = f"Give them {arguments}, or correct the recording."
+        yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 
 
 def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:

@@ -51,14 +51,10 @@ def misfit_findings(
     if not lacking:
         return []
     words = "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in lacking)
-    return [
-        Finding(
-            "residuals.autocorrelated",
-            evidence={"misfits": [{"words": one.words, "standard_errors": one.z} for one in lacking]},
-            effect=f"The residuals are not noise: {words}.",
-            advice="Estimates and standard errors mean little until the model has it, or it is ruled out.",
-        )
-    ]
+    evidence = {"misfits": [{"words": one.words, "standard_errors": one.z} for one in lacking]}
+    advice = "Estimates and standard errors mean little until the model has it, or it is ruled out."
+    effect = f"The residuals are not noise: {words}."
+    return [Finding("residuals.autocorrelated", (), evidence, effect, advice=advice)]
 
 
 def speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:

@@ -26,27 +26,17 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     told = []
     if found:
         each = "its sensor" if len(found) == 1 else "each sensor"
-        told.append(
-            Finding(
-                "sensors.overfitted",
-                tuple(found),
-                effect=f"The estimated motion follows {', '.join(found)} exactly: no noise was found there, and what "
-                "the samples err by counts as motion.",
-                advice=f"Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer "
-                "step.",
-            )
-        )
+        said = f"The estimated motion follows {', '.join(found)} exactly"
+        effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
+        advice = f"Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
+        told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
-        told.append(
-            Finding(
-                "sensors.overfitted",
-                tuple(efforts),
-                effect=f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data "
-                "do not tell that noise, as where other efforts or disturbances can stand for it, and standard errors "
-                "take it for none.",
-                advice="Declare JointTorque or JointForce with the sigma that is known of it.",
-            )
+        effect = (
+            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not tell "
+            "that noise, as where other efforts or disturbances can stand for it, and standard errors take it for none."
         )
+        advice = "Declare JointTorque or JointForce with the sigma that is known of it."
+        told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
     return told
 
 

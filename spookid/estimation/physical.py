@@ -23,6 +23,7 @@ from spookid.statistics.combinations import prior_share
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
 _UNNATURAL = "which nothing in nature has and no simulation bears."
+_BOUNDED = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
 _SURE = 3.0
 """Standard errors below zero from which on a negative estimate is told."""
 
@@ -57,15 +58,10 @@ def negative_findings(problem: Declaration, result: Result) -> Iterator[Finding]
         if found.estimate < -_SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
             what = "a spring that pushes away from rest, as few do." if spring else _UNNATURAL
-            yield Finding(
-                "parameters.negative",
-                (found.name,),
-                {"estimate": found.estimate, "std_err": found.std_err},
-                f"Less than nothing is estimated of {found.name}: {found.estimate:.3g} {found.unit}, {what}",
-                "Is the sign of gravity or of a sensor reversed?" if spring else "",
-                "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong "
-                "sign.",
-            )
+            effect = f"Less than nothing is estimated of {found.name}: {found.estimate:.3g} {found.unit}, {what}"
+            cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
+            evidence = {"estimate": found.estimate, "std_err": found.std_err}
+            yield Finding("parameters.negative", (found.name,), evidence, effect, cause, _BOUNDED)
 
 
 def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], list[Finding]]:

@@ -135,13 +135,12 @@ def _given_twice(problem: Declaration) -> Iterator[Finding]:
             for j in range(i):
                 same = names[i] != names[j] and np.array_equal(one, signals[j], equal_nan=True)
                 if same and np.nanmax(one) > np.nanmin(one):
-                    effect = (
-                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples. "
-                        "Does each have its own column?"
+                    said = (
+                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples."
                     )
-                    yield _question(
-                        *("duplicate", [names[j], names[i]], {}, effect), "Leave one sensor out if both are one."
-                    )
+                    effect = f"{said} Does each have its own column?"
+                    advice = "Leave one sensor out if both are one."
+                    yield _question("duplicate", [names[j], names[i]], {}, effect, advice)
 
 
 def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
@@ -179,8 +178,10 @@ def _clock(problem: Declaration, recording: Recording, balance: Balance | None) 
             f"Recording {recording.name!r} has a sample each {number(interval)} s and lasts {number(duration)} s, "
             f"{steps}. Is t in {unit}?"
         )
-        evidence = {"interval": interval, "duration": duration}
-        advice = f"Multiply it by {factor:g}: times are in seconds."
+        evidence, advice = (
+            {"interval": interval, "duration": duration},
+            f"Multiply it by {factor:g}: times are in seconds.",
+        )
         yield _question("clock", [recording.name], evidence, effect, advice)
         return
 

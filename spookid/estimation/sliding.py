@@ -58,16 +58,12 @@ def sliding_findings(
             )
     if not told:
         return []
-    return [
-        Finding(
-            "friction.direction-unknown",
-            tuple(evidence),
-            evidence,
-            f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
-            "viscous friction too small, by up to about a standard error in the mean.",
-            advice="Sensors that tell rates better help most; a longer step lessens it.",
-        )
-    ]
+    effect = (
+        f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
+        "viscous friction too small, by up to about a standard error in the mean."
+    )
+    advice = "Sensors that tell rates better help most; a longer step lessens it."
+    return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]
 
 
 def _widths(assembly: Assembly, values: Mapping[str, float]) -> dict[int, float]:

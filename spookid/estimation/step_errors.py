@@ -109,30 +109,24 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
         return []
     rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
-    return [
-        Finding(
-            "step.error",
-            tuple(off),
-            {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()},
-            f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to "
-            f"leading order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, "
-            "which do not include it.",
-            advice=f"Take {finer}; `spookid audit` compares three.",
-        )
-    ]
+    evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
+    effect = (
+        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
+        f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
+        "include it."
+    )
+    advice = f"Take {finer}; `spookid audit` compares three."
+    return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
 
 
 def _of_delays(problem: Declaration) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
-    return Finding(
-        "step.error",
-        tuple(p.name for p in problem.free if p.name in problem.delays),
-        {"step": problem.step},
-        f"The time step of {problem.step:g} s puts estimates off by what is not known where a delay is a "
-        f"parameter{first}.",
-        advice="Take Variational() with the noise estimated, which takes the step off, or compare with half the step.",
-    )
+    delays = tuple(p.name for p in problem.free if p.name in problem.delays)
+    what = f"puts estimates off by what is not known where a delay is a parameter{first}."
+    effect = f"The time step of {problem.step:g} s {what}"
+    advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
+    return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 
 
 class _Residuals:

@@ -60,17 +60,11 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
         return []
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
     driven = f" or of {signals}" if signals else ""
-    return [
-        Finding(
-            "motion.unexplained",
-            tuple(told),
-            {label: {"disturbance": one.size, "acting": one.against} for label, one in told.items()},
-            f"What disturbs the motion exceeds all that acts in the model (rms): {_listed(told)}. The model does not "
-            "explain the motion.",
-            f"Is the sign of a sensor, of the axis of a joint, of gravity{driven} reversed, a unit wrong, or a force "
-            "missing?",
-        )
-    ]
+    evidence = {label: {"disturbance": one.size, "acting": one.against} for label, one in told.items()}
+    said = "What disturbs the motion exceeds all that acts in the model"
+    effect = f"{said} (rms): {_listed(told)}. The model does not explain the motion."
+    signs = f"Is the sign of a sensor, of the axis of a joint, of gravity{driven} reversed"
+    return [Finding("motion.unexplained", tuple(told), evidence, effect, f"{signs}, a unit wrong, or a force missing?")]
 
 
 def excess_findings(problem: Declaration, motion: Sequence[Trajectory]) -> list[Finding]:
@@ -84,17 +78,11 @@ def excess_findings(problem: Declaration, motion: Sequence[Trajectory]) -> list[
                 told[channel.signal] = _Excess(size, channel.sigma, channel.unit)
     if not told:
         return []
-    return [
-        Finding(
-            "residuals.excess",
-            tuple(told),
-            {signal: {"rms": one.size, "sigma": one.against} for signal, one in told.items()},
-            f"The fit misses what sensors show by far more than their sigma (rms): {_listed(told)}. This minimum does "
-            "not explain the data.",
-            advice="Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is "
-            "wrong.",
-        )
-    ]
+    evidence = {signal: {"rms": one.size, "sigma": one.against} for signal, one in told.items()}
+    said = "The fit misses what sensors show by far more than their sigma"
+    effect = f"{said} (rms): {_listed(told)}. This minimum does not explain the data."
+    advice = "Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is wrong."
+    return [Finding("residuals.excess", tuple(told), evidence, effect, advice=advice)]
 
 
 class _Excess(NamedTuple):

@@ -169,13 +169,11 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
-    kept = Finding(
-        "step.error",
-        evidence={"step": posed.step / 2},
-        effect=f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would "
-        f"tell what it adds, did not converge ({coarse.outcome.detail}).",
-        advice="Take a smaller step.",
+    effect = (
+        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell "
+        f"what it adds, did not converge ({coarse.outcome.detail})."
     )
+    kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
     return found.told(made.result, made, kept)
 
 
