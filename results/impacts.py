@@ -50,7 +50,9 @@ def row(what: str, problems: Iterator, truth: dict[str, float]) -> tuple[str, np
         solution = problem.solve(estimator="noise")
         seconds.append(time.process_time() - began)
         found = [solution[name] for name in truth]
-        failed += solution.status.value != "converged" or any("contradicts a schedule" in n for n in solution.notices)
+        failed += solution.status.value != "converged" or any(
+            finding.code == "contacts.schedule" for finding in solution.findings
+        )
         errors.append([(e.estimate - t) / e.std_err for e, t in zip(found, truth.values(), strict=True)])
         sizes.append([e.std_err for e in found])
     z, typical = np.array(errors), np.median(sizes, axis=0)
@@ -70,8 +72,8 @@ def left_out() -> list[str]:
         ("throw, first of 2", (two := bar_twin(2, 4)), bar([two], left_out=0)),
         ("throw, second of 2", two, bar([two], left_out=1)),
     ):
-        notices = problem.solve(estimator="noise").notices
-        told = next((n for n in notices if "contradicts a schedule" in n), "nothing")
+        findings = problem.solve(estimator="noise").findings
+        told = next((finding.text for finding in findings if finding.code == "contacts.schedule"), "nothing")
         truth = ", ".join(f"{t:.4f}" for t in sorted(t for own in twin.times for t in own))
         lines.append(f"- {what} (impacts at {truth} s): {told}")
         print(lines[-1], flush=True)

@@ -20,7 +20,6 @@ import numpy as np
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, load_problem
 from spookid import gravity as down
-from spookid.results.notices import DOUBTS
 from spookid.results.values import Basin
 
 HERE = Path(__file__).parent
@@ -120,7 +119,7 @@ def _near(solution: Solution, truth: Truth) -> bool:
 
 def warned(solution: Solution) -> bool:
     """True if it says itself that it is no answer."""
-    return solution.status.value != "converged" or any(notice.startswith(DOUBTS) for notice in solution.notices)
+    return solution.status.value != "converged" or any(finding.doubts for finding in solution.findings)
 
 
 def starts_row(name: str, problem: Problem, recording: Recording, truth: Truth, count: int) -> str:

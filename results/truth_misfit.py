@@ -13,7 +13,6 @@ import numpy as np
 from scipy.signal import lfilter
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
-from spookid.results.notices import MISFIT
 
 SIGMA, STEP, DURATION = 1e-3, 0.01, 10.0
 """Noise of every sensor [rad], time step and length of a recording [s]."""
@@ -162,7 +161,7 @@ MECHANISMS = (
 
 def told(solution: Solution) -> str:
     """The notice of what the model lacks, empty if there is none."""
-    return next((notice for notice in solution.notices if notice.startswith(MISFIT)), "")
+    return next((finding.text for finding in solution.findings if finding.code == "residuals.autocorrelated"), "")
 
 
 def table(seeds: int, only: Sequence[str]) -> Iterator[str]:

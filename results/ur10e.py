@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _facts(solution: Solution, seconds: float) -> str:
-    chosen = next(notice for notice in solution.notices if "bandwidth" in notice)
+    chosen = next(finding.text for finding in solution.findings if finding.code == "step.chosen")
     return (
         f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s of one core, "
         f"log-likelihood {solution.log_likelihood:.1f}. {chosen}\n"

@@ -40,6 +40,7 @@ _NAMES = {
     "parameter": "Parameter",
     "problem": "Problem load_problem",
     "report.sweep": "sweep",
+    "results.findings": "Finding",
     "results.result": "Cost Estimate Noise Trajectory",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from spookid.problem import Problem as Problem
     from spookid.problem import load_problem as load_problem
     from spookid.report.sweep import sweep as sweep
+    from spookid.results.findings import Finding as Finding
     from spookid.results.result import Cost as Cost
     from spookid.results.result import Estimate as Estimate
     from spookid.results.result import Noise as Noise

@@ -121,10 +121,10 @@ class Problem(Declaration, Tabular):
 
     def questions(self) -> tuple[str, ...]:
         """What `spookid check` and `spookid solve` ask first: whether units, clocks and signs are meant; ``solve`` asks
-        in its notices if the answer is in doubt. See ``spookid.estimation.questions``."""
+        in its findings if the answer is in doubt. See ``spookid.estimation.questions``."""
         from spookid.estimation.questions import questions
 
-        return questions(self)
+        return tuple(question.text for question in questions(self))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.studies.profiling``.

@@ -14,6 +14,7 @@ from spookid import (
     GROUND,
     Body,
     Cost,
+    Finding,
     Hinge,
     HingeAngle,
     Model,
@@ -96,7 +97,12 @@ def awkward() -> Solution:
         trajectories=(
             replace(s.trajectories[0], units=("",), periods=(None,), multipliers=np.zeros((STEPS, 0)), name="a/b $x$"),
         ),
-        notices=("One.", "Two\nlines."),
+        findings=(
+            Finding("weight.paper", effect="One."),
+            Finding(
+                "start.inferred", ("a/b", "c"), {"a/b": -math.inf, "c": {"d": math.nan}}, "Two\nlines.", "Why?", "So."
+            ),
+        ),
     )
 
 

@@ -223,7 +223,7 @@ def test_a_delay_that_damping_could_be_is_told(frequency: float, told: bool) -> 
     assert solution.status is Status.CONVERGED
     for name, value in truth.items():
         assert abs(solution[name].estimate - value) < 3.5 * solution[name].std_err
-    assert any("late and b trade off" in notice for notice in solution.notices) == told
+    assert any((f.code, f.subject) == ("delay.correlated", ("late", "b")) for f in solution.findings) == told
 
 
 @pytest.mark.study

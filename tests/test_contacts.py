@@ -132,7 +132,7 @@ def fitted(jump: Recording) -> tuple[Problem, Solution]:
 def test_a_leg_that_lifts_is_found_with_its_forces(fitted: tuple[Problem, Solution]) -> None:
     problem, solution = fitted
     assert solution.status is Status.CONVERGED
-    assert not any("not noise" in notice for notice in solution.notices)
+    assert not any(finding.code == "residuals.autocorrelated" for finding in solution.findings)
     for name, value in TRUE.items():
         assert abs(solution[name].estimate - value) < 3.5 * solution[name].std_err
         assert solution[name].std_err < 0.002 * value
@@ -153,8 +153,8 @@ def test_a_leg_that_lifts_is_found_with_its_forces(fitted: tuple[Problem, Soluti
 @pytest.mark.parametrize("holds", ["late", True, [(0, 0.5), (0.8, 2)], [(0, 0.45), (0.7, 2)]])
 def test_a_schedule_that_is_wrong_is_told(fitted: tuple[Problem, Solution], jump: Recording, holds: Any) -> None:
     wrong = hopper([jump], holds=holds).solve()
-    told = [notice for notice in wrong.notices if notice.startswith("The motion contradicts a schedule")]
-    assert any("PointContact 'toe'" in notice for notice in told)
+    told = [finding for finding in wrong.findings if finding.code == "contacts.schedule"]
+    assert any("PointContact 'toe'" in finding.text for finding in told)
     assert fitted[1].log_likelihood > wrong.log_likelihood + 100
 
 

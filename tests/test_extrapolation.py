@@ -20,7 +20,6 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.results.notices import EXTRAPOLATED, STEP
 
 TRUTH = {"J": 2e-3, "b": 2e-3}
 MASS, LENGTH = 0.2, 0.15
@@ -90,7 +89,7 @@ def test_the_step_is_taken_from_estimates_with_friction_that_sticks() -> None:
     assert solution.sticking["pin"] > 0.3
     assert len(solution.trajectories[0].t) == 500
     assert solution["J"].step_error > solution["J"].std_err
-    assert any(notice.startswith(EXTRAPOLATED) for notice in solution.notices)
+    assert any(finding.code == "step.extrapolated" for finding in solution.findings)
     for name, true in (*TRUTH.items(), ("c", DRY)):
         assert abs(solution[name].estimate - true) < 3 * solution[name].std_err
 
@@ -113,9 +112,9 @@ def test_the_step_is_taken_from_the_estimates() -> None:
 
 
 def test_what_was_taken_away_is_not_told_to_be_there() -> None:
-    notices = rod(exact(0, 1e-4)).solve().notices
-    assert any(notice.startswith(EXTRAPOLATED) for notice in notices)
-    assert not any(notice.startswith(STEP) for notice in notices)
+    codes = {finding.code for finding in rod(exact(0, 1e-4)).solve().findings}
+    assert "step.extrapolated" in codes
+    assert "step.error" not in codes
 
 
 @pytest.mark.study

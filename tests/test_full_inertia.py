@@ -36,7 +36,6 @@ from spookid import (
     Variational,
     gravity,
 )
-from spookid.results.notices import UNPHYSICAL
 
 G = 9.81
 MASS, CENTER, ENTRIES = 1.4, (0.15, 0.03, -0.02), (0.008, 0.02, 0.022, 0.002, -0.001, 0.0015)
@@ -248,6 +247,6 @@ def test_given_moments_that_no_body_has_are_named(given):
     solution = Problem(
         "p", Model([body], [hinge], gravity=gravity(G)), [swung()], sensors, step=0.02, state_weight=1e8
     ).solve()
-    (notice,) = [n for n in solution.notices if n.startswith(UNPHYSICAL)]
+    (notice,) = [f.text for f in solution.findings if f.code == "inertia.unphysical"]
     assert "body 'rod'" in notice
     assert "test_full_inertia.py:" in notice

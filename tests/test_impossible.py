@@ -29,7 +29,6 @@ from spookid import (
     Variational,
     gravity,
 )
-from spookid.results.notices import NEGATIVE
 
 J, C = Parameter("J", 1e-3, lower=1e-6), Parameter("c", 0.1)
 
@@ -58,7 +57,10 @@ def test_a_friction_that_is_estimated_to_be_negative_is_told() -> None:
     run = Recording(t, {"angle": swing})
     problem = Problem("p", model, [run], [HingeAngle(model.joints[0], "angle")], step=0.01, step_correction=False)
     found = problem.solve()
-    assert [n for n in found.notices if n.startswith(f"{NEGATIVE} hinge viscous: -0.0")]
+    (told,) = [finding for finding in found.findings if finding.code == "parameters.negative"]
+    assert told.subject == ("hinge viscous",)
+    assert told.evidence["estimate"] < 0
+    assert told.text.startswith("Less than nothing is estimated of hinge viscous: -0.0")
 
 
 def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:
@@ -66,9 +68,9 @@ def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:
     swing = 0.3 * np.exp(-0.2 * t) * np.cos(3 * t) + 1e-4 * np.random.default_rng(0).normal(size=t.size)
     sensors = [HingeAngle(model.joints[0], "angle")]
     problem = Problem("p", model, [Recording(t, {"angle": swing})], sensors, step=0.01, step_correction=False)
-    told = [notice for notice in problem.solve().notices if notice.startswith(NEGATIVE)]
-    assert told[0].startswith(f"{NEGATIVE} hinge stiffness: -0.")
-    assert "pushes away from rest" in told[0]
+    told = next(finding for finding in problem.solve().findings if finding.code == "parameters.negative")
+    assert told.subject == ("hinge stiffness",)
+    assert "pushes away from rest" in told.text
 
 
 def four_bar(coupler: Any, stepper: Any = None, brace: bool = False) -> Problem:

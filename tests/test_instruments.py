@@ -19,7 +19,6 @@ from spookid import (
     Recording,
     gravity,
 )
-from spookid.results.notices import DOUBTS, LATE_OR_OFF
 
 DRIVE, LOAD, STIFFNESS, DAMPING, DRAG = 1.0, 2.0, 400.0, 0.5, 3.0
 
@@ -56,11 +55,13 @@ def flexible(late: float, off: float) -> Problem:
     ("late", "off", "words"), [(0.012, 0.0, "second is 12 ms late"), (0.0, 0.05, "second is off by 0.05 m")]
 )
 def test_a_sensor_that_lags_or_is_off_is_named(late: float, off: float, words: str) -> None:
-    (told,) = [
-        notice for notice in flexible(late, off).solve(max_iterations=40).notices if notice.startswith(LATE_OR_OFF)
-    ]
-    assert words in told
+    findings = flexible(late, off).solve(max_iterations=40).findings
+    (told,) = [finding for finding in findings if finding.code == "sensors.late-or-off"]
+    assert words in told.text
+    assert told.subject == ("second",)
+    known = {"delay": late, "offset": off}
+    assert told.evidence["second"] == pytest.approx({name: size for name, size in known.items() if size}, rel=0.05)
 
 
 def test_nothing_is_told_where_sensors_are_right() -> None:
-    assert not [notice for notice in flexible(0.0, 0.0).solve().notices if notice.startswith(DOUBTS)]
+    assert not [finding for finding in flexible(0.0, 0.0).solve().findings if finding.doubts]

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from spookid import ProblemError, RecordingFiles, Solution, Status, load, load_problem, solve_jointly
-from spookid.results.notices import STEP
 from tests.benchmarks.many_twins import TRUTH, write
 
 
@@ -62,7 +61,7 @@ def test_the_step_is_taken_from_the_estimates_of_all(path: Path, alone: Solution
     assert found.status is Status.CONVERGED
     assert (found.size, found.step) == (whole.size, whole.step)
     assert [len(t.t) for t in found.trajectories] == [len(t.t) for t in alone.trajectories]
-    assert not any(notice.startswith(STEP) for notice in found.notices)
+    assert not any(finding.code == "step.error" for finding in found.findings)
     for name, one in whole.parameters.items():
         assert abs(found[name].estimate - one.estimate) < 0.05 * one.std_err
         assert found[name].step_error == pytest.approx(one.step_error, rel=0.1, abs=0.05 * one.std_err)

@@ -175,7 +175,7 @@ def test_linkages_are_identified(signals):
         assert abs(found.estimate - truth) < 3 * found.std_err
         assert found.std_err < 0.1 * truth
         assert not found.at_bound
-    assert sum(notice.startswith("3 constraint rows") for notice in solution.notices) == 1
+    assert [f.evidence for f in solution.findings if f.code == "constraints.redundant"] == [{"rows": 3}]
     assert violations(KNOWN, solution.trajectories[0]).max() < 1e-12
 
 

@@ -78,20 +78,20 @@ def test_the_noise_of_a_torque_is_that_of_its_samples_whatever_the_step(step: fl
 @pytest.mark.study
 def test_means_over_neighbouring_steps_share_noise_and_raise_no_alarm() -> None:
     found = [wheel(driven(seed), step=0.03).solve() for seed in range(4)]
-    assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
+    assert not any(finding.code == "residuals.autocorrelated" for s in found for finding in s.findings)
 
 
 @pytest.mark.parametrize("corrected", [True, False])
 def test_samples_between_steps_of_the_motion_raise_no_alarm(corrected: bool) -> None:
     # The parabola through three states misses up to twice the noise of the angle, and each fit said so.
     found = [wheel(driven(seed), step_correction=corrected).solve() for seed in range(2)]
-    assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
+    assert not any(finding.code == "residuals.autocorrelated" for s in found for finding in s.findings)
     assert all(next(n for n in s.noise if n.names == ("q",)).std == pytest.approx(ANGLE, rel=0.06) for s in found)
 
 
 def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> None:
     long = wheel(driven(0), step=0.19, step_correction=False).solve()
-    (notice,) = (n for n in long.notices if n.startswith("The residuals are not noise"))
+    (notice,) = (f.text for f in long.findings if f.code == "residuals.autocorrelated")
     assert "those of q are not white" in notice
     assert "does it stay with half of it?" in notice
 
@@ -148,8 +148,8 @@ def test_an_exact_arm_has_no_notice_at_the_step_of_its_motion(seed: int, interva
     solution = arm({name: 1.3 * value for name, value in ARM.items()}).solve(recordings=[moved(seed, interval, angle)])
     assert solution.status is Status.CONVERGED
     assert solution.step > 8 * interval
-    assert any("s is that of the motion's bandwidth" in notice for notice in solution.notices)
-    assert not any(notice.startswith("The residuals are not noise") for notice in solution.notices)
+    assert any(finding.code == "step.chosen" for finding in solution.findings)
+    assert not any(finding.code == "residuals.autocorrelated" for finding in solution.findings)
     z = [(solution[name].estimate - value) / solution[name].std_err for name, value in ARM.items()]
     assert np.max(np.abs(z)) < 3, z
     stds = {one.names[0]: one.std for one in solution.noise}
@@ -159,5 +159,5 @@ def test_an_exact_arm_has_no_notice_at_the_step_of_its_motion(seed: int, interva
 
 def test_what_an_arm_lacks_is_told_at_the_step_of_its_motion() -> None:
     solution = arm(ARM).solve(recordings=[moved(0, 0.005, 1e-4, drag=0.02)])
-    (notice,) = (n for n in solution.notices if n.startswith("The residuals are not noise"))
+    (notice,) = (f.text for f in solution.findings if f.code == "residuals.autocorrelated")
     assert "of drag in shoulder are missing" in notice

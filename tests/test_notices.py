@@ -1,4 +1,4 @@
-"""Notices: their order, and which inertias are told to be those of no mass distribution."""
+"""Which inertias are told to be those of no mass distribution."""
 
 from __future__ import annotations
 
@@ -7,33 +7,7 @@ from typing import Any
 import numpy as np
 from mechanisms import furuta, twin
 
-from spookid import GROUND, Body, Hinge, Model, Parameter, Solution, Variational, gravity
-from spookid.results.notices import (
-    CONTRADICTED,
-    EXTRAPOLATED,
-    MISFIT,
-    NOT_WHITE,
-    STEP,
-    UNDETERMINED,
-    UNPHYSICAL,
-    ranked,
-)
-
-
-def test_what_changes_the_answer_stands_first() -> None:
-    remark, other = "Joints are rigid in this stepper.", "3 constraint rows follow from the others."
-    wanted = (f"{UNDETERMINED} a.", f"{CONTRADICTED} b.", f"{NOT_WHITE}.", f"{STEP} 0.01 s.", f"{EXTRAPOLATED}.")
-    assert ranked([remark, *reversed(wanted), other, remark]) == (*wanted, remark, other)
-
-
-def test_residuals_that_are_not_noise_need_not_be_told_not_to_be_white() -> None:
-    assert ranked(["a remark", f"{NOT_WHITE}, twice", f"{MISFIT}: dry friction"]) == (
-        f"{MISFIT}: dry friction",
-        "a remark",
-    )
-
-
-# --- inertias ---
+from spookid import GROUND, Body, Finding, Hinge, Model, Parameter, Solution, Variational, gravity
 
 
 def swivel(moments: tuple[Any, Any, Any]) -> Model:
@@ -51,8 +25,8 @@ def free_moments() -> list[Parameter]:
     return [Parameter(name, 0.01, lower=1e-6) for name in ("J_x", "J_y", "J_z")]
 
 
-def unphysical(solution: Solution) -> list[str]:
-    return [notice for notice in solution.notices if notice.startswith(UNPHYSICAL)]
+def unphysical(solution: Solution) -> list[Finding]:
+    return [finding for finding in solution.findings if finding.code == "inertia.unphysical"]
 
 
 def solved(model: Model, truth: dict[str, float], **settings: Any) -> Solution:

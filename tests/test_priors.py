@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from mechanisms import pendulum, twin
 
-from spookid import HingeAngle, Parameter, Problem, ProblemError, load
-from spookid.results.notices import CONTRADICTED
+from spookid import Finding, HingeAngle, Parameter, Problem, ProblemError, Solution, load
 
 
 def two_frictions(prior: tuple[float, float] | None, sigma: float = 1e-3, **settings: object) -> Problem:
@@ -75,16 +74,20 @@ def test_a_fixed_parameter_has_no_prior():
     assert solution["two"].estimate == pytest.approx(3e-3, rel=0.1)
 
 
+def misweighted(solution: Solution) -> list[str]:
+    return [finding.text for finding in solution.findings if finding.code == "prior.misweighted"]
+
+
 def test_a_notice_says_that_sigma_is_not_the_noise():
-    notices = two_frictions((1.5e-3, 2e-4), sigma=1.0, state_weight=100.0).solve().notices
-    assert any(notice.startswith("Priors are weighed against the data") and "not 1" in notice for notice in notices)
-    assert not any("Priors are weighed" in notice for notice in two_frictions((1.5e-3, 2e-4)).solve().notices)
+    solution = two_frictions((1.5e-3, 2e-4), sigma=1.0, state_weight=100.0).solve()
+    assert [text for text in misweighted(solution) if "not 1" in text]
+    assert not misweighted(two_frictions((1.5e-3, 2e-4)).solve())
 
 
 def test_a_sensor_without_sigma_has_one_with_a_given_weight():
     problem = two_frictions((1.5e-3, 2e-4), state_weight=100.0)
     bare = problem.with_(observations=[HingeAngle(o.joint, o.signal) for o in problem.observations])
-    assert any("not 1" in notice for notice in bare.solve().notices if notice.startswith("Priors are weighed"))
+    assert any("not 1" in text for text in misweighted(bare.solve()))
 
 
 def test_a_prior_is_weighed_against_noise_that_is_estimated():
@@ -92,33 +95,35 @@ def test_a_prior_is_weighed_against_noise_that_is_estimated():
     solution = problem.with_(observations=[HingeAngle(o.joint, o.signal) for o in problem.observations]).solve()
     assert solution["one"].estimate == pytest.approx(1.5e-3, rel=1e-3)
     assert solution["one"].std_err == pytest.approx(2e-4, rel=1e-2)
-    assert not any("Priors are weighed" in notice for notice in solution.notices)
+    assert not misweighted(solution)
 
 
 @pytest.mark.parametrize("weight", [None, 1e8])
 def test_a_prior_that_the_data_contradict_gets_a_notice(weight):
-    def notices(mean: float, sigma: float) -> list[str]:
+    def contradicted(mean: float, sigma: float) -> list[Finding]:
         J = Parameter("J", 0.01, lower=1e-6, unit="kg m^2", prior=(mean, sigma))
         problem = twin(
             pendulum(inertia=J), {"J": 0.005}, duration=1.0, noise=1e-3, initial={"hinge": 1.0}, state_weight=weight
         )
         given = {"sigma": None if weight is None else 1e-3}
         sensors = [HingeAngle(o.joint, o.signal, **given) for o in problem.observations]
-        return [n for n in problem.with_(observations=sensors).solve().notices if n.startswith(CONTRADICTED)]
+        findings = problem.with_(observations=sensors).solve().findings
+        return [finding for finding in findings if finding.code == "prior.contradicted"]
 
-    (notice,) = notices(0.006, 3e-4)
-    assert notice.startswith(f"{CONTRADICTED} J, 0.006 ± 0.0003 kg m^2: they say 0.00")
-    said, error = (float(word) for word in notice.split("they say ")[1].split(" kg")[0].split(" ± "))
+    (finding,) = contradicted(0.006, 3e-4)
+    assert finding.subject == ("J",)
+    assert finding.text.startswith("The data contradict the prior of J, 0.006 ± 0.0003 kg m^2: they say 0.00")
+    said, error = finding.evidence["data"], finding.evidence["std_err"]
     assert said == pytest.approx(0.005, abs=4 * error)
-    (notice,) = notices(0.006, 1e-4)
-    assert "they say 0.00" in notice or "they ask for a smaller one" in notice
-    assert notices(0.0051, 1e-4) == []
-    assert notices(0.006, 1e-3) == []
+    (finding,) = contradicted(0.006, 1e-4)
+    assert "they say 0.00" in finding.text or "they ask for a smaller one" in finding.text
+    assert contradicted(0.0051, 1e-4) == []
+    assert contradicted(0.006, 1e-3) == []
 
 
 def test_what_the_data_do_not_see_cannot_contradict_a_prior():
-    notices = two_frictions((5e-3, 2e-4)).solve().notices
-    assert not any(notice.startswith(CONTRADICTED) for notice in notices)
+    findings = two_frictions((5e-3, 2e-4)).solve().findings
+    assert not any(finding.code == "prior.contradicted" for finding in findings)
 
 
 def test_it_is_kept():

@@ -1,4 +1,4 @@
-"""Every status, every notice and every refusal says what to do: all messages that the package can issue are read."""
+"""Every status and every refusal says what to do: all messages that the package can issue are read."""
 
 from __future__ import annotations
 
@@ -12,21 +12,11 @@ import pytest
 from test_faults import C_FREE, T, problem
 
 import spookid
-import spookid.results.notices as notices
 from spookid import Recording, Status
-from spookid.results.notices import HELD
 
 SOURCE = Path(spookid.__file__).parent
 REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install)\b")
 """In refusals: a clause of its own, or what is asked for."""
-ADVICE = re.compile(
-    r"\?|(\bspookid \w+`)|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust)\b"
-    r"|\b([Tt]ry|[Ll]ook|begin|helps?)\b|There is nothing to do|until the model has it"
-    r"|\{(one|text|remedy|'; '\.join\(parts\))\}"
-)
-"""In notices: likewise; or what makes the rest says it, which others test."""
-SAYS = re.compile(r"f[\"']\{[A-Z_]+\}")
-"""How a notice begins."""
 PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
 """Refusals that end with what another one, or its words, says."""
 
@@ -35,7 +25,7 @@ PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.deta
 def nodes() -> list[tuple[Path, ast.AST]]:
     """All that the package says, with the files that say it."""
     files = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-    telling = {path: said for path, said in files.items() if "raise ProblemError" in said or SAYS.search(said)}
+    telling = {path: said for path, said in files.items() if "raise ProblemError" in said}
     return [(path, node) for path, said in telling.items() for node in ast.walk(ast.parse(said))]
 
 
@@ -56,27 +46,11 @@ def refusals() -> Iterator[tuple[str, str]]:
             yield f"{path.relative_to(SOURCE)}:{raised.lineno}", text(raised.args[0])
 
 
-def told() -> Iterator[tuple[str, str]]:
-    """Opening and text of each notice that has a rank."""
-    for _, node in nodes():
-        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.FormattedValue):
-            name = ast.unparse(node.values[0].value)
-            if name.isupper() and hasattr(notices, name):
-                yield name, text(node)
-
-
 def test_every_refusal_says_what_to_do() -> None:
     found = dict(refusals())
     assert len(found) > 700
     mute = {place: said for place, said in found.items() if not (REMEDY.search(said) or PASSED_ON.search(said))}
     assert mute == {}
-
-
-def test_every_notice_says_what_to_do() -> None:
-    found = list(told())
-    openings = {name for name, value in vars(notices).items() if name.isupper() and isinstance(value, str)}
-    assert {name for name, _ in found} == openings
-    assert [said for _, said in found if not ADVICE.search(said)] == []
 
 
 @pytest.mark.parametrize("status", Status)
@@ -90,7 +64,7 @@ def test_a_fit_that_stopped_names_the_recording_that_holds_the_cost() -> None:
     slow = Recording(T, {"angle": 0.5 * T}, name="wrong")
     found = made.with_(recordings=[*made.recordings, slow]).solve(max_iterations=1)
     assert found.status is Status.MAX_ITERATIONS
-    (held,) = (notice for notice in found.notices if notice.startswith(HELD))
+    (held,) = (finding.text for finding in found.findings if finding.code == "fit.stopped")
     assert "recording 'wrong' has " in held
     assert "is 'Δp hinge': fit it alone" in held
-    assert not any(notice.startswith(HELD) for notice in made.solve().notices)
+    assert not any(finding.code == "fit.stopped" for finding in made.solve().findings)

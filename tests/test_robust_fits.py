@@ -10,7 +10,6 @@ import pytest
 from mechanisms import Array
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
-from spookid.results.notices import EXCESS, GAP, OUTLIERS
 
 TRUTH = {"J": 0.005, "b": 0.002}
 SIGMA = 2e-3
@@ -56,7 +55,7 @@ def test_the_motion_turns_over_in_a_gap_and_the_fit_finds_how_often() -> None:
     assert within(solution)
     shown = np.unwrap(solution.trajectories[0].predicted[:, 0])
     assert np.ptp(shown - theta[: len(shown)]) < 0.1  # also inside the gap
-    assert not [notice for notice in solution.notices if notice.startswith(GAP)]
+    assert not [finding for finding in solution.findings if finding.code == "recording.gap"]
 
 
 def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
@@ -66,8 +65,9 @@ def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     assert [one.t for one in solution.outliers] == recording.t[wrong].tolist()
     assert {one.signal for one in solution.outliers} == {"theta"}
     assert all(one.left_out and abs(abs(one.value - one.predicted) - 1) < 0.02 for one in solution.outliers)
-    (notice,) = [notice for notice in solution.notices if notice.startswith(OUTLIERS)]
-    assert "6 samples of theta left out" in notice
+    (finding,) = [finding for finding in solution.findings if finding.code == "samples.outliers"]
+    assert "6 samples of theta left out" in finding.text
+    assert (finding.subject, finding.evidence) == (("theta",), {"samples": {"theta": 6}})
     solution.save(tmp_path / "out")
     assert load(tmp_path / "out").outliers == solution.outliers
     assert len((tmp_path / "out" / "outliers.csv").read_text().splitlines()) == 7
@@ -85,4 +85,4 @@ def test_samples_of_a_linear_loss_all_count() -> None:
 def test_residuals_far_above_a_given_sigma_are_told_first(sigma: float, told: bool) -> None:
     sensors = [HingeAngle(rod().model.joints[0], "theta", sigma=sigma)]
     problem = rod().with_(observations=sensors, recordings=[swing().between(2.0, 3.0)], state_weight=np.inf)
-    assert any(notice.startswith(EXCESS) for notice in problem.solve().notices) == told
+    assert any(finding.code == "residuals.excess" for finding in problem.solve().findings) == told

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
-from spookid.results.notices import MISFIT
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
@@ -94,8 +93,8 @@ def fitted(
 
 
 def told(solution: Solution) -> str:
-    """The notice of what the model lacks, empty if there is none."""
-    return next((notice for notice in solution.notices if notice.startswith(MISFIT)), "")
+    """The text of what the model lacks, empty if there is none."""
+    return next((finding.text for finding in solution.findings if finding.code == "residuals.autocorrelated"), "")
 
 
 def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
@@ -128,7 +127,10 @@ def test_a_delay_is_told(seed: int) -> None:
 def test_friction_that_is_left_out_is_told_with_its_size(seed: int) -> None:
     notice = told(fitted(seed, dry=False))
     assert "of dry friction in pin are missing: Coulomb friction?" in notice
-    assert any(notice.startswith(f"{MISFIT}: {size} N m") for size in ("0.0047", "0.0048", "0.0049", "0.005", "0.0051"))
+    assert any(
+        notice.startswith(f"The residuals are not noise: {size} N m")
+        for size in ("0.0047", "0.0048", "0.0049", "0.005", "0.0051")
+    )
 
 
 def test_friction_that_is_declared_too_large_is_told_with_its_size() -> None:
@@ -177,8 +179,8 @@ def test_outliers_are_told(seed: int) -> None:
 
 def test_what_is_lacking_stands_before_the_estimates() -> None:
     text = fitted(0, lambda theta, _: theta + 0.02).summary()
-    assert text.index(MISFIT) < text.index("Parameters")
-    assert text.count(MISFIT) == 1
+    assert text.index("The residuals are not noise") < text.index("Parameters")
+    assert text.count("The residuals are not noise") == 1
 
 
 def test_an_input_that_moves_between_its_samples_is_told() -> None:

@@ -44,7 +44,7 @@ def test_it_says_how_it_was_made(solution):
     assert (solution.step, solution.state_weight, solution.status) == (0.01, 100.0, Status.CONVERGED)
     assert (solution.dynamics, solution.noise) == ("weight", ())
     assert math.isnan(solution.log_likelihood)
-    assert sum(notice.startswith("state_weight=100 is the paper's weight") for notice in solution.notices) == 1
+    assert [f.code for f in solution.findings].count("weight.paper") == 1
     assert solution.versions["spookid"] == spookid.__version__
     assert set(solution.versions) >= {"spookid", "casadi", "numpy"}
     assert solution.message.startswith(Status.CONVERGED.advice.removesuffix("."))

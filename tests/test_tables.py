@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from solutions import pendulum_problem, recording, solution
 
-from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, sweep
+from spookid import GROUND, Body, Finding, Hinge, Model, Motor, ProblemError, sweep
 from spookid.__main__ import main
 from spookid.studies import audit
 
@@ -64,8 +64,10 @@ def test_a_problem_shows_its_parameters_recordings_and_settings() -> None:
 
 
 def test_a_printed_solution_points_to_its_notices() -> None:
-    assert "2 notices: see summary()." in str(solution().changed(notices=("One.", "Another.")))
-    assert "notice" not in str(solution().changed(notices=()))
+    assert "2 notices: see summary()." in str(
+        solution().changed(findings=(Finding("start.inferred"), Finding("weight.paper")))
+    )
+    assert "notice" not in str(solution().changed(findings=()))
 
 
 # --- data frames ---

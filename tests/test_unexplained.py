@@ -7,11 +7,10 @@ import pytest
 from test_unseen import driven, slider
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status
-from spookid.results.notices import UNEXPLAINED
 
 
 def suspicion(solution: Solution) -> str:
-    return next((notice for notice in solution.notices if notice.startswith(UNEXPLAINED)), "")
+    return next((finding.text for finding in solution.findings if finding.code == "motion.unexplained"), "")
 
 
 @pytest.mark.study
@@ -22,7 +21,7 @@ def test_a_reversed_motor_is_suspected() -> None:
     wrong = reversed_.solve()
     assert "slide" in suspicion(wrong)
     assert "of u reversed" in suspicion(wrong)
-    assert wrong.summary().index(UNEXPLAINED) < wrong.summary().index("Parameters")
+    assert wrong.summary().index("What disturbs the motion exceeds") < wrong.summary().index("Parameters")
 
 
 @pytest.mark.parametrize("up", [1, -1])

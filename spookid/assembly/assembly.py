@@ -13,7 +13,7 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
-from spookid.assembly.closure import check_closure, welded_notices
+from spookid.assembly.closure import check_closure
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, slip_widths
 from spookid.assembly.contact_start import (
     begun,
@@ -32,14 +32,14 @@ from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, has_room, layout, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import NORMALISER, normaliser_factor, prior_factor, priors
-from spookid.assembly.ranks import check_ranks, check_turns, given_inertias
+from spookid.assembly.ranks import check_ranks, check_turns
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.sampled_recording import SampledRecording
-from spookid.assembly.schedules import check_schedules, idle_notices, schedule, strikes
+from spookid.assembly.schedules import check_schedules, schedule, strikes
+from spookid.assembly.setup_findings import setup_findings
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
-from spookid.data.interpolation import SHARE
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, grid, observed, samples
 from spookid.errors import ProblemError
@@ -48,6 +48,7 @@ from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import number, stacked
 from spookid.records import dataclass
+from spookid.results.findings import Finding
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
@@ -98,34 +99,9 @@ class Assembly:
         return self.problem.guess | dict(zip(self.transcription.names, point.parameters.tolist(), strict=True))
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
-        own += step_chosen(self.problem)
-        own += [*given_inertias(self.problem.model), *welded_notices(self.problem, self.sampled[0].guess.states)]
-        own += idle_notices(self.problem.model, [(e.recording, e.held) for e in self.sampled])
-        own += [note for recording in self.problem.recordings for note in recording.notes]
-        return tuple(dict.fromkeys([*own, *(notice for e in self.sampled for notice in e.guess.notices)]))
-
-
-def step_chosen(problem: Declaration) -> list[str]:
-    """A notice that the step is the motion's, if it is."""
-    if problem.step != problem.bandwidth_step:
-        return []
-    taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
-    return [
-        f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}; step= sets another."
-    ]
-
-
-def _uncorrected(problem: Declaration) -> list[str]:
-    """That estimates are not those of continuous time although they were asked for."""
-    asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
-    told = (
-        f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what"
-    )
-    return [f"{told} they add."] if asked and problem.uncorrected else []
+    def findings(self) -> tuple[Finding, ...]:
+        """What a user should know about how the problem was set up, by rank."""
+        return setup_findings(self.problem, self.sampled)
 
 
 def assemble(

@@ -14,7 +14,7 @@ from spookid.mechanics.kinematics import Values, evaluated, rest_positions
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in
-from spookid.results.notices import WELDED
+from spookid.results.findings import Finding
 
 _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
@@ -75,7 +75,7 @@ def _size(rows: ca.SX) -> ca.SX:
     return ca.norm_2(rows) if rows.numel() else ca.SX(0)
 
 
-def welded_notices(problem: Declaration, states: Array) -> list[str]:
+def welded_findings(problem: Declaration, states: Array) -> list[Finding]:
     """That joints hold all bodies in every pose, if they do: what moves is their give.
 
     Args:
@@ -93,8 +93,9 @@ def welded_notices(problem: Declaration, states: Array) -> list[str]:
     singular = np.linalg.svd(rows, compute_uv=False)
     if G.shape[0] < G.shape[1] or np.any(singular[:, G.shape[1] - 1] <= _HELD * singular[:, 0]):
         return []
-    cut = ", ".join(repr(joint.name) for joint in JointCoordinates(model).cut)
-    return [
-        f"{WELDED} the loops that {cut} close hold all bodies; what moves is the give of the joints, by their "
-        "compliance. Leave a joint out, or correct its axes."
-    ]
+    names = tuple(joint.name for joint in JointCoordinates(model).cut)
+    effect = (
+        f"The joints leave no freedom: the loops that {', '.join(map(repr, names))} close hold all bodies; what moves "
+        "is the give of the joints, by their compliance."
+    )
+    return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]

@@ -35,6 +35,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.spanning import Freedom
 from spookid.parameter import substitute
 from spookid.records import dataclass
+from spookid.results.findings import Finding
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Guess:
     """x = (q, v) at each step, (N, 13 n_b)."""
     displacements: Array
     """Coordinates of all joints, continuous in time, (N, n_s) [rad or m]."""
-    notices: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 def guess(
@@ -87,7 +88,7 @@ def guess(
         poses = place(model, moved, values)
     if any(one.sensor.either_sign for one in observations):
         poses = _signed(model, poses, moved, values)
-    return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _notices(model, hidden, untold))
+    return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _findings(model, hidden, untold))
 
 
 def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:
@@ -118,15 +119,17 @@ def _true(channel: Channel, shown: Array, values: Values) -> Array:
     return np.asarray((shown - offset) / scale)
 
 
-def _notices(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tuple[str, ...]:
+def _findings(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tuple[Finding, ...]:
     """Of coordinates without a sensor of their own, and among them those that no sensor tells."""
-    from_rest = (f"{_named(f)} is not observed; it starts from its rest {_what(f)}." for f in _some(model, untold))
-    others = _some(model, [i for i in hidden if i not in untold])
-    return (*from_rest, *(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in others))
-
-
-def _some(model: Model, numbers: Sequence[int]) -> list[Freedom]:
-    return [model.freedoms[i] for i in numbers]
+    found = []
+    for i in hidden:
+        freedom = model.freedoms[i]
+        named, what = f"{freedom.joint.kind} {freedom.label!r}", _what(freedom)
+        code, effect = "start.inferred", f"{named} has no {what} sensor; its start follows from the others."
+        if i in untold:
+            code, effect = "start.unobserved", f"{named} is not observed; it starts from its rest {what}."
+        found.append(Finding(code, (freedom.label,), effect=effect))
+    return tuple(found)
 
 
 def geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
@@ -147,10 +150,6 @@ def geared(model: Model, sensors: list[Channel], targets: Array, values: Values)
             sensors = [*sensors, *JointPosition(other[0], tie.name, coordinate=other[1]).channels(model)]
             targets = np.column_stack([targets, seen[other]])
     return sensors, targets
-
-
-def _named(freedom: Freedom) -> str:
-    return f"{freedom.joint.kind} {freedom.label!r}"
 
 
 def _what(freedom: Freedom) -> str:

@@ -17,7 +17,7 @@ from spookid.mechanics.kinematics import Values, displacements
 from spookid.mechanics.model import Model
 from spookid.mechanics.touching import Touch
 from spookid.parameter import is_constant, parameters_in
-from spookid.results.notices import UNPHYSICAL
+from spookid.results.findings import Finding
 
 _DEPENDENT = 3e-3
 """A row with so small a share of it left beside the others, against where most is left, depends on them; recordings
@@ -91,7 +91,7 @@ def _left(others: Array, row: Array) -> Array:
     return np.asarray(np.linalg.norm(row - np.einsum("knm,kn->km", spanned, inside), axis=1))
 
 
-def given_inertias(model: Model) -> Iterator[str]:
+def given_inertias(model: Model) -> Iterator[Finding]:
     """One for each body.
 
     They are no error: of a body that turns about one axis the other moments are nobody's business, and are often made
@@ -99,10 +99,9 @@ def given_inertias(model: Model) -> Iterator[str]:
     """
     for body in model.bodies:
         if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
-            yield (
-                f"{UNPHYSICAL} the inertia given for body {body.name!r} ({body.place}), which {wrong}; correct it if "
-                "the body turns about that axis."
-            )
+            effect = f"No mass distribution has the inertia given for body {body.name!r} ({body.place}), which {wrong}."
+            advice = "Correct it if the body turns about that axis."
+            yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
 
 
 def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, float]) -> None:

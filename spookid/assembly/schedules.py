@@ -14,6 +14,7 @@ from spookid.mechanics.contacts import HeldContact, Impact
 from spookid.mechanics.model import Model
 from spookid.mechanics.touching import Touch
 from spookid.records import dataclass
+from spookid.results.findings import Finding
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND
 from spookid.transcription.factor import Factor
@@ -145,26 +146,28 @@ def schedule_signals(model: Model, recording: Recording | None, steps: Grid) -> 
     return {name: _last(*finite_samples(recording, name), steps.times()) for name in names}  # type: ignore[arg-type]
 
 
-def idle_notices(model: Model, recordings: Sequence[tuple[Recording, Array]]) -> list[str]:
-    """Notices of contacts that never hold.
+def idle_findings(model: Model, recordings: Sequence[tuple[Recording, Array]]) -> list[Finding]:
+    """Contacts that never hold.
 
     Args:
         recordings: each with its ``schedule``.
     """
+    said = "{0.kind} {0.name!r} never holds in recording {1.name!r}."
+    advice = "Look at its holds and threshold."
     return [
-        f"{contact.kind} {contact.name!r} never holds in recording {recording.name!r}: look at its holds and threshold."
+        Finding("contacts.idle", (contact.name, recording.name), {}, said.format(contact, recording), advice=advice)
         for recording, held in recordings
         for contact, column in zip(model.holding.contacts, held.T, strict=True)
         if isinstance(contact, HeldContact) and not np.any(column)
     ]
 
 
-def unsettled_notices(model: Model) -> list[str]:
-    """Notices of a fit that did not converge: a schedule may be the cause."""
-    names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in model.holding.contacts)
-    return (
-        [f"The fit did not converge; one cause may be that {names} did not act when schedules say so."] if names else []
-    )
+def unsettled_findings(model: Model) -> list[Finding]:
+    """Of a fit that did not converge: a schedule may be the cause."""
+    contacts = model.holding.contacts
+    names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in contacts)
+    effect = f"The fit did not converge; one cause may be that {names} did not act when schedules say so."
+    return [Finding("contacts.unsettled", tuple(contact.name for contact in contacts), effect=effect)] if names else []
 
 
 def contact_data(held: Array, strikes: Strikes | None = None) -> Array:

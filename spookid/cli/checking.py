@@ -27,6 +27,7 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
 from spookid.report.conclusion import parameters, parts
 from spookid.report.summary import weak_sentences
+from spookid.results.findings import Finding, ranked
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.table import Table, minutes, number, wrapped
@@ -52,7 +53,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
             return Exit.DONE
         title = f"{job.problem.name} ({job.place})"
         for question in questions(job.problem):  # first, for what is asked about may be too large to be built
-            terminal.say("\n".join(wrapped(question, terminal.columns())) + "\n")
+            terminal.say("\n".join(wrapped(question.text, terminal.columns())) + "\n")
         page = describe(job.problem, title, run.file.description, terminal.columns(), loading)
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
@@ -191,19 +192,20 @@ def _base_parameters(problem: Declaration, width: int) -> list[str]:
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:
-    notices = [*assembly.notices, *papers_weight(assembly.problem), *_silent_motors(assembly)]
-    lines = [line for notice in dict.fromkeys(notices) for line in wrapped(notice, width, "  - ")]
+    findings = ranked([*assembly.findings, *papers_weight(assembly.problem), *_silent_motors(assembly)])
+    lines = [line for finding in findings for line in wrapped(finding.text, width, "  - ")]
     return ["Notices", *lines] if lines else []
 
 
-def _silent_motors(assembly: Assembly) -> list[str]:
-    """Notices of gains that are sought in recordings without any input."""
+def _silent_motors(assembly: Assembly) -> list[Finding]:
+    """Gains that are sought in recordings without any input."""
     problem = assembly.problem
     loud = np.any(np.vstack([e.acting.held for e in assembly.sampled]), axis=0)
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
+    said = "The input {0.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {0.label!r}."
     return [
-        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.label!r}."
+        Finding("input.zero", (m.signal,), effect=said.format(m))
         for m in problem.model.motors
         if m.signal in silent and free & _names(problem, m)
     ]

@@ -42,7 +42,7 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
-        terminal.complain(f"{job.label}: {question}")
+        terminal.complain(f"{job.label}: {question.text}")
     plan = planned(job.problem, run.arguments.backend, run.options) if run.arguments.plan else None
     if plan is not None:
         run.say(str(plan))

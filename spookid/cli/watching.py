@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ _STEPS = 20
 _ROUGHLY = 1.5
 """Factor within which a size of noise is known if two standard errors are less."""
 _LASTING = 5.0
-"""How long a notice has to last until it is told [s]: a change that is found explains residuals that are too large."""
+"""How long a finding has to last until it is told [s]: a change that is found explains residuals that are too large."""
 _LOST = 10.0
 """How much of its work a killed process may take along if what is known is saved [s]."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
@@ -70,8 +69,8 @@ class _Watch:
         self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._first: Recording | None = None
         """What was fitted in the beginning."""
-        self._since: dict[str, float] = {}
-        """Since when there are notices [s], without their numbers; infinite once they are told."""
+        self._since: dict[tuple[str, tuple[str, ...]], float] = {}
+        """Since when there are findings [s], by code and subject; infinite once they are told."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
         """Rows so far, their latest stamp, and when estimates are shown next [s]."""
         self._saved = time.monotonic()
@@ -122,12 +121,12 @@ class _Watch:
         self._show(monitor, found)
 
     def _tell(self, found: OnlineEstimate) -> None:
-        """Notices that have lasted, each once; numbers in them may change."""
-        words = {re.sub(r"[\d.]+", "", notice): notice for notice in found.notices}
-        self._since = {one: self._since.get(one, self._until) for one in words}
-        for one, notice in words.items():
+        """Findings that have lasted, each once; numbers in them may change."""
+        known = {(finding.code, finding.subject): finding for finding in found.findings}
+        self._since = {one: self._since.get(one, self._until) for one in known}
+        for one, finding in known.items():
             if self._since[one] <= self._until - _LASTING:
-                self._view.complain(notice)
+                self._view.complain(finding.text)
                 self._since[one] = math.inf
 
     def _show(self, monitor: Monitor, found: OnlineEstimate) -> None:

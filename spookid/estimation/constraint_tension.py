@@ -15,7 +15,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.relations import constraint_rows
 from spookid.estimation.identifiability import Identifiability
 from spookid.kernels.arrays import Array
-from spookid.results.notices import TENSE
+from spookid.results.findings import Finding
 from spookid.results.values import ConstraintTension
 from spookid.solvers.multipliers import balanced
 from spookid.statistics.condensing import inverse_root
@@ -92,10 +92,13 @@ def _freed(
     return float(-along @ (half.T @ gradient)), float(np.sqrt(variance)), ""
 
 
-def contradicted(found: Mapping[str, ConstraintTension]) -> list[str]:
-    """A notice of constraints that the data contradict."""
+def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
+    """Constraints that the data contradict."""
     far = [one for one in found.values() if one.sigmas > _FAR]
     if not far:
         return []
     told = "; ".join(f"{one.name} ({one.place}) would be off by {one.freed:+.3g} ± {one.freed_err:.2g}" for one in far)
-    return [f"{TENSE} {told}. Either they or the model are wrong: fit without them, and compare."]
+    evidence = {one.name: {"off": one.freed, "std_err": one.freed_err} for one in far}
+    effect = f"The data contradict constraints between parameters: {told}."
+    advice = "Either they or the model are wrong: fit without them, and compare."
+    return [Finding("constraints.contradicted", tuple(one.name for one in far), evidence, effect, advice=advice)]

@@ -18,7 +18,7 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.outliers import revision
 from spookid.estimation.work import Solver, Work
-from spookid.results.notices import ROUGH, SMOOTHER, ranked
+from spookid.results.findings import Finding, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -175,7 +175,8 @@ def _named(work: Work) -> None:
     problem, noise = work.problem, work.noise
     named = {"backend": work.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
     rough = noise is not None and noise.status is not Status.CONVERGED
-    told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
+    effect = f"The noise is that of a smooth fit that did not converge: {noise.detail if noise else ''}."
+    told = [Finding("noise.not-converged", effect=effect, advice="Raise max_iterations.")] if rough else []
     work.fit = _telling(work.fit, told).with_(**named)
 
 
@@ -297,17 +298,19 @@ def _excess(solution: Result, smoothed: Result) -> float:
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Result, smoothed: Result) -> list[str]:
+def _worse(solution: Result, smoothed: Result) -> list[Finding]:
     """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:
         return []
-    return [
-        f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
-        "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
-    ]
+    effect = (
+        f"Smooth friction fits better: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}."
+    )
+    cause = "What sticks has several minima, and a step resolves it less."
+    advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
+    return [Finding("friction.smooth-better", (), evidence, effect, cause, advice)]
 
 
-def _telling(made: Fit, told: list[str]) -> Fit:
-    """A fit with further notices."""
-    return made.with_(notices=made.later(lambda: ranked([*made.result.notices, *told]))) if told else made
+def _telling(made: Fit, told: list[Finding]) -> Fit:
+    """A fit with further findings."""
+    return made.with_(findings=made.later(lambda: ranked([*made.result.findings, *told]))) if told else made

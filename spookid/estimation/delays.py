@@ -61,7 +61,7 @@ def with_impacts_at_rest(work: Work, found: Fit) -> Fit:
     for _ in range(_ROUNDS if hits else 0):
         assembly, moved = retimed(found.assembly, found.point)
         if moved <= _MET or found.outcome.status is not Status.CONVERGED or moved > before / 2:
-            break  # times that do not come to rest are told by ``schedule_notices``
+            break  # times that do not come to rest are told by ``schedule_findings``
         before = moved
         found = work.run(assembly.problem, Start(found.result, assembly=assembly), found)
     return found

@@ -25,7 +25,7 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.results.notices import DIFFER, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -54,14 +54,14 @@ class Decision:
         """A solution with this estimator, and what the decision says of it."""
         if self.choice is None:
             return solution
-        choice, before = self.choice, solution
+        choice = self.choice
 
-        def notices() -> tuple[str, ...]:
-            hard = misspecification.misfit_notices(self.first.score_tests) if choice.estimator == "hard" else []
-            misfit = [f"{notice} This is from the fit with noise estimated." for notice in hard]
-            return ranked([*before.notices, *_lacking(choice), *misfit])
+        def more() -> list[Finding]:
+            hard = misspecification.misfit_findings(self.first.score_tests) if choice.estimator == "hard" else []
+            misfit = [replace(f, advice=f"{f.advice} This is from the fit with noise estimated.") for f in hard]
+            return [*_lacking(choice), *misfit]
 
-        solution = solution.changed(choice=choice, notices=self.first.later(notices))
+        solution = solution.with_findings(more).changed(choice=choice)
         if choice.estimator != "hard":
             return solution
         noise, likelihood = tuple(map(_none, solution.noise)), self.first.result.log_likelihood
@@ -182,13 +182,14 @@ def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
     return replace(answer, estimates=answer.estimates - np.nan_to_num(fit.influence.step_error))
 
 
-def _lacking(choice: Choice) -> list[str]:
+def _lacking(choice: Choice) -> list[Finding]:
     if not choice.differing:
         return []
-    return [
-        f"{DIFFER} {_listed(choice.differing)}: the model lacks something that is no white noise. "
-        "Take half the step; if this stays, look at the residuals."
-    ]
+    said = f"Fits with noise estimated and with hard dynamics differ on {_listed(choice.differing)}"
+    effect = f"{said}: the model lacks something that is no white noise."
+    advice = "Take half the step; if this stays, look at the residuals."
+    evidence = {"standard_errors": dict(choice.differing)}
+    return [Finding("estimators.differ", tuple(choice.differing), evidence, effect, advice=advice)]
 
 
 def _listed(differing: Mapping[str, float]) -> str:

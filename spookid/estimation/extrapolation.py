@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from spookid.assembly.assembly import step_chosen
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
+from spookid.assembly.setup_findings import step_chosen
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
-from spookid.results.notices import EXTRAPOLATED, STEP, ranked
+from spookid.results.findings import Finding, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import of_priors
@@ -61,9 +61,7 @@ def corrected(work: Work, first: Fit) -> Result:
         return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.result.status is coarse.result.status is Status.CONVERGED:
         last = work.polished(work.finished(first))
-        told = last.told()
-        notices = last.later(lambda: ranked([*told.notices, missed(problem.step)]))
-        return told.changed(notices=notices)
+        return last.told().with_findings(lambda: [missed(problem.step)])
     answer = extrapolated(coarse, fine)
     all_three = answer.changed(times=answer.times + coarse.result.times, clocks=(fine.clock, coarse.clock))
     return all_three.changed(**joined(found, all_three))
@@ -153,7 +151,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         trajectories=fine.later(motion),
         measured=fine.later(measured),
         influence=fine.later(influence),
-        notices=fine.later(lambda: ranked([*_without_step(found.notices), *chosen, *_notices(step, parameters)])),
+        findings=fine.later(lambda: ranked([*_without_step(found.findings), *chosen, *_findings(step, parameters)])),
     )
 
 
@@ -188,12 +186,11 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
     return np.where(inside, added, 0.0)
 
 
-def missed(step: float) -> str:
-    """A notice of estimates that still are those of the step."""
-    return (
-        f"{STEP} {step:g} s is still in the estimates: the fit with steps half as long, which would take it from them, "
-        "did not converge. Take a smaller step."
-    )
+def missed(step: float) -> Finding:
+    """That estimates still are those of the step."""
+    said = f"The time step of {step:g} s is still in the estimates"
+    effect = f"{said}: the fit with steps half as long, which would take it from them, did not converge."
+    return Finding("step.error", (), {"step": step}, effect, advice="Take a smaller step.")
 
 
 def beyond(coarse: float, fine: Estimate) -> Estimate:
@@ -257,18 +254,18 @@ def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
     return replace(influence, observations=observations)
 
 
-def _without_step(notices: Sequence[str]) -> list[str]:
+def _without_step(findings: Sequence[Finding]) -> list[Finding]:
     """Those that do not speak of what steps of h/2 add, which is taken away."""
-    return [notice for notice in notices if not notice.startswith(STEP)]
+    return [finding for finding in findings if finding.code != "step.error"]
 
 
-def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:
+def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
     """What the step would have added, where that is more than a standard error."""
     large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
     if not large:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
-    return [
-        f"{EXTRAPOLATED}, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one would have added "
-        f"{amounts}. There is nothing to do."
-    ]
+    evidence = {"step": step, "step_errors": {e.name: e.step_error for e in large}}
+    said = f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s"
+    effect, advice = f"{said}; the longer one would have added {amounts}.", "There is nothing to do."
+    return [Finding("step.extrapolated", tuple(e.name for e in large), evidence, effect, advice=advice)]

@@ -14,7 +14,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
-from spookid.assembly.schedules import unsettled_notices
+from spookid.assembly.schedules import unsettled_findings
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import (
     constraint_tension,
@@ -24,7 +24,7 @@ from spookid.estimation import (
     misspecification,
     step_errors,
 )
-from spookid.estimation.contact_notices import contact_notices
+from spookid.estimation.contact_findings import contact_findings
 from spookid.estimation.identifiability import (
     Identifiability,
     condensed_at,
@@ -35,16 +35,16 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
-from spookid.estimation.overfitting import followed_notices
-from spookid.estimation.remaining_cost import held_notices
-from spookid.estimation.schedule_notices import schedule_notices
-from spookid.estimation.sliding import sliding_notices
-from spookid.estimation.unexplained import excess_notices, unexplained_notices
+from spookid.estimation.overfitting import followed_findings
+from spookid.estimation.remaining_cost import held_findings
+from spookid.estimation.schedule_findings import schedule_findings
+from spookid.estimation.sliding import sliding_findings
+from spookid.estimation.unexplained import excess_findings, unexplained_findings
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass
+from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import ranked
 from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Iteration, Outcome, Status
@@ -148,10 +148,7 @@ class Fit:
     def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Result:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
 
-        def notices() -> tuple[str, ...]:
-            return ranked([*misspecification.misfit_notices(self.score_tests, coarser), *self.result.notices])
-
-        return self.result.changed(notices=self.later(notices))
+        return self.result.with_findings(lambda: misspecification.misfit_findings(self.score_tests, coarser))
 
     def with_(self, **fields: Any) -> Fit:
         """The same fit with other fields of its result."""
@@ -203,7 +200,7 @@ class Fit:
             trajectories=self.later(lambda: self.motion),
             disturbance=self.later(self._disturbance),
             measured=self.later(lambda: measured_poses(self.assembly, self.point, self.motion)),
-            notices=self.later(self._notices),
+            findings=self.later(self._findings),
             mechanism=self.later(lambda: mechanism(problem, self.values)),
             normaliser=None if found is None else found.normaliser,
             clocks=(self.clock,),
@@ -249,31 +246,31 @@ class Fit:
             from_prior=self.later(from_prior),
         )
 
-    def _notices(self) -> tuple[str, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
         assembly, identifiability = self.assembly, self.identifiability
         problem, known = assembly.problem, identifiability.sensitivities
-        remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
-        remarks += filter(None, [warning()])
-        remarks += unexplained_notices(assembly, self.point, self.motion)
-        remarks += excess_notices(problem, self.motion)
-        remarks += schedule_notices(assembly, self.point, self.motion)
-        remarks += contact_notices(assembly, self.point)
+        remarks = [*papers_weight(problem), *assembly.findings, *_redundant(self.outcome)]
+        remarks += [Finding("kernels.slow", effect=why)] if (why := warning()) else []
+        remarks += unexplained_findings(assembly, self.point, self.motion)
+        remarks += excess_findings(problem, self.motion)
+        remarks += schedule_findings(assembly, self.point, self.motion)
+        remarks += contact_findings(assembly, self.point)
         if self.outcome.status is not Status.CONVERGED:
             if self.outcome.status in (Status.STALLED, Status.MAX_ITERATIONS):
-                remarks += held_notices(assembly, self.point, self.motion)
-            return ranked([*identifiability.notices, *unsettled_notices(problem.model), *remarks])
+                remarks += held_findings(assembly, self.point, self.motion)
+            return ranked([*identifiability.findings, *unsettled_findings(problem.model), *remarks])
         steps = []
         if not (problem.corrects or (problem.every or 1) > 1):
-            steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
+            steps = step_errors.step_error_findings(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
         follows += constraint_tension.contradicted(self.tensions)
-        follows += sliding_notices(assembly, self.point, identifiability.condensed, self.values)
-        follows += followed_notices(() if self.found is None else self.found.noise, self.motion)
-        unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
-        vanished = inertias.mass_notices(problem, self.values)
-        return ranked([*identifiability.notices, *follows, *unphysical, *vanished, *steps, *remarks])
+        follows += sliding_findings(assembly, self.point, identifiability.condensed, self.values)
+        follows += followed_findings(() if self.found is None else self.found.noise, self.motion)
+        unphysical = inertias.inertia_findings(problem, self.values, known, self.motion)
+        vanished = inertias.mass_findings(problem, self.values)
+        return ranked([*identifiability.findings, *follows, *unphysical, *vanished, *steps, *remarks])
 
 
 def _step(iteration: Iteration, names: Sequence[str]) -> IterationRecord:
@@ -299,9 +296,9 @@ def _size(transcription: Transcription) -> Size:
     )
 
 
-def _redundant(outcome: Outcome) -> list[str]:
-    words = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
-    return [words] if outcome.redundant else []
+def _redundant(outcome: Outcome) -> list[Finding]:
+    effect = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
+    return [Finding("constraints.redundant", (), {"rows": outcome.redundant}, effect)] if outcome.redundant else []
 
 
 def joined(first: Result, second: Result) -> dict[str, Any]:

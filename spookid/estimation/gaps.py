@@ -26,8 +26,7 @@ from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import GAP, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -232,10 +231,12 @@ def judged(crossing: Crossing, answer: Result) -> Result:
         for i, own in spans.items()
         for low, high in own
     ]
-    told = (
-        f"{GAP}: with the noise of the parts beside the gaps, {'; '.join(places)}, the cost of the whole is "
-        f"{number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}. Either the motion across a "
-        "gap was not found, or the model does not hold all along: fit the parts as recordings of their own and compare."
+    names, evidence = (problem.recordings[i].name for i in spans), {"cost": held.cost.total, "parts": parts.cost.total}
+    effect = (
+        f"Parts of a recording do not fit together: with the noise of the parts beside the gaps, {'; '.join(places)}, "
+        f"the cost of the whole is {number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}."
     )
-    notices = Lazy(lambda: ranked([*answer.notices, told]), next(iter(answer.clocks), Clock()))
-    return answer.changed(notices=notices)
+    cause = "Either the motion across a gap was not found, or the model does not hold all along."
+    advice = "Fit the parts as recordings of their own and compare."
+    told = Finding("recording.gap", tuple(names), evidence, effect, cause, advice)
+    return answer.with_findings(lambda: [told])

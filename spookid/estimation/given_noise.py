@@ -13,7 +13,7 @@ from copy import copy
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Sensor
-from spookid.results.notices import DOUBTS, GIVEN
+from spookid.results.findings import Finding
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.statistics.tails import limit
@@ -23,7 +23,9 @@ _WORTH = math.log(1.25)
 """Difference of the logarithms of two sizes from which on standard errors by one of them are of no use."""
 
 
-def given_noise_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
+def given_noise_findings(
+    problem: Declaration, result: Result, solve: Callable[[Declaration], Result]
+) -> Iterator[Finding]:
     """One that names the sensors whose sigma is not what the data show, if the model explains them with another.
 
     Args:
@@ -35,18 +37,22 @@ def given_noise_notices(problem: Declaration, result: Result, solve: Callable[[D
         return
     freed = [_without_sigma(sensor) if off & set(sensor.signals) else sensor for sensor in problem.observations]
     found = solve(problem.with_(observations=freed, step=problem.step, step_correction=False))
-    if found.status is not Status.CONVERGED or any(notice.startswith(DOUBTS) for notice in found.notices):
+    if found.status is not Status.CONVERGED or any(finding.doubts for finding in found.findings):
         return
     units = {channel.signal: channel.unit for channel in problem.channels}
     before = {one.names[0]: one.std for one in result.noise if one.kind == "sensor"}
-    told = [
-        f"{name} {quantity(one.std, units[name], 2)}, sigma={before[name]:g} was given"
+    others = {
+        name: one.std
         for one in found.noise
         if one.kind == "sensor" and (name := one.names[0]) in off and one.std > 0
         if abs(math.log(one.std / before[name])) > _WORTH
-    ]
-    if told:
-        yield f"{GIVEN} {'; '.join(told)}. Leave sigma out, and it is estimated, or correct it."
+    }
+    words = [f"{n} {quantity(std, units[n], 2)}, sigma={before[n]:g} was given" for n, std in others.items()]
+    if others:
+        evidence = {name: {"sigma": before[name], "estimate": std} for name, std in others.items()}
+        said = "Noise that was given is not what the data show, which the model explains with"
+        advice = "Leave sigma out, and it is estimated, or correct it."
+        yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
 
 
 def refuted(problem: Declaration, result: Result) -> set[str]:

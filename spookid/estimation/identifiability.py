@@ -15,7 +15,7 @@ from spookid.estimation.advice import advise
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.records import dataclass
-from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
+from spookid.results.findings import Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
@@ -43,7 +43,7 @@ from spookid.transcription.transcription import Point
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 _TOO_FAR = 3.0
-"""A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+"""A prior gets a finding if the noise of a sensor is not within this factor of its sigma."""
 
 _TRADED = 0.9
 """Correlation from which on a delay is told to trade off against another parameter."""
@@ -63,7 +63,7 @@ class Identifiability:
     """None if the states are not determined."""
     edges: tuple[Array, ...]
     """Per recording, the first steps of its blocks and the number of steps."""
-    notices: tuple[str, ...]
+    findings: tuple[Finding, ...]
     statistics: ResidualStatistics | None = None
     """None likewise."""
 
@@ -151,8 +151,8 @@ def judged(
         result = result.robust(block, free.linked, larger)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
     result = replace(result, weak=_advised(assembly, result))
-    notices = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))
-    return Identifiability(replace(analysis, sensitivities=result), None, (), notices, statistics)
+    findings = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))
+    return Identifiability(replace(analysis, sensitivities=result), None, (), findings, statistics)
 
 
 def a_priori(assembly: Assembly) -> Identifiability:
@@ -225,8 +225,8 @@ def _advised(assembly: Assembly, known: Sensitivities) -> tuple[WeakDirection, .
 
 def _known_from_priors(
     assembly: Assembly, statistics: ResidualStatistics, result: Sensitivities, magnitudes: Array, free: FreeDirections
-) -> list[str]:
-    """Notices of parameters that the data alone do not see."""
+) -> list[Finding]:
+    """Parameters that the data alone do not see."""
     if not statistics.prior.any() or not np.all(np.isfinite(statistics.scatter)):
         return []
     at_bound = np.array([result.reasons.get(name) == AT_BOUND for name in result.names], dtype=bool)
@@ -234,14 +234,11 @@ def _known_from_priors(
     told = {*result.reasons, *_rooms(assembly.problem)}
     without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
     hidden = [name for name in without_priors if name not in told]
-    return (
-        [
-            f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior. Trust it, or "
-            "record a motion that shows more."
-        ]
-        if hidden
-        else []
-    )
+    if not hidden:
+        return []
+    effect = f"The data do not determine {', '.join(hidden)}: what is known comes from the prior."
+    advice = "Trust it, or record a motion that shows more."
+    return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
 def _rooms(problem: Declaration) -> list[str]:
@@ -250,27 +247,30 @@ def _rooms(problem: Declaration) -> list[str]:
     return [one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None]
 
 
-def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
-    """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
+def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
+    """Priors that count too much or too little because the sensors' noise is not what was declared."""
     if assembly.problem.dynamics == "estimated" or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
-        f"{o.signal} {sigma * ratio:.2g} {o.unit}".rstrip() + f", not {sigma:g}"
+        (o, sigma, sigma * ratio)
         for o, sigma in sigmas
         if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
     ]
     if not wrong:
         return []
-    return [
-        f"{WEIGHED}, and their noise is another: {'; '.join(wrong)}. "
+    words = [f"{o.signal} {noise:.2g} {o.unit}".rstrip() + f", not {sigma:g}" for o, sigma, noise in wrong]
+    evidence = {o.signal: {"sigma": sigma, "noise": noise} for o, sigma, noise in wrong}
+    said = "Priors are weighed against the data by the sensors' sigma, and their noise is another:"
+    advice = (
         "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
         "noise; else the priors count wrongly."
-    ]
+    )
+    return [Finding("prior.misweighted", tuple(evidence), evidence, f"{said} {'; '.join(words)}.", advice=advice)]
 
 
-def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[str]:
-    """Notices of priors that the data, with all that is known of the other parameters, put elsewhere.
+def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[Finding]:
+    """Priors that the data, with all that is known of the other parameters, put elsewhere.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
@@ -294,15 +294,16 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
-            found.append(
-                f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
-                "deviations off. Either the prior or the model is wrong: fit without it, and compare."
-            )
+            prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
+            effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off."
+            advice = "Either the prior or the model is wrong: fit without it, and compare."
+            evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
+            found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))
     return found
 
 
-def trade_offs(problem: Declaration, known: Sensitivities) -> list[str]:
-    """Notices of delays that the data hardly tell from another parameter, such as damping: a torque that comes late
+def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
+    """Delays that the data hardly tell from another parameter, such as damping: a torque that comes late
     takes energy from a motion, or gives it."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
@@ -310,25 +311,25 @@ def trade_offs(problem: Declaration, known: Sensitivities) -> list[str]:
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
         if name in problem.delays and abs(row[other]) > _TRADED:
-            found.append(
+            effect = (
                 f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
                 f"the data hardly tell more of one from {'less' if row[other] > 0 else 'more'} of the other."
             )
+            pair = (name, names[other])
+            found.append(Finding("delay.correlated", pair, {"correlation": float(row[other])}, effect))
     return found
 
 
-def papers_weight(problem: Declaration) -> list[str]:
-    """A notice to those who give the weight of the paper, which was the default once."""
+def papers_weight(problem: Declaration) -> list[Finding]:
+    """One for those who give the weight of the paper, which was the default once."""
     if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
         return []
-    return [
-        f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it. Leave it out to "
-        "estimate the noise."
-    ]
+    effect = f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it."
+    return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 
-def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
-    """A notice of standard errors that are not those of the jackknife."""
+def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
+    """Standard errors that are not those of the jackknife."""
     steps = [chain.steps for chain in assembly.transcription.chains]
     if not doubted(result.agreement, sum(steps) / len(steps) / block_jackknife.BLOCKS):
         return []
@@ -336,9 +337,11 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()
     pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if np.isfinite(error)]
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
-    return [
-        f"{NOT_WHITE}, as where the model lacks something: over "
+    evidence = {"agreement": result.agreement, "jackknife": dict(pairs)}
+    effect = (
+        "Standard errors presume white noise, which the residuals are not, as where the model lacks something: over "
         f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
-        "The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
-        f"{amounts}. Further recordings tell which to believe (`spookid crossvalidate`)."
-    ]
+        f"The errors of the jackknife, which presumes no more than that each stretch errs by itself, are {amounts}."
+    )
+    advice = "Further recordings tell which to believe (`spookid crossvalidate`)."
+    return [Finding("errors.white-noise", tuple(name for name, _ in pairs), evidence, effect, advice=advice)]

@@ -1,4 +1,4 @@
-"""Notices of estimated inertias that no mass distribution has, where the motion tells that they are so.
+"""Findings on estimated inertias that no mass distribution has, where the motion tells that they are so.
 
 The largest principal moment of a body is at most the sum of the others. The kinetic energy is linear in the inertias,
 T = ½ Σ ωᵀ I ω + …, and what does not change it does not change the motion: moments about axes that a body never turns
@@ -17,7 +17,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.parameter import parameters_in, substitute
-from spookid.results.notices import UNPHYSICAL, VANISHED
+from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.statistics.covariance import Sensitivities
 
@@ -33,9 +33,9 @@ _PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 """Rows and columns of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
 
 
-def inertia_notices(
+def inertia_findings(
     problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""
     suspects = [(b, *found) for b in problem.model.bodies if (found := _worst(problem, b, values)) is not None]
     energy = _energy(motion) if suspects else np.zeros((0, 0))
@@ -43,22 +43,23 @@ def inertia_notices(
         place = problem.model.bodies.index(body)
         if _is_seen(energy, place, slope) and size > _SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
-            yield (
-                f"{UNPHYSICAL} the principal moments {text} kg m² of body {body.name!r}: they violate the triangle "
-                "inequality. A mass, a length or an inertia that is fixed may be wrong: measure it again, or free it."
-            )
+            said = f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}"
+            evidence = {"principal_moments": moments.tolist(), "violation": size}
+            fixed = "A mass, a length or an inertia that is fixed may be wrong.", "Measure it again, or free it."
+            effect = f"{said}: they violate the triangle inequality."
+            yield Finding("inertia.unphysical", (body.name,), evidence, effect, *fixed)
 
 
-def mass_notices(problem: Declaration, values: Mapping[str, float]) -> Iterator[str]:
+def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator[Finding]:
     """One for each body of whose mass next to nothing is left."""
     for body in problem.model.bodies:
         if {p.name for p in parameters_in([body.mass], body.name)} & {p.name for p in problem.free}:
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < _GONE * guessed:
-                yield (
-                    f"{VANISHED} body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess. The fit has "
-                    "most likely ended at another minimum than the true one: begin elsewhere, or give the mass a prior."
-                )
+                what = f"body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess"
+                cause = "The fit has most likely ended at another minimum than the true one."
+                advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
+                yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)
 
 
 def _worst(

@@ -8,7 +8,7 @@ once more, from its guesses, with a delay and an offset of each sensor among its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 
 import casadi as ca
@@ -19,11 +19,12 @@ from spookid.data.channels import Channel, Sensor
 from spookid.data.sampling import finite_samples
 from spookid.parameter import Parameter, is_constant
 from spookid.records import dataclass
-from spookid.results.notices import LATE_OR_OFF, MISFIT, UNEXPLAINED
+from spookid.results.findings import Finding
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.tables.table import quantity
 
+_UNEXPLAINED = "motion.unexplained"
 _CLEAR = 3.0
 """Standard errors from which on a delay or an offset is told."""
 _ROUGHLY = 0.3
@@ -49,17 +50,20 @@ class _Trial:
         return f"{self.channel.signal} is off by {quantity(size, self.channel.unit, 2)}"
 
 
-def instrument_notices(problem: Declaration, result: Result, solve: Callable[[Declaration], Result]) -> Iterator[str]:
-    """Yield a notice that names sensors which lag or are off.
+def instrument_findings(
+    problem: Declaration, result: Result, solve: Callable[[Declaration], Result]
+) -> Iterator[Finding]:
+    """Yield one that names sensors which lag or are off.
 
     The problem is solved again if the forces do not explain the motion, if no minimum was found, or if residuals are
-    not noise and no parameter is identified. The notice follows if that solve explains the motion.
+    not noise and no parameter is identified. It follows if that solve explains the motion.
 
     Args:
         result: of the problem.
         solve: a problem from its guesses.
     """
-    doubted = _unexplained(result.notices) or (_are(MISFIT, result.notices) and not _known(result))
+    codes = {finding.code for finding in result.findings}
+    doubted = _UNEXPLAINED in codes or ("residuals.autocorrelated" in codes and not _known(result))
     if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
         return
     trials = list(_trials(problem))
@@ -67,15 +71,19 @@ def instrument_notices(problem: Declaration, result: Result, solve: Callable[[De
         return
     tried = [_tried(sensor, trials) for sensor in problem.observations]
     found = solve(problem.with_(observations=tried, step=problem.step, step_correction=False, friction="smooth"))
-    if found.status is not Status.CONVERGED or _unexplained(found.notices):
+    if found.status is not Status.CONVERGED or any(finding.code == _UNEXPLAINED for finding in found.findings):
         return
-    told = [(trial.argument, trial.words(size)) for trial, size in _clear(trials, found)]
+    told = _clear(trials, found)
     if told:
-        arguments = " and ".join(f"{name}=Parameter(...)" for name in dict.fromkeys(name for name, _ in told))
-        yield (
-            f"{LATE_OR_OFF} {', '.join(words for _, words in told)}. Do these sensors share a clock, and is zero where "
-            f"the model has it? Give them {arguments}, or correct the recording."
-        )
+        arguments = " and ".join(f"{name}=Parameter(...)" for name in dict.fromkeys(t.argument for t, _ in told))
+        evidence = {trial.channel.signal: dict[str, float]() for trial, _ in told}
+        for trial, size in told:
+            evidence[trial.channel.signal][trial.argument] = size
+        words = ", ".join(trial.words(size) for trial, size in told)
+        effect = f"With a delay and an offset of each sensor the model explains the motion: {words}."
+        cause = "Do these sensors share a clock, and is zero where the model has it?"
+        advice = f"Give them {arguments}, or correct the recording."
+        yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 
 
 def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
@@ -94,14 +102,6 @@ def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
         follow = covariance[:, least] / covariance[least, least]
         sizes, covariance = sizes - follow * sizes[least], covariance - np.outer(follow, covariance[least])
     return [(trials[i], float(sizes[i])) for i in left]
-
-
-def _unexplained(notices: Sequence[str]) -> bool:
-    return _are(UNEXPLAINED, notices)
-
-
-def _are(kind: str, notices: Sequence[str]) -> bool:
-    return any(notice.startswith(kind) for notice in notices)
 
 
 def _known(result: Result) -> bool:

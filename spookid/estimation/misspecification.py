@@ -1,4 +1,4 @@
-"""Notices of a misspecified model, from score tests of the residuals of a fit whose noise was estimated."""
+"""Findings on a misspecified model, from score tests of the residuals of a fit whose noise was estimated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
-from spookid.results.notices import MISFIT
+from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, findings, run_score_tests
-from spookid.statistics.tails import Finding
+from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, misfits, run_score_tests
 
 
 def misspecification_tests(
@@ -40,17 +39,22 @@ def misspecification_tests(
     return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
 
 
-def misfit_notices(of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None) -> list[str]:
-    """One notice of all findings, strongest first; none if the residuals are what the noise makes them.
+def misfit_findings(
+    of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None
+) -> list[Finding]:
+    """One of all that the tests find, strongest first; none if the residuals are what the noise makes them.
 
     Args:
         coarser: of a fit with steps twice as long and the same noise, to take off what the step does, if need be.
     """
-    lacking = () if of_fit is None else findings(of_fit, coarser)
+    lacking = () if of_fit is None else misfits(of_fit, coarser)
     if not lacking:
         return []
-    told = "; ".join(map(_told, lacking))
-    return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
+    words = "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in lacking)
+    evidence = {"misfits": [{"words": one.words, "standard_errors": one.z} for one in lacking]}
+    advice = "Estimates and standard errors mean little until the model has it, or it is ruled out."
+    effect = f"The residuals are not noise: {words}."
+    return [Finding("residuals.autocorrelated", (), evidence, effect, advice=advice)]
 
 
 def speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
@@ -75,10 +79,6 @@ def _moved(problem: Declaration, trajectory: Trajectory, values: dict[str, float
     return unwrapped(
         problem.model, displacements(problem.model, poses, problem.parameter_set.on(values, trajectory.name))
     )
-
-
-def _told(finding: Finding) -> str:
-    return f"{finding.words} ({abs(finding.z):.0f} standard errors)"
 
 
 def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Experiment:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
-from spookid.estimation.overfitting import followed_notices
-from spookid.estimation.unexplained import unexplained_notices
+from spookid.estimation.overfitting import followed_findings
+from spookid.estimation.unexplained import unexplained_findings
 from spookid.estimation.work import Work
 from spookid.solvers.status import Status
 
@@ -33,5 +33,5 @@ def _in_doubt(fit: Fit) -> bool:
     """True if a sensor has lost its noise, or disturbances exceed all that acts."""
     assert fit.found is not None
     return bool(
-        followed_notices(fit.found.noise, fit.motion) or unexplained_notices(fit.assembly, fit.point, fit.motion)
+        followed_findings(fit.found.noise, fit.motion) or unexplained_findings(fit.assembly, fit.point, fit.motion)
     )

@@ -29,8 +29,7 @@ from spookid.estimation.work import Work, Wrong
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.mechanics.kinematics import Values
 from spookid.parameter import number
-from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import OUTLIERS, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Result, Trajectory
 from spookid.results.values import Outlier
 from spookid.solvers.status import Status
@@ -52,7 +51,7 @@ _FAR = 5.0
 _MOST = 0.1
 """Share of a signal's samples from which on they are no outliers but something that the model lacks."""
 _TIMES = 6
-"""Times that a notice names of each signal, those of samples in a row as one."""
+"""Times that a finding names of each signal, those of samples in a row as one."""
 
 
 def doubt_samples(work: Work) -> None:
@@ -275,9 +274,7 @@ def with_outliers(problem: Declaration, wrong: Wrong, found: Result) -> Result:
                 named += _named(problem, channel, recording, motion, found, masks[channel.signal])
     if not named:
         return found
-    told = _told(named, problem)
-    notices = Lazy(lambda: ranked([*found.notices, told]), next(iter(found.clocks), Clock()))
-    return found.changed(outliers=tuple(named), notices=notices)
+    return found.with_findings(lambda: [_told(named, problem)]).changed(outliers=tuple(named))
 
 
 def _named(
@@ -299,14 +296,15 @@ def _named(
     ]
 
 
-def _told(named: Sequence[Outlier], problem: Declaration) -> str:
-    parts = []
+def _told(named: Sequence[Outlier], problem: Declaration) -> Finding:
+    parts, counts = [], dict[str, int]()
     for recording, signal in dict.fromkeys((one.recording, one.signal) for one in named):
         own = [one for one in named if (one.recording, one.signal) == (recording, signal)]
         stamps = next(one.t for one in problem.recordings if one.name == recording)
         runs = _runs(np.searchsorted(stamps, [one.t for one in own]).astype(np.int64))
         times = [digits(stamps[a], 6) + f" to {digits(stamps[b], 6)}" * (b > a) for a, b in runs[:_TIMES]]
         more = " ..." if len(runs) > _TIMES else ""
+        counts[signal] = counts.get(signal, 0) + len(own)
         where = f" of {recording}" if len(problem.recordings) > 1 else ""
         fate = "left out" if own[0].left_out else "hardly counted, by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
@@ -315,7 +313,8 @@ def _told(named: Sequence[Outlier], problem: Declaration) -> str:
         if any(one.left_out for one in named)
         else ""
     )
-    return f"{OUTLIERS} more than {_FAR:g} times the noise off: {'; '.join(parts)}. {remedy}".rstrip()
+    effect = f"Samples more than {_FAR:g} times the noise off: {'; '.join(parts)}."
+    return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=remedy)
 
 
 def _runs(places: Integers) -> list[tuple[int, int]]:

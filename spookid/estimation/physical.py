@@ -16,11 +16,14 @@ from spookid.estimation.grouping import BaseParameters, base_parameters
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.spanning import Freedom
 from spookid.parameter import Parameter, is_constant, own_name
-from spookid.results.notices import NEGATIVE
+from spookid.results.findings import Finding
 from spookid.results.result import Derived, Result
 from spookid.statistics.combinations import prior_share
 
+_LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
+_UNNATURAL = "which nothing in nature has and no simulation bears."
+_BOUNDED = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
 _SURE = 3.0
 """Standard errors below zero from which on a negative estimate is told."""
 
@@ -44,53 +47,51 @@ def joint_quantities(problem: Declaration, result: Result) -> dict[str, Derived]
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
-def negative_notices(problem: Declaration, result: Result) -> Iterator[str]:
+def negative_findings(problem: Declaration, result: Result) -> Iterator[Finding]:
     """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error tells.
 
-    Moments of inertia have notices of their own (``estimation.inertias``).
+    Moments of inertia have findings of their own (``estimation.inertias``).
     """
     rows = [row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, _NOT_NEGATIVE)]
     rows += [_Row(f"{body.name} mass", "kg", body.mass) for body in problem.model.bodies]
     for found in _derived((row for row in rows if not is_constant(row.formula)), problem, result).values():
         if found.estimate < -_SURE * found.std_err:
-            what = (
-                "a spring that pushes away from rest, as few do. Is the sign of gravity or of a sensor reversed?"
-                if found.name.endswith(" stiffness")
-                else "which nothing in nature has and no simulation bears."
-            )
-            yield (
-                f"{NEGATIVE} {found.name}: {found.estimate:.3g} {found.unit}, {what} Give its parameters bounds or a "
-                "prior; the model may have one term too many, or an input the wrong sign."
-            )
+            spring = found.name.endswith(" stiffness")
+            what = "a spring that pushes away from rest, as few do." if spring else _UNNATURAL
+            effect = f"Less than nothing is estimated of {found.name}: {found.estimate:.3g} {found.unit}, {what}"
+            cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
+            evidence = {"estimate": found.estimate, "std_err": found.std_err}
+            yield Finding("parameters.negative", (found.name,), evidence, effect, cause, _BOUNDED)
 
 
-def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], str]:
+def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], list[Finding]]:
     """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
     single Parameters are left out. Where loops close in few places only they are those that the recordings show.
 
     Returns:
-        Them, and the notice if they are of the recordings or not known; else empty.
+        Them, and a finding if they are of the recordings or not known.
     """
     if next(_quantities(problem), None) is None:
-        return {}, ""
+        return {}, []
     declared = {p.name for p in problem.parameter_set.declared}
     try:
-        found, notice = _combinations(problem)
+        found, limited = _combinations(problem)
     except ProblemError as error:
-        return {}, f"Base parameters of the bodies are not known: {error}"
+        return {}, [Finding(_LIMITED, effect=f"Base parameters of the bodies are not known: {error}")]
     rows = (_Row(one.name, one.unit, one.formula) for one in found.combinations if one.name not in declared)
-    return _derived(rows, problem, result), notice
+    return _derived(rows, problem, result), limited
 
 
-def _combinations(problem: Declaration) -> tuple[BaseParameters, str]:
+def _combinations(problem: Declaration) -> tuple[BaseParameters, list[Finding]]:
     try:
-        return base_parameters(problem), ""
+        return base_parameters(problem), []
     except ProblemError:  # of loops
         found = base_parameters(problem, problem.recordings)
-    return found, (
+    effect = (
         "Base parameters are those of the recordings, and another motion may show more: the loops of the model do not "
         "close from joints at random."
     )
+    return found, [Finding(_LIMITED, effect=effect)]
 
 
 def _quantities(problem: Declaration) -> Iterator[_Row]:

@@ -8,7 +8,7 @@ model explains the motion as it is given.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,14 +20,13 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, longest_interval
-from spookid.estimation.given_noise import given_noise_notices, refuted
+from spookid.estimation.given_noise import given_noise_findings, refuted
 from spookid.estimation.input_lags import input_lag
-from spookid.estimation.instruments import instrument_notices
+from spookid.estimation.instruments import instrument_findings
 from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
-from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import DOUBTS, QUESTION, ranked
+from spookid.results.findings import Finding
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.tables.table import number
@@ -62,31 +61,35 @@ class _Supposition:
     """What is asked of the model along the recording if it is so."""
 
 
-def questions(problem: Declaration) -> tuple[str, ...]:
-    """Notices that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
+def questions(problem: Declaration) -> tuple[Finding, ...]:
+    """Findings that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
 
     Recordings are looked at one by one, of files the first few; forces of contacts are not known before a fit, so that
     suppositions on efforts are not tried with them.
     """
-    found, model = _given_twice(problem), problem.model
+    found, model = list(_given_twice(problem)), problem.model
     if not (problem.sample and problem.channels):
         return tuple(found)
     balance = None if model.contacts or model.holding.contacts else Balance(problem)
     for recording in problem.sample:
-        asked = _counts(problem, recording) or _clock(problem, recording, balance)
+        asked = [*_counts(problem, recording)] or [*_clock(problem, recording, balance)]
         if not asked and balance is not None:
-            asked = _efforts(problem, recording, balance)
+            asked = [*_efforts(problem, recording, balance)]
         found += asked
-    return tuple(dict.fromkeys(f"{QUESTION} {text}" for text in found))
+    return tuple(dict.fromkeys(found))
+
+
+def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, float], effect: str, advice: str) -> Finding:
+    return Finding(f"question.{kind}", tuple(subject), evidence, f"Is this meant? {effect}", advice=advice)
 
 
 def asking(
     problem: Declaration,
     result: Result,
     solve: Callable[[Declaration], Result] | None,
-    asked: Sequence[str] | None = None,
+    asked: Sequence[Finding] | None = None,
 ) -> Result:
-    """A result whose notices ask, too.
+    """A result whose findings ask, too.
 
     Args:
         solve: a problem like it from its guesses; None where that takes too long.
@@ -94,70 +97,70 @@ def asking(
             not converge or says that it does not fit.
     """
 
-    def notices() -> tuple[str, ...]:
-        told = result.notices
-        sure = result.status is Status.CONVERGED and not any(notice.startswith(DOUBTS) for notice in told)
+    def more() -> Sequence[Finding]:
+        sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
         if sure and not refuted(problem, result):
-            return ranked([*(asked or ()), *told])
+            return asked or ()
         before = questions(problem) if asked is None and not sure else asked or ()
-        tried = [] if solve is None else list(given_noise_notices(problem, result, solve))
+        tried = [] if solve is None else list(given_noise_findings(problem, result, solve))
         if solve is not None and not (sure or tried):
-            tried = list(instrument_notices(problem, result, solve))
-        return ranked([*before, *tried, *told])
+            tried = list(instrument_findings(problem, result, solve))
+        return [*before, *tried]
 
-    return result.changed(notices=Lazy(notices, next(iter(result.clocks), Clock())))
+    return result.with_findings(more)
 
 
 # --- what needs no model ---
 
 
-def _given_twice(problem: Declaration) -> list[str]:
+def _given_twice(problem: Declaration) -> Iterator[Finding]:
     """Recordings with the same samples, and sensors of one recording with the same."""
     names = [c.signal for c in problem.channels]
-    found = [
-        f"Signal {name!r} has {names.count(name)} sensors: its samples count as often, with errors that are too small. "
-        "Leave all but one out."
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
+    for name in dict.fromkeys(names):
+        if (count := names.count(name)) > 1:
+            effect = f"Signal {name!r} has {count} sensors: its samples count as often, with errors that are too small."
+            yield _question("duplicate", [name], {"sensors": count}, effect, "Leave all but one out.")
     seen = dict[bytes, str]()
     for recording in problem.sample:
         signals = [recording.signal(channel.signal) for channel in problem.channels]
         key = b"".join(one.tobytes() for one in signals)
         if key in seen:
-            found.append(
+            effect = (
                 f"Recordings {seen[key]!r} and {recording.name!r} hold the same samples, which would count twice, with "
-                "errors that are too small by √2. Leave one out."
+                "errors that are too small by √2."
             )
+            yield _question("duplicate", [seen[key], recording.name], {}, effect, "Leave one out.")
         seen.setdefault(key, recording.name)
         for i, one in enumerate(signals):
             for j in range(i):
                 same = names[i] != names[j] and np.array_equal(one, signals[j], equal_nan=True)
                 if same and np.nanmax(one) > np.nanmin(one):
-                    found.append(
-                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples. "
-                        "Does each have its own column? Leave one sensor out if both are one."
+                    said = (
+                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples."
                     )
-    return found
+                    effect = f"{said} Does each have its own column?"
+                    advice = "Leave one sensor out if both are one."
+                    yield _question("duplicate", [names[j], names[i]], {}, effect, advice)
 
 
-def _counts(problem: Declaration, recording: Recording) -> list[str]:
+def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
     """Positions in whole numbers, which no sensor shows in radians or metres."""
-    found = []
     for channel in problem.channels:
         values = finite_samples(recording, channel.signal)[1]
         plain = is_constant(channel.scale) and abs(float(channel.scale)) == 1 and channel.sensor.unit in ("rad", "m")
         if plain and np.array_equal(values, np.rint(values)) and len(np.unique(values)) >= _COUNTS:
             unit, other = ("rad", "degrees") if channel.sensor.unit == "rad" else ("m", "millimetres")
-            found.append(
+            least, most = float(values.min()), float(values.max())
+            effect = (
                 f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
-                f"{number(values.min())} to {number(values.max())} {unit}. Does it count ticks of an encoder, or is "
-                f"it in {other}? Convert it to {unit}, or give its sensor scale=, what it shows per {unit}."
+                f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
-    return found
+            advice = f"Convert it to {unit}, or give its sensor scale=, what it shows per {unit}."
+            evidence = {"least": least, "most": most}
+            yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
-def _clock(problem: Declaration, recording: Recording, balance: Balance | None) -> list[str]:
+def _clock(problem: Declaration, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
     """Samples so seldom that the motion, as fast as its cutoff says, could not be seen."""
     interval = longest_interval(problem, recording)
     for factor, unit in _CLOCKS:
@@ -168,14 +171,19 @@ def _clock(problem: Declaration, recording: Recording, balance: Balance | None) 
             given, supposed = (_left(partial(balance.along, one)) for one in pair)
             # Where the supposition cannot be tried, in less than a second, the clock alone speaks.
             if np.all(np.isfinite(supposed)) and not _better(given, supposed):
-                return []
-        duration = recording.t[-1] - recording.t[0]
+                return
+        duration = float(recording.t[-1] - recording.t[0])
         steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
-        return [
+        effect = (
             f"Recording {recording.name!r} has a sample each {number(interval)} s and lasts {number(duration)} s, "
-            f"{steps}. Is t in {unit}? Multiply it by {factor:g}: times are in seconds."
-        ]
-    return []
+            f"{steps}. Is t in {unit}?"
+        )
+        evidence, advice = (
+            {"interval": interval, "duration": duration},
+            f"Multiply it by {factor:g}: times are in seconds.",
+        )
+        yield _question("clock", [recording.name], evidence, effect, advice)
+        return
 
 
 def _faster(recording: Recording, factor: float) -> Recording:
@@ -186,7 +194,7 @@ def _faster(recording: Recording, factor: float) -> Recording:
 # --- suppositions ---
 
 
-def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> list[str]:
+def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> Iterator[Finding]:
     """The supposition that explains most, if it explains far more than nothing does."""
     try:
         efforts = balance.along(recording)
@@ -194,13 +202,14 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
         ProblemError,
         np.linalg.LinAlgError,
     ):  # of which nothing can be told; if something is wrong, the fit says so
-        return []
+        return
     if np.max(efforts.unexplained, initial=0.0) > _LITTLE:
         problem, balance, efforts = _calmer(problem, recording, balance, efforts)
     worst = float(np.max(efforts.unexplained, initial=0.0))
-    late = _lag(problem, recording, efforts)
+    late = [*_lag(problem, recording, efforts)]
+    yield from late
     if late or worst <= _LITTLE:
-        return late
+        return
     said = f"Along recording {recording.name!r} the model, its parameters within a decade of their guesses, leaves "
     best, least = None, _mean_square(efforts.unexplained)
     for kind in _suppositions(problem, recording, balance, efforts):
@@ -210,21 +219,26 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> li
                 best, least = one, _mean_square(share)
         if best is not None and least < _LITTLE**2:
             break
+    given = _mean_square(efforts.unexplained)
     if best is not None:
-        return [
-            f"{said}{_percent(_mean_square(efforts.unexplained))} of what the motion takes unexplained; it would leave "
-            f"{_percent(least)} if {best.words}. Is it so? {best.advice}"
-        ]
-    if worst < _MOST:
-        return []
+        effect = (
+            f"{said}{_percent(given)} of what the motion takes unexplained; it would leave "
+            f"{_percent(least)} if {best.words}. Is it so?"
+        )
+        evidence = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
+        yield _question("model", [recording.name], evidence, effect, best.advice)
+    if best is not None or worst < _MOST:
+        return
     labels = [
         name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > _MOST
     ]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
-    return [
+    effect = (
         f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, a guess "
-        "off by more than a decade, or a force missing? Simulate from the guesses, `spookid simulate`, and compare."
-    ]
+        "off by more than a decade, or a force missing?"
+    )
+    advice = "Simulate from the guesses, `spookid simulate`, and compare."
+    yield _question("model", [recording.name], {"unexplained": worst}, effect, advice)
 
 
 def _calmer(
@@ -319,20 +333,22 @@ def _acts(recording: Recording, signal: str) -> bool:
 # --- clocks of inputs ---
 
 
-def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> list[str]:
+def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
     """Inputs that act clearly sooner or later than their stamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
-        return []
+        return
     lag = input_lag(efforts) if np.all(np.isfinite(efforts.unexplained)) else None
     if lag is None or not lag.is_clear or abs(lag.late) < efforts.step:
-        return []
+        return
     if _mean_square(efforts.delayed(lag.late).unexplained) >= _mean_square(efforts.unexplained):
-        return []
-    names = ", ".join(dict.fromkeys(one.signal for one in inputs))
+        return
+    names = dict.fromkeys(one.signal for one in inputs)
     way = "later" if lag.late > 0 else "earlier"
-    return [
-        f"Along recording {recording.name!r} the motion follows {names} about {number(1e3 * abs(lag.late), 2)} ± "
-        f"{number(1e3 * lag.error, 1)} ms {way} than the stamps say. Do inputs and sensors share a clock? Shift the "
-        "stamps, or give the motor delay=Parameter(...)."
-    ]
+    effect = (
+        f"Along recording {recording.name!r} the motion follows {', '.join(names)} about "
+        f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than the stamps say. Do inputs and "
+        "sensors share a clock?"
+    )
+    advice = "Shift the stamps, or give the motor delay=Parameter(...)."
+    yield _question("clock", [*names], {"late": lag.late, "std_err": lag.error}, effect, advice)

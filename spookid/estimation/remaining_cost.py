@@ -10,7 +10,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.trajectories import along
 from spookid.kernels.arrays import Array, contiguous
-from spookid.results.notices import HELD
+from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
@@ -23,7 +23,7 @@ _BROKEN = 1e-6
 """Hard rows hold if they are no larger, in their own units."""
 
 
-def held_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
+def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that says what holds the cost where a fit has stopped, and what to do about it; none if it is not finite."""
     with np.errstate(all="ignore"):
         residuals = assembly.transcription.residuals(point)
@@ -33,7 +33,11 @@ def held_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory])
         open_joint = list(_open_joint(assembly, point, motion))
         rows = _broken_row(assembly, residuals, (Group.RESIDUAL,) if open_joint else tuple(Group))
         parts = [*open_joint, *rows, *_largest(assembly, costs), *_at_bounds(assembly, point)]
-    return [f"{HELD} {'; '.join(parts)}."] if parts else []
+    effect = f"What holds the cost where the fit stopped: {'; '.join(parts)}."
+    evidence = {
+        chain.name: sum(cost.values()) for chain, cost in zip(assembly.transcription.chains, costs, strict=True)
+    }
+    return [Finding("fit.stopped", evidence={"cost": evidence}, effect=effect)] if parts else []
 
 
 def _costs(assembly: Assembly, residuals: Sequence[Array]) -> dict[str, float]:

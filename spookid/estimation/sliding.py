@@ -1,4 +1,4 @@
-"""A notice of friction whose direction the motion does not tell: rates are known less well than the law's width.
+"""A finding on friction whose direction the motion does not tell: rates are known less well than the law's width.
 
 States are integrated out by Laplace's method, around the most probable ones. Where a rate is known less well than the
 width over which friction turns, and is within two of its errors of rest, the law is no straight line over what is
@@ -16,7 +16,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.kernels.arrays import Array
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.parameter import number
-from spookid.results.notices import UNDIRECTED
+from spookid.results.findings import Finding
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
 from spookid.tables.table import quantity
@@ -30,9 +30,9 @@ _MANY = 0.1
 0.3 to 0.5."""
 
 
-def sliding_notices(
+def sliding_findings(
     assembly: Assembly, point: Point, condensed: Condensed | None, values: Mapping[str, float]
-) -> list[str]:
+) -> list[Finding]:
     """One that names the coordinates.
 
     Args:
@@ -44,23 +44,26 @@ def sliding_notices(
     if not widths or condensed is None or problem.dynamics != "estimated" or problem.estimator == "hard":
         return []
     rates, errors = known_rates(assembly, point, condensed)
-    told = []
+    told, evidence = [], {}
     for i, width in widths.items():
         unknown = (errors[:, i] > width) & (np.abs(rates[:, i]) < _NEAR_REST * errors[:, i])
         if np.mean(unknown) > _MANY:
             freedom = problem.model.freedoms[i]
             unit = f"{freedom.coordinate.unit}/s"
-            known = quantity(float(np.median(errors[unknown, i])), unit, 2)
+            share, error = float(np.mean(unknown)), float(np.median(errors[unknown, i]))
+            evidence[freedom.label] = {"share": share, "std_err": error, "width": width}
             told.append(
-                f"{freedom.label} at {100 * np.mean(unknown):.0f} % of the steps, where its rate is known to {known} "
-                f"and friction turns over {quantity(width, unit, 2)}"
+                f"{freedom.label} at {100 * share:.0f} % of the steps, where its rate is known to "
+                f"{quantity(error, unit, 2)} and friction turns over {quantity(width, unit, 2)}"
             )
     if not told:
         return []
-    return [
-        f"{UNDIRECTED}: {'; '.join(told)}. Dry friction then comes out too large and viscous friction too small, by "
-        "up to about a standard error in the mean. Sensors that tell rates better help most; a longer step lessens it."
-    ]
+    effect = (
+        f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
+        "viscous friction too small, by up to about a standard error in the mean."
+    )
+    advice = "Sensors that tell rates better help most; a longer step lessens it."
+    return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]
 
 
 def _widths(assembly: Assembly, values: Mapping[str, float]) -> dict[int, float]:

@@ -17,11 +17,11 @@ from spookid.data.recording_files import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
 from spookid.estimation.outliers import doubt_samples
-from spookid.estimation.physical import base_quantities, joint_quantities, negative_notices, physical_quantities
+from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.plan import STAGES, Plan, answered, through
 from spookid.estimation.work import Work
+from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
@@ -101,7 +101,7 @@ def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) 
 
 
 def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
-    """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
+    """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),
@@ -110,11 +110,11 @@ def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, L
     }
     closed = problem.model.has_loops or problem.model.ties
 
-    def notices() -> tuple[str, ...]:
-        told = base.get_or(({}, ""))[1] if closed else ""
-        return ranked([*result.notices, *negative_notices(problem, result), *filter(None, [told])])
+    def findings() -> tuple[Finding, ...]:
+        limited = base.get_or(({}, []))[1] if closed else []
+        return ranked([*result.findings, *negative_findings(problem, result), *limited])
 
-    found["notices"] = Lazy(notices, clock)
+    found["findings"] = Lazy(findings, clock)
     return found
 
 

@@ -24,7 +24,7 @@ from spookid.data.channels import order
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import is_constant
-from spookid.results.notices import STEP
+from spookid.results.findings import Finding
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
@@ -88,8 +88,8 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     return np.asarray(-gain @ total)
 
 
-def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
-    """A sentence on estimates that the time step puts farther off than their standard errors say.
+def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:
+    """Estimates that the time step puts farther off than their standard errors say.
 
     Args:
         errors: as of ``step_errors``, (n_p,).
@@ -98,30 +98,35 @@ def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, e
         return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
     units, order = {p.name: p.unit for p in assembly.problem.free}, assembly.problem.scheme.order
+    off = {known.names[i]: (float(errors[i]), float(known.standard_errors[i])) for i in notable}
     sides = []
-    for word, some in (("small", notable[errors[notable] < 0]), ("large", notable[errors[notable] > 0])):
-        pairs = [(known.names[i], abs(float(errors[i])), float(known.standard_errors[i])) for i in some]
-        amounts = [f"{name} {off:.2g} {units[name]}".rstrip() + f" ({off / error:.2g})" for name, off, error in pairs]
+    for word, sign in (("small", -1), ("large", 1)):
+        some = [(name, sign * size, error) for name, (size, error) in off.items() if sign * size > 0]
+        amounts = [f"{name} {size:.2g} {units[name]}".rstrip() + f" ({size / error:.2g})" for name, size, error in some]
         if amounts:
             sides.append(f"{', '.join(amounts)} too {word}")
     if not sides:
         return []
     rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
-    return [
-        f"{STEP} {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
+    evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
+    effect = (
+        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
         f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
-        f"include it. Take {finer}; `spookid audit` compares three."
-    ]
-
-
-def _of_delays(problem: Declaration) -> str:
-    """A sentence on estimates of which it is not known by how much the step puts them off."""
-    first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
-    return (
-        f"{STEP} {problem.step:g} s puts estimates off by what is not known where a delay is a parameter{first}. Take "
-        "Variational() with the noise estimated, which takes the step off, or compare with half the step."
+        "include it."
     )
+    advice = f"Take {finer}; `spookid audit` compares three."
+    return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
+
+
+def _of_delays(problem: Declaration) -> Finding:
+    """Estimates of which it is not known by how much the step puts them off."""
+    first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
+    delays = tuple(p.name for p in problem.free if p.name in problem.delays)
+    what = f"puts estimates off by what is not known where a delay is a parameter{first}."
+    effect = f"The time step of {problem.step:g} s {what}"
+    advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
+    return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 
 
 class _Residuals:

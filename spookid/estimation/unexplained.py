@@ -1,4 +1,4 @@
-"""A notice of motion that the forces of a model do not explain, as where a sign is reversed.
+"""Findings on motion that the forces of a model do not explain, as where a sign is reversed.
 
 Where what disturbs a coordinate exceeds all that acts along it, of motors, gravity, loads, friction and the motion of
 other bodies, the fit has put the disturbance in the place of the mechanics.
@@ -6,7 +6,8 @@ other bodies, the fit has put the disturbance in the place of the mechanics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -19,8 +20,8 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
+from spookid.results.findings import Finding
 from spookid.results.motion import rms, rms_of_samples
-from spookid.results.notices import EXCESS, UNEXPLAINED
 from spookid.results.result import Trajectory
 from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
@@ -29,7 +30,7 @@ _FAR = 5.0
 """Times its sigma that residuals of a sensor may be in root mean square: more is no matter of how well it is known."""
 
 
-def unexplained_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
+def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the coordinates of the tree whose disturbance is larger than what acts along them.
 
     None where no noise is estimated, or where loops close and joints of the tree bear what is not known here.
@@ -50,39 +51,52 @@ def unexplained_notices(assembly: Assembly, point: Point, motion: Sequence[Traje
     if not found:
         return []
     carried = _stacked([_coupling(assembly, point, c, t) for c, t in enumerate(motion)])
-    told = []
+    told = {}
     for label in found:
         force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
         if sizes[label] > force:
-            unit = _units(model)[label]
-            told.append(f"{label} {quantity(sizes[label], unit, 2)} against {quantity(force, unit, 2)}")
-    return [_words(model, told)] if told else []
+            told[label] = _Excess(sizes[label], force, _units(model)[label])
+    if not told:
+        return []
+    signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
+    driven = f" or of {signals}" if signals else ""
+    evidence = {label: {"disturbance": one.size, "acting": one.against} for label, one in told.items()}
+    said = "What disturbs the motion exceeds all that acts in the model"
+    effect = f"{said} (rms): {_listed(told)}. The model does not explain the motion."
+    signs = f"Is the sign of a sensor, of the axis of a joint, of gravity{driven} reversed"
+    return [Finding("motion.unexplained", tuple(told), evidence, effect, f"{signs}, a unit wrong, or a force missing?")]
 
 
-def excess_notices(problem: Declaration, motion: Sequence[Trajectory]) -> list[str]:
+def excess_findings(problem: Declaration, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
     those with a robust loss."""
-    told = []
+    told = {}
     for i, channel in enumerate(problem.channels):
         if channel.sigma and channel.loss not in BENT:
             size = rms_of_samples(motion, i)
             if size > _FAR * channel.sigma:
-                unit = channel.unit
-                told.append(f"{channel.signal} {quantity(size, unit, 2)} against {quantity(channel.sigma, unit, 2)}")
+                told[channel.signal] = _Excess(size, channel.sigma, channel.unit)
     if not told:
         return []
-    return [
-        f"{EXCESS} (rms): {'; '.join(told)}. This minimum does not explain the data: try other starts (starts=20), and "
-        "look for what the model lacks, or for a sigma or a unit that is wrong."
-    ]
+    evidence = {signal: {"rms": one.size, "sigma": one.against} for signal, one in told.items()}
+    said = "The fit misses what sensors show by far more than their sigma"
+    effect = f"{said} (rms): {_listed(told)}. This minimum does not explain the data."
+    advice = "Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is wrong."
+    return [Finding("residuals.excess", tuple(told), evidence, effect, advice=advice)]
 
 
-def _words(model: Model, told: Sequence[str]) -> str:
-    signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
-    driven = f" or of {signals}" if signals else ""
-    return (
-        f"{UNEXPLAINED} (rms): {'; '.join(told)}. The model does not explain the motion. Is the sign of a sensor, of "
-        f"the axis of a joint, of gravity{driven} reversed, a unit wrong, or a force missing?"
+class _Excess(NamedTuple):
+    """Root mean square of something, what it exceeds, and the unit of both."""
+
+    size: float
+    against: float
+    unit: str
+
+
+def _listed(told: Mapping[str, _Excess]) -> str:
+    return "; ".join(
+        f"{name} {quantity(one.size, one.unit, 2)} against {quantity(one.against, one.unit, 2)}"
+        for name, one in told.items()
     )
 
 

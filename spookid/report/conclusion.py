@@ -14,7 +14,6 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.report import summary
-from spookid.results.notices import DOUBTS
 from spookid.results.result import Derived, Estimate, Result
 from spookid.results.wording import FRICTION, NO_FRICTION, noise_words, status_words, told
 from spookid.solvers.status import Status
@@ -33,7 +32,7 @@ def conclusion(solution: Result) -> str:
     begin = f"{solution.problem}: {status_words(solution)}"
     if solution.status is not Status.CONVERGED:
         return f"{begin}; the estimates are where it stopped, and no answer."
-    misfit = any(notice.startswith(DOUBTS) for notice in solution.notices)
+    misfit = any(finding.doubts for finding in solution.findings)
     doubt = ["the model misses the data, so that estimates and errors mean little: see the notices"] if misfit else []
     return f"{'; '.join([begin, *doubt, *_known(solution)])}."
 

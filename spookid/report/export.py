@@ -109,7 +109,7 @@ _FIGURES = {
 }
 """Files, and the modules and functions that draw them."""
 _BESIDE: dict[str, Any] = {
-    **{"notices": (), "measured": (), "disturbance": (), "mechanism": None},
+    **{"findings": (), "measured": (), "disturbance": (), "mechanism": None},
     **{"physical": {}, "joints": {}, "base_parameters": {}},
 }
 """What tells of a solution and no fit goes on from; it may take as long as a fit."""

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.report import starts
+from spookid.results.findings import Finding
 from spookid.results.motion import largest_of_samples, rms_of_samples
-from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
 from spookid.results.wording import (
     DYNAMICS,
@@ -56,17 +56,17 @@ _STATE_COST = {
 def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     sections = [
-        _first(solution.notices),
+        _first(solution.findings),
         _parameters(solution),
         *_bodies(solution),
         _constraints(solution),
-        _weak(solution.sensitivities, solution.notices),
+        _weak(solution.sensitivities, solution.findings),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
         _starts(solution),
     ]
-    notices = _notices([notice for notice in solution.notices if not notice.startswith(DOUBTS)])
+    notices = _notices([finding.text for finding in solution.findings if not finding.doubts])
     # Both tell how long all took, what is computed for this page included.
     done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
     page = [_headline(solution), *sections, done, notices]
@@ -220,14 +220,14 @@ def settled_words(known: Sensitivities) -> str:
     return f"What the data hardly see of {', '.join(names)}, their priors tell."
 
 
-def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
+def _weak(known: Sensitivities, findings: Sequence[Finding]) -> list[str]:
     weak, settled = left_open(known), settled_words(known)
     if not weak:
         return ["Weak directions", *_wrapped(settled)] if settled else []
     lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
     lines += _wrapped(settled, "  - ") if settled else []
     hardly = sum(direction.singular_value >= UNSEEN for direction in weak)
-    doubtful = hardly > 0 and known.agreement > 1 and any(notice.startswith(NOT_WHITE) for notice in notices)
+    doubtful = hardly > 0 and known.agreement > 1 and any(one.code == "errors.white-noise" for one in findings)
     if not doubtful:
         verdict = _WEAK_VERDICT
     else:
@@ -353,9 +353,9 @@ def dynamics(solution: Result) -> str:
     return f"{kind}: {choice.reason}" if choice else kind
 
 
-def _first(notices: Sequence[str]) -> list[str]:
+def _first(findings: Sequence[Finding]) -> list[str]:
     """What makes estimates and errors meaningless stands before them."""
-    return [line for notice in notices if notice.startswith(DOUBTS) for line in _wrapped(notice, "")]
+    return [line for finding in findings if finding.doubts for line in _wrapped(finding.text, "")]
 
 
 def _notices(notices: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.results.findings import Finding
 
 T = TypeVar("T")
 
@@ -95,11 +96,11 @@ def lazy(*default: Any, **missing: Any) -> Any:
     return _Field(*default, **missing)
 
 
-def untold(name: str, error: Exception) -> str:
-    """The notice that a field could not be computed."""
+def untold(name: str, error: Exception) -> Finding:
+    """That a field could not be computed."""
     kind = "" if isinstance(error, ProblemError) else f"{type(error).__name__}: "
     reason = (str(error).strip().splitlines() or [""])[-1]  # CasADi's last line says what it is
-    return f"The result's {name} is not told: {kind}{reason}"
+    return Finding("result.incomplete", (name,), effect=f"The result's {name} is not told: {kind}{reason}")
 
 
 class LazyRecord:
@@ -113,7 +114,7 @@ class LazyRecord:
 
     def settled(self) -> Self:
         """Itself, with nothing lazy left. A field that cannot be computed becomes what it is declared to be then, and
-        ``notices`` say so: all else is not lost with it. If it is asked for alone, or not declared so, it raises.
+        ``findings`` say so: all else is not lost with it. If it is asked for alone, or not declared so, it raises.
         """
         failed = []
         for name in self.__dict__:
@@ -126,7 +127,7 @@ class LazyRecord:
                 self.__dict__[name] = missing["missing"]
                 failed.append(untold(name, error))
         if failed:
-            self.__dict__["notices"] = (*getattr(self, "notices", ()), *failed)
+            self.__dict__["findings"] = (*getattr(self, "findings", ()), *failed)
         return self
 
     @property

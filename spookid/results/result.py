@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import casadi as ca
 
@@ -13,10 +13,10 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.records import dataclass
-from spookid.results.lazy import Clock, LazyRecord, lazy
+from spookid.results.findings import Finding, ranked
+from spookid.results.lazy import Clock, Lazy, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
-from spookid.results.notices import causes
 from spookid.results.values import Basin, ConstraintTension, EffortFit, Mechanism, Outlier, Source, source
 from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
@@ -27,6 +27,7 @@ from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
+from spookid.statistics.weak_directions import UNSEEN
 from spookid.tables.table import Table, counted, number, quantity, superscripts, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, by_rows
 
@@ -301,8 +302,8 @@ class Result(LazyRecord):
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
     """None where there was none."""
-    notices: tuple[str, ...] = lazy((), missing=())
-    """What a user should know about how the problem was set up and what came out."""
+    findings: tuple[Finding, ...] = lazy((), missing=())
+    """What a user should know about how the problem was set up and what came out, by rank."""
     mechanism: Mechanism | None = lazy(None, missing=None)
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy(missing={})
@@ -340,9 +341,29 @@ class Result(LazyRecord):
         """How the solve ended and what to do about it."""
         found = [self.status.advice.removesuffix(".")]
         if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
-            held = self.status is Status.STALLED and bool(self.sticking)
-            found += causes(self.dynamics, self.sensitivities.weak, held)
+            found += self._causes()
         return f"{'; '.join(found)} ({self.detail})."
+
+    def _causes(self) -> Iterator[str]:
+        """Why it stopped before its minimum, the likeliest first."""
+        for weak in self.sensitivities.weak:
+            if weak.singular_value < UNSEEN and len(weak.direction) > 1:
+                names = ", ".join(weak.direction)
+                yield f"the data do not see that {names} change together, and a fit may run away along that"
+        if self.dynamics == "weight":
+            yield "joints may be too stiff for the state weight: raise the compliance, or take a smaller weight"
+        if self.status is Status.STALLED and self.sticking:
+            yield "the friction width may be too small"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """``findings`` in sentences."""
+        return tuple(finding.text for finding in self.findings)
+
+    def with_findings(self, more: Callable[[], Iterable[Finding]]) -> Self:
+        """A copy with further findings, which are made when findings are asked for."""
+        clock = next(iter(self.clocks), Clock())
+        return self.changed(findings=Lazy(lambda: ranked([*self.findings, *more()]), clock))
 
     @property
     def iterations(self) -> int:

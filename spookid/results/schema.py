@@ -142,6 +142,7 @@ def document(solution: Result) -> Tree:
         "versions": s.versions,
         "recordings": [{name: getattr(t, name) for name in _Heading.__struct_fields__} for t in s.trajectories],
         "disturbance": [{name: getattr(d, name) for name in _Disturbed.__struct_fields__} for d in s.disturbance],
+        "findings": [{**asdict(f), "severity": f.severity, "text": f.text} for f in s.findings],
         "notices": s.notices,
         "outliers": s.outliers,
         "stages": s.stages,
@@ -330,6 +331,7 @@ def _regrouped(tree: Tree) -> Tree:
         **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters", "constraints")},
         "source": tree.get("source", ""),
         **{name: tree.get(name, []) for name in ("outliers", "stages", "basins")},
+        "findings": tree.get("findings") or [{"code": "result.earlier", "effect": text} for text in tree["notices"]],
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

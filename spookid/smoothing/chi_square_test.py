@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
+from spookid.results.findings import Finding
 
 _SAMPLES = 100
 """Of measured values in a block, or a few more."""
@@ -40,15 +43,17 @@ class ChiSquareTest:
         self._block[:] = 0.0
 
     @property
-    def notice(self) -> str:
-        """A sentence on residuals that are too large; empty if they are not."""
+    def findings(self) -> list[Finding]:
+        """One on residuals that are too large; none if they are not."""
         squares, counted = self._lasting.tolist()
         if counted < _BLOCKS * _SAMPLES:
-            return ""
-        return (
-            f"Residuals are {np.sqrt(squares / counted):.2g} times larger than the noise says since {self._since:.6g} "
+            return []
+        ratio = math.sqrt(squares / counted)
+        effect = (
+            f"Residuals are {ratio:.2g} times larger than the noise says since {self._since:.6g} "
             "s: the model, a parameter or the noise is another by now, and the standard errors are too small."
         )
+        return [Finding("residuals.grown", (), {"ratio": ratio, "since": self._since}, effect)]
 
     def array(self) -> Array:
         """All that is remembered, (6,)."""

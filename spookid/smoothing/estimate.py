@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.results.findings import Finding
 from spookid.tables.table import Table, uncertain
 from spookid.tables.tabular import Block, Tabular
 
@@ -58,10 +59,15 @@ class OnlineEstimate(Tabular):
     """True if the last of them was small against the standard errors."""
     reason: str
     """Why it has not converged; empty if it has."""
-    notices: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What else is to be known: that residuals are larger than the noise says, or steps still are in the estimates."""
     stopped: Mapping[str, float] = field(default_factory=dict)
     """Times of the last samples [s] of inputs that have had none for long, and are held: by names of signals."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """``findings`` in sentences."""
+        return tuple(finding.text for finding in self.findings)
 
     def __getitem__(self, name: str) -> float:
         """The value of a parameter.

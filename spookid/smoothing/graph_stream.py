@@ -13,6 +13,7 @@ from spookid.errors import ProblemError
 from spookid.graphs.graph import Graph
 from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.arrays import Array, Mask
+from spookid.results.findings import Finding
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled
@@ -139,6 +140,11 @@ class GraphStream:
             state_covariance=covariance[:t, :t],
             iterations=self.iterations,
             converged=core.converged,
-            notices=() if self._left is None else (LEFT_BRANCH.format("left", number(self._left)),),
+            findings=() if self._left is None else (_left_branch(self._left),),
             reason=unsettled(core, self.iterations, self.time(0), self.graph.step) if steps else FEW,
         )
+
+
+def _left_branch(t: float) -> Finding:
+    effect = LEFT_BRANCH.format("left", number(t))
+    return Finding("constraints.left-branch", evidence={"since": t}, effect=effect)

@@ -28,6 +28,7 @@ from spookid.estimation.fitting import Start, fit
 from spookid.estimation.robust_start import without_outliers
 from spookid.estimation.work import starting_from
 from spookid.kernels.arrays import Array
+from spookid.results.findings import Finding
 from spookid.results.result import Result
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -61,7 +62,7 @@ class Initialization:
     """(n_p,)."""
     step_errors: Array
     """What steps of h add to them, (n_p,); see ``OnlineEstimate.step_errors``."""
-    notices: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """On all estimates that follow."""
 
 
@@ -121,9 +122,9 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Initia
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
     problem, warm = starting_from(problem.with_(initial={**problem.initial, **delays}), known)
-    noise_notices: tuple[str, ...] = ()
+    of_noise = list[Finding]()
     if corrects and without_outliers(problem) is problem:
-        warm, noise_notices = _noise_of_steps(problem, known.values, warm)
+        warm, of_noise = _noise_of_steps(problem, known.values, warm)
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
@@ -134,26 +135,27 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Initia
     given = [replace(c, value=v) for c, v in zip(assembly.transcription.given, numbers, strict=True)]
     endless = without_end(problem, assembly.settings, given, observed)
     start, parameters = sampled.grid.start, found.point.parameters
-    step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
+    step_errors, of_steps = _step_errors(found) if corrects else (np.zeros(len(parameters)), [])
     first = sampled.recording, start, states, parameters
-    notices = (*_unfinished(found), *noise_notices, *notices)
-    return Initialization(problem, assembly.settings, endless, observed, *first, step_errors, notices)
+    findings = (*_unfinished(found), *of_noise, *of_steps)
+    return Initialization(problem, assembly.settings, endless, observed, *first, step_errors, findings)
 
 
-def _unfinished(found: Fit) -> list[str]:
-    """A notice if the fit of the first seconds has not converged."""
+def _unfinished(found: Fit) -> list[Finding]:
+    """One if the fit of the first seconds has not converged."""
     if found.outcome.status is Status.CONVERGED:
         return []
-    return [
+    effect = (
         f"The fit that this begins with has not converged ({found.outcome.detail}): estimates and the noise that is "
-        "held may be wrong; solve the problem again with more iterations."
-    ]
+        "held may be wrong."
+    )
+    return [Finding("start.not-converged", effect=effect, advice="Solve the problem again with more iterations.")]
 
 
 def _noise_of_steps(
     problem: Declaration, estimates: Mapping[str, float], warm: Result | None
-) -> tuple[Result | None, tuple[str, ...]]:
-    """A fit with the noise that steps of h have at estimates of continuous time, and a notice if there is none.
+) -> tuple[Result | None, list[Finding]]:
+    """A fit with the noise that steps of h have at estimates of continuous time, and a finding if there is none.
 
     What the steps add looks like a disturbance then. If the parameters were free they would hide it for a while, and
     what is told of them later on would be far too sure.
@@ -162,24 +164,25 @@ def _noise_of_steps(
         warm: where it begins.
     """
     if warm is not None and all(noise.given for noise in warm.noise):
-        return warm, ()
+        return warm, []
     values = {p.name: estimates[p.name] for p in problem.free if np.isfinite(estimates.get(p.name, np.nan))}
     held = problem.with_(fixed={*problem.fixed, *values}, initial={**problem.initial, **values})
     start = None if warm is None else warm.changed(noise=())  # from a disturbance of next to nothing none is found
     found = fit(held, LevenbergMarquardt(), None, Start(start))
     if found.outcome.status is Status.CONVERGED:
-        return found.result, ()
+        return found.result, []
     told = f"What steps of h = {problem.step:g} s add to the noise is not known ({found.outcome.detail})"
-    return warm, (f"{told}: errors may be too small; a smaller step adds less.",)
+    effect = f"{told}: errors may be too small; a smaller step adds less."
+    return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
 
 
-def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:
-    """What steps of h add, from a fit with h/2 and the same noise, and a notice if it is not known."""
+def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:
+    """What steps of h add, from a fit with h/2 and the same noise, and a finding if it is not known."""
     problem = found.assembly.problem
     fine = fit(finer(problem), LevenbergMarquardt(), None, Start(found.result, hold=True, held=pinned(found)))
     if fine.outcome.status is not Status.CONVERGED:
-        return np.zeros(len(found.point.parameters)), (missed(problem.step),)
-    return step_added(found, fine), ()
+        return np.zeros(len(found.point.parameters)), [missed(problem.step)]
+    return step_added(found, fine), []
 
 
 def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Initialization:

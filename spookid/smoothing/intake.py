@@ -17,6 +17,7 @@ from spookid.data.files import listing
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.parameter import number
+from spookid.results.findings import Finding
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
 from spookid.transcription.factor import Factor
 
@@ -129,13 +130,12 @@ class Samples:
                 result |= dict(zip(sensor.signals, now.tolist(), strict=True))
         return result
 
-    def notices(self, now: float) -> tuple[str, ...]:
+    def findings(self, now: float) -> tuple[Finding, ...]:
         """What is to be known of samples that are left out, and of inputs that have none at a time [s]."""
-        held = (
-            f"input {name!r} has no sample after {t:.6g} s, and is held at that one: estimates since then hang on it"
-            for name, t in self.inputs.stopped(now).items()
-        )
-        return (*held, *self._left_out.notices)
+        said = "input {!r} has no sample after {:.6g} s, and is held at that one: estimates since then hang on it"
+        stopped = self.inputs.stopped(now).items()
+        held = (Finding("input.stopped", (name,), {"since": t}, said.format(name, t)) for name, t in stopped)
+        return (*held, *self._left_out.findings)
 
     def begin(self, newest: int, set_data: SetData) -> None:
         """Give the data of the rows that end at a new step."""
@@ -244,9 +244,10 @@ class LeftOut:
                 self._since[why] = t
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """A sentence for each share that is large."""
-        return tuple(f"since {t:.6g} s {_WHY[why]}" for why, t in self._since.items() if not math.isnan(t))
+    def findings(self) -> tuple[Finding, ...]:
+        """One for each share that is large."""
+        large = [(why, t) for why, t in self._since.items() if not math.isnan(t)]
+        return tuple(Finding(f"samples.{why}", (), {"since": t}, f"since {t:.6g} s {_WHY[why]}") for why, t in large)
 
     def array(self) -> Array:
         """All that is kept, (reasons, 2)."""

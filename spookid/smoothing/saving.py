@@ -21,6 +21,7 @@ from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
 from spookid.kernels.arrays import Array
+from spookid.results.findings import Finding
 from spookid.results.folders import reading
 from spookid.smoothing.initialization import without_end
 from spookid.smoothing.intake import Intake
@@ -54,7 +55,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         "now": stream.now,
         "step_errors": stream.correction.amounts.tolist(),
         "information": stream.correction.information.tolist(),
-        "notices": list(stream.notices),
+        "findings": [asdict(finding) for finding in stream.findings],
         "surprise": stream.residual_test.array().tolist(),
         "intake": asdict(stream.samples.counts),
     }
@@ -97,8 +98,10 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         transcription = transcription.with_numbers(arrays[_CONSTANTS])
         core = FixedLag.resumed(transcription, _part(arrays, _CORE))
         amounts, information = np.array(document["step_errors"]), np.array(document["information"])
-        told = StepCorrection(amounts, information.reshape(len(amounts), -1)), tuple(document["notices"])
-        stream = Stream(problem, settings, core, observed, document["recording"], document["start"], *told)
+        correction = StepCorrection(amounts, information.reshape(len(amounts), -1))
+        findings = msgspec.convert(document["findings"], tuple[Finding, ...])
+        begun = document["recording"], document["start"]
+        stream = Stream(problem, settings, core, observed, *begun, correction, findings)
         stream.residual_test.restore(np.array(document["surprise"]))
         counts = Intake(**document["intake"])
         stream.samples.restore(_part(arrays, _STREAM), counts, core.first, stream.newest)

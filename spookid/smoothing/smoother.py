@@ -39,7 +39,7 @@ class FixedLagSmoother(metaclass=Checked):
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
     leave it are marginalized: what they tell of the parameters and of the states that follow is kept, so that estimates
     are those of all data, and neither time nor memory of an update grow. Noise keeps the size that it has in the
-    beginning; ``notices`` of the estimates say if residuals are larger. ::
+    beginning; ``findings`` of the estimates say if residuals are larger. ::
 
         first = problem.with_(recordings=[recording.between(0, 2)])
         smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())

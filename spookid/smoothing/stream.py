@@ -13,6 +13,7 @@ from spookid.assembly.observations import Observed
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask
+from spookid.results.findings import Finding
 from spookid.smoothing.chi_square_test import ChiSquareTest
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization
@@ -67,7 +68,7 @@ class Stream:
         recording: name of the recording whose parameters are meant.
         start: time of step 0 [s].
         correction: what is taken from the parameters.
-        notices: on all estimates.
+        findings: on all estimates.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class Stream:
         recording: str,
         start: float,
         correction: StepCorrection,
-        notices: tuple[str, ...],
+        findings: tuple[Finding, ...],
     ) -> None:
         self.problem, self.core, self.observed, self.recording, self.start = problem, core, observed, recording, start
-        self.correction, self.notices, self.residual_test = correction, notices, ChiSquareTest()
+        self.correction, self.findings, self.residual_test = correction, findings, ChiSquareTest()
         transcription = core.transcription
         self.samples = Samples(problem, transcription.factors, observed, recording, start)
         self._readout = Readout(problem, settings, transcription)
@@ -125,7 +126,7 @@ class Stream:
         except ProblemError as error:
             raise ProblemError(f"{problem.what}: {error}") from None
         name, start = initial.recording.name, initial.start
-        told = StepCorrection(initial.step_errors, np.zeros((len(initial.step_errors),) * 2)), initial.notices
+        told = StepCorrection(initial.step_errors, np.zeros((len(initial.step_errors),) * 2)), initial.findings
         return cls(problem, initial.settings, core, initial.observed, name, start, *told)
 
     def resumed_behind(self, initial: Initialization, counts: Intake) -> Stream:
@@ -134,7 +135,7 @@ class Stream:
         Args:
             counts: of all samples before those of the first states.
         """
-        told = replace(initial, step_errors=self.correction.amounts, notices=self.notices)
+        told = replace(initial, step_errors=self.correction.amounts, findings=self.findings)
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
         values, known = self.core.parameters, inverse(self.core.parameter_covariance())
@@ -286,6 +287,6 @@ class Stream:
             iterations=self.iterations,
             converged=core.converged,
             reason=unsettled(core, self.iterations, self.start, self.problem.step),
-            notices=(*self.notices, *filter(None, [self.residual_test.notice]), *self.samples.notices(self.now)),
+            findings=(*self.findings, *self.residual_test.findings, *self.samples.findings(self.now)),
             stopped=self.samples.inputs.stopped(self.now),
         )

@@ -13,6 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.files import listing
 from spookid.data.recording import Recording
 from spookid.parameter import number
+from spookid.results.findings import Finding
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
 from spookid.smoothing.intake import Intake, checked, refuse_second, signals
@@ -127,7 +128,7 @@ class Waiting:
     def _initial(self, recording: Recording) -> Initialization:
         if self.before is None:
             initial = from_guess(self._problem, recording)
-            return replace(initial, notices=(_with_steps(self._problem.step),)) if self._corrects else initial
+            return replace(initial, findings=(_with_steps(self._problem.step),)) if self._corrects else initial
         return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:
@@ -164,9 +165,8 @@ class Waiting:
         )
 
 
-def _with_steps(step: float) -> str:
-    """A notice of estimates that are not those of continuous time."""
-    return (
-        f"Estimates are those of steps of {step:g} s, and not of continuous time as those of a fit; start=, a solution "
-        "of the first seconds, tells what a step adds."
-    )
+def _with_steps(step: float) -> Finding:
+    """That estimates are not those of continuous time."""
+    effect = f"Estimates are those of steps of {step:g} s, and not of continuous time as those of a fit;"
+    advice = "start=, a solution of the first seconds, tells what a step adds."
+    return Finding("step.uncorrected", (), {"step": step}, effect, advice=advice)

@@ -24,11 +24,11 @@ from spookid.records import dataclass
 from spookid.statistics import homogeneity, whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.tails import Finding, Tails, limit, tails_of
+from spookid.statistics.tails import Misfit, Tails, limit, tails_of
 from spookid.transcription.factor import Group, measured_noise
 
 _MOST = 3
-"""Findings that are told."""
+"""Misfits that are told."""
 _INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no alternative of its own:
 what motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what
@@ -109,24 +109,24 @@ def run_score_tests(
     return ScoreTests(condensed, tails, alternatives)
 
 
-def findings(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Finding, ...]:
+def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
     """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits.
 
     Args:
         coarser: of a fit with steps twice as long and the same noise; it takes a while, and is asked where the finer
-            fit tells something. What the step does, which falls with its square, is no finding: both the finer fit and
+            fit tells something. What the step does, which falls with its square, is no misfit: both the finer fit and
             the extrapolation to no step must tell one.
     """
     far = []
     for i, own in enumerate(tests.tails):
         if own.are_heavy(len(tests.tails)):
             before = coarser()
-            far.append(own.finding(None if before is None else before.tails[i]))
+            far.append(own.misfit(None if before is None else before.tails[i]))
     told = far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)]
     return tuple(told[:_MOST]) or _lasting(tests.condensed, coarser)
 
 
-def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Finding]:
+def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Misfit]:
     """Alternatives that both fits speak for."""
     found = answers.strongest(answers)
     if found and (before := coarser()) is not None:
@@ -134,7 +134,7 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    return [Finding(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]]
+    return [Misfit(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]]
 
 
 def _said(words: str, size: float, unit: str) -> str:
@@ -265,7 +265,7 @@ class _Answers:
         return _Answers(chosen, tests, self.gram[np.ix_(kept, kept)], self.pulls[kept])
 
 
-def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Finding, ...]:
+def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
     """Noise that is not white, the worst; what the step does is taken off."""
     found = _not_white(correlations := whiteness.serial_correlations(condensed))
     if found and (before := coarser()) is not None:
@@ -275,12 +275,12 @@ def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> 
     return found
 
 
-def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Finding, ...]:
+def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Misfit, ...]:
     if not correlations or abs((worst := max(correlations, key=lambda test: abs(test.z))).z) <= limit(
         len(correlations)
     ):
         return ()
-    return (Finding(worst.words, worst.z),)
+    return (Misfit(worst.words, worst.z),)
 
 
 def _amount(size: float, unit: str) -> str:

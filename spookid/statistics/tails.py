@@ -25,7 +25,7 @@ h² grows by 256."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class Misfit:
     """An alternative that the residuals speak for."""
 
     words: str
@@ -51,14 +51,14 @@ class Tails:
         """True if samples of this one among so many sensors are farther off than noise would put them."""
         return self.count > 0 and abs(self.z) > limit(sensors)
 
-    def finding(self, coarser: Tails | None) -> Finding:
+    def misfit(self, coarser: Tails | None) -> Misfit:
         """Outliers, or what the step does: a step twice as long leaves outliers what they are, as ``coarser`` tells;
         where there is no such fit, the place between the steps does."""
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
         cause = "is the step too long?" if by_step else "outliers?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
-        return Finding(words, self.z)
+        return Misfit(words, self.z)
 
 
 def limit(tests: int) -> float:

@@ -200,8 +200,8 @@ class Stepper(Scheme, metaclass=Checked):
         if not (self.infinite_weight or np.isfinite(state_weight)):
             raise ProblemError(f"{what}: an infinite state_weight needs the stepper Variational()")
 
-    def notices(self, model: Model) -> list[str]:
-        """What a user should know."""
+    def stiffened(self, model: Model) -> list[str]:
+        """Names of joints and constraints that are rigid here although a compliance was declared for them."""
         return []
 
     @abstractmethod
@@ -223,9 +223,6 @@ def _declared(compliance: ca.SX) -> bool:
     return not (is_constant(compliance) and float(compliance) in (0.0, COMPLIANCE))
 
 
-def rigid_notices(model: Model) -> list[str]:
-    """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = [thing.name for thing in model.holding.names if any(map(_declared, ca.vertsplit(thing.compliance)))]
-    if not soft:
-        return []
-    return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
+def compliant(model: Model) -> list[str]:
+    """Names of joints and constraints with a compliance that was declared."""
+    return [thing.name for thing in model.holding.names if any(map(_declared, ca.vertsplit(thing.compliance)))]

@@ -25,7 +25,7 @@ from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping import contact_law
-from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.base import Stepper, compliant
 from spookid.stepping.contact_law import ContactStep, Reactions
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -177,9 +177,9 @@ class OneStep(StateScheme, Stepper):
         object.__setattr__(other, "estimates", True)
         return other
 
-    def notices(self, model: Model) -> list[str]:
+    def stiffened(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
-        return rigid_notices(model) if self.rigid else []
+        return compliant(model) if self.rigid else []
 
     def reactions(self, model: Model) -> int:
         """Of the step before: λ, random impulses in loops if they are estimated, and what contacts do."""

@@ -35,7 +35,7 @@ from spookid.mechanics.constraints import Passage
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.records import dataclass
-from spookid.stepping.base import Scheme, Stepper, rigid_notices
+from spookid.stepping.base import Scheme, Stepper, compliant
 from spookid.stepping.contact_law import Reactions
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -83,9 +83,9 @@ class Variational(PositionScheme, Stepper):
             return JointSpace(self.law, weighted=True).fitting(model)
         return self
 
-    def notices(self, model: Model) -> list[str]:
+    def stiffened(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
-        return rigid_notices(model)
+        return compliant(model)
 
     def reactions(self, model: Model) -> int:
         """The multipliers of rigid joints."""

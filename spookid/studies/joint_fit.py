@@ -42,8 +42,8 @@ from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
 from spookid.kernels.arrays import Array
 from spookid.results import folders
+from spookid.results.findings import Finding
 from spookid.results.folders import SCHEMA, versions
-from spookid.results.notices import STEP, ranked
 from spookid.results.result import Noise, Result, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -168,10 +168,11 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
-    kept = (
-        f"{STEP} {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell what it "
-        f"adds, did not converge ({coarse.outcome.detail}). Take a smaller step."
+    effect = (
+        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell "
+        f"what it adds, did not converge ({coarse.outcome.detail})."
     )
+    kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
     return found.told(made.result, made, kept)
 
 
@@ -271,7 +272,7 @@ class _Searched:
         times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
         return Fit(assembly, outcome, "lm", times, found).judged(known)
 
-    def told(self, result: Result, made: Fit, *notices: str) -> Result:
+    def told(self, result: Result, made: Fit, *findings: Finding) -> Result:
         """A result of the fit that it is, or that tells what its step adds to the other."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(
@@ -282,19 +283,20 @@ class _Searched:
             residuals=int(sums["rows",]),
             jacobian_nonzeros=round(result.size.jacobian_nonzeros * steps / result.size.steps),
         )
-        all_of_it = [_told(self.everyone, int(sums["outliers",])), *made.identifiability.notices, *notices]
-        whole = result.changed(size=size, notices=made.later(lambda: ranked([*all_of_it, *result.notices])))
+        all_of_it = [_told(self.everyone, int(sums["outliers",])), *made.identifiability.findings, *findings]
+        whole = result.changed(size=size).with_findings(lambda: all_of_it)
         return whole.changed(**of_bodies(self.posed, whole, made.clock))
 
 
-def _told(everyone: Everyone, outliers: int) -> str:
+def _told(everyone: Everyone, outliers: int) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
     words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
-    return " ".join(words)
+    evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}
+    return Finding("fit.recordings", evidence=evidence, effect=" ".join(words))
 
 
 def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | float) -> Identifiability:

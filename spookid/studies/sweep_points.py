@@ -11,7 +11,6 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.results.notices import DOUBTS
 from spookid.results.result import Cost, Estimate, Result
 from spookid.solvers.status import Callback, Status
 from spookid.studies.axes import Axis, AxisValue
@@ -147,7 +146,7 @@ def solved_at(
     except Exception as error:  # one point must not cost the others
         return failed(values, f"{type(error).__name__}: {error}"), None
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    doubts = tuple(notice for notice in s.notices if notice.startswith(DOUBTS))
+    doubts = tuple(finding.text for finding in s.findings if finding.doubts)
     return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, math.nan, s.log_likelihood, doubts), s
 
 

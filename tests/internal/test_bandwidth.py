@@ -103,14 +103,14 @@ def test_with_it_the_step_is_off_by_the_share_that_is_told() -> None:
     (rows,) = (rows for rows in ready.transcription.residuals(states)[0][:1])
     acting = np.sqrt((SPRING**2 + (HZ * FRICTION) ** 2) / 2)
     assert np.sqrt(np.mean(rows**2)) / acting == pytest.approx(SHARE, rel=0.06)
-    assert any("0.038 s is that of the motion's bandwidth" in notice for notice in ready.notices)
+    assert any("0.038 s is that of the motion's bandwidth" in finding.text for finding in ready.findings)
 
 
 def test_only_measured_efforts_ask_for_it() -> None:
     assert slide(measured=False).step == 0.01
     assert slide(step=0.02).step == 0.02
     assert slide(stepper=Spook()).step == 0.01  # of first order
-    assert not any("bandwidth" in notice for notice in assemble(slide(step=0.02)).notices)
+    assert not any(finding.code == "step.chosen" for finding in assemble(slide(step=0.02)).findings)
     chosen = slide()
     assert chosen.with_(cutoff=5.0).step == chosen.step
     other = Model(chosen.model.bodies, chosen.model.joints, gravity=gravity(0.0))

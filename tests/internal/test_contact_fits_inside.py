@@ -13,8 +13,7 @@ from test_contact_fits import bounces as bounces
 
 from spookid import GROUND, Body, Contact, JointPosition, Model, Prismatic, Problem, Solution, gravity
 from spookid.assembly.assembly import assemble
-from spookid.estimation.contact_notices import contact_notices
-from spookid.results.notices import PLANE
+from spookid.estimation.contact_findings import contact_findings
 from spookid.stepping.contact_law import ContactStep, unknowns
 from spookid.stepping.impulses import Settings
 
@@ -60,7 +59,7 @@ def test_slopes_agree_with_differences(cone: str, form: Any, where: str) -> None
 
 
 def test_a_plane_at_a_wrong_height_is_told(bounces: Solution) -> None:
-    assert not any(notice.startswith(PLANE) for notice in bounces.notices)
+    assert not any(finding.code == "contacts.plane" for finding in bounces.findings)
     for height, said in ((0.05, "below the plane"), (-0.05, "no sample comes nearer")):
         body, up = Body("ball", mass=0.7, inertia=(1e-3, 1e-3, 1e-3)), {"x": (0, 0, 1), "y": (0, 1, 0)}
         rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up))
@@ -68,5 +67,5 @@ def test_a_plane_at_a_wrong_height_is_told(bounces: Solution) -> None:
         model = Model([body], [rail], contacts=[floor], gravity=gravity(G))
         problem = Problem("ball", model, [bounced(0)], [JointPosition(rail, "z")], step=0.005, friction="exact")
         assembly = assemble(problem)
-        (told,) = contact_notices(assembly, assembly.start)
-        assert said in told
+        (told,) = contact_findings(assembly, assembly.start)
+        assert said in told.text

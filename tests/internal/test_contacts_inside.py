@@ -10,7 +10,7 @@ from test_contacts import jump as jump
 
 from spookid import Body, Model, PointContact, Recording, Weld, gravity
 from spookid.assembly.assembly import assemble
-from spookid.assembly.schedules import contact_data, idle_notices, schedule, unsettled_notices
+from spookid.assembly.schedules import contact_data, idle_findings, schedule, unsettled_findings
 from spookid.data.sampling import Grid
 from spookid.stepping.contact_rows import ContactRows, Schedule, StepMotion
 from spookid.stepping.impulses import Settings
@@ -40,13 +40,13 @@ def test_rates_are_those_of_the_place_and_the_acceleration_is_theirs(kind):
 
 
 def test_contacts_that_never_hold_are_told(jump: Recording) -> None:
-    notices = assemble(hopper([jump], holds="down", threshold=1000)).notices
-    assert any("'toe' never holds in recording 'jump'" in notice for notice in notices)
+    findings = assemble(hopper([jump], holds="down", threshold=1000)).findings
+    assert any((one.code, one.subject) == ("contacts.idle", ("toe", "jump")) for one in findings)
     steps = Grid(0.0, 0.01, 121)
     for holds, count in (([], 1), ([(10.0, 20.0)], 1), ("down", 0)):
         model = hopper([], holds=holds).model
-        assert len(idle_notices(model, [(jump, schedule(model, jump, steps))])) == count
-    assert "PointContact 'toe' did not act" in unsettled_notices(hopper([jump]).model)[0]
+        assert len(idle_findings(model, [(jump, schedule(model, jump, steps))])) == count
+    assert "PointContact 'toe' did not act" in unsettled_findings(hopper([jump]).model)[0].text
 
 
 def test_schedules_by_steps() -> None:

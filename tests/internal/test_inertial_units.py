@@ -118,7 +118,7 @@ def test_an_accelerometer_alone_tells_them_too() -> None:
     problem = pendulum(1.0)
     solution = problem.with_(observations=problem.observations[1:], estimator="noise").solve()
     assert_within_errors(solution, {**PENDULUM, **{n: v for n, v in BIAS.items() if n.startswith("a")}})
-    assert any("extrapolated from steps" in notice for notice in solution.notices)  # a step of h adds five errors
+    assert any(finding.code == "step.extrapolated" for finding in solution.findings)  # a step of h adds five errors
     assert solution["J"].std_err < 0.002 * PENDULUM["J"]
 
 
@@ -144,7 +144,9 @@ def test_states_begin_near_the_motion_without_a_sensor_of_angles(sensors: str, z
     expected = pendulum_angle(1.0) + (0 if zero < 0 else np.pi)
     error = np.angle(np.exp(1j * (sampled.guess.displacements[:, 0] - expected)))
     assert np.sqrt(np.mean(error**2)) < 0.15
-    assert sampled.guess.notices == ("Hinge 'hinge' has no angle sensor; its start follows from the others.",)
+    assert tuple(f.text for f in sampled.guess.findings) == (
+        "Hinge 'hinge' has no angle sensor; its start follows from the others.",
+    )
 
 
 # --- a Furuta pendulum ---

@@ -140,7 +140,7 @@ def test_a_wheel_has_no_source_to_compare_with(elsewhere: Path, monkeypatch: pyt
 def test_a_fit_without_a_library_has_one_warning(elsewhere: Path) -> None:
     solution = furuta(Variational(), 40, 4).solve(max_iterations=1)
     assert solution.versions["kernels"] == "CasADi's virtual machine"
-    assert [notice for notice in solution.notices if "C extension" in notice] == [ABSENT]
+    assert [finding.text for finding in solution.findings if finding.code == "kernels.slow"] == [ABSENT]
     assert " ".join(solution.summary().split()).count("The C extension is not installed") == 1
 
 

@@ -12,7 +12,6 @@ from spookid.assembly.assembly import assemble
 from spookid.estimation import work
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.fit import Fit
-from spookid.results.notices import STEP
 
 
 def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_that_one_fails(monkeypatch) -> None:
@@ -28,7 +27,7 @@ def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_t
     assert begun[0].found.carry is not None
     assert "less than 0.1 of" in begun[0].result.detail
     assert "less than 0.0001 of" in found.detail
-    assert any(notice.startswith(STEP) for notice in found.notices)
+    assert any(finding.code == "step.error" for finding in found.findings)
     for name in ("J", "b"):
         assert found[name].estimate == pytest.approx(alone[name].estimate, abs=0.02 * alone[name].std_err)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spookid import GROUND, Body, Hinge, JointPosition, Model, Parameter, Problem, gravity
-from spookid.estimation.inertias import mass_notices
+from spookid.estimation.inertias import mass_findings
 
 # --- inertias ---
 
@@ -13,7 +13,7 @@ def test_a_mass_that_vanishes_is_told_and_one_that_is_small_is_not() -> None:
     rod = Body("rod", mass=2 * m, inertia=(1e-4, 1e-3, 1e-3))
     pin = Hinge("pin", GROUND.frame(), rod.frame())
     problem = Problem("rod", Model([rod], [pin], gravity=gravity(9.81)), observations=[JointPosition(pin, "theta")])
-    (told,) = mass_notices(problem, {"m": 1e-5})
-    assert "body 'rod' has 2e-05 of the 1 kg of its guess" in told
-    assert not [*mass_notices(problem, {"m": 1e-2})]
-    assert not [*mass_notices(problem.with_(fixed=["m"]), {"m": 1e-5})]
+    (told,) = mass_findings(problem, {"m": 1e-5})
+    assert "body 'rod' has 2e-05 of the 1 kg of its guess" in told.text
+    assert not [*mass_findings(problem, {"m": 1e-2})]
+    assert not [*mass_findings(problem.with_(fixed=["m"]), {"m": 1e-5})]

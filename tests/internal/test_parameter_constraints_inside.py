@@ -142,9 +142,10 @@ def test_what_lets_go_of_a_constraint_is_foretold(tmp_path: Any) -> None:
     assert scale.active
     assert scale.freed == pytest.approx(freed, rel=0.05)
     assert scale.freed_err == pytest.approx(error, rel=0.1)
-    assert not any(notice.startswith("The data contradict constraints") for notice in solution.notices)
-    (notice,) = contradicted({"scale": replace(scale, freed_err=error / 3), "other": other})
-    assert notice.startswith("The data contradict constraints")
+    assert not any(finding.code == "constraints.contradicted" for finding in solution.findings)
+    (finding,) = contradicted({"scale": replace(scale, freed_err=error / 3), "other": other})
+    assert finding.subject == ("scale",)
+    assert finding.text.startswith("The data contradict constraints between parameters: scale (")
     assert not other.active
     assert math.isnan(other.freed)
     assert other.value < 0

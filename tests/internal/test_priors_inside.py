@@ -19,7 +19,7 @@ def test_a_prior_settles_what_the_data_cannot():
     # What the data say of the sum is what they said before.
     assert solution["two"].std_err == pytest.approx(np.hypot(2e-4, solution_of_sum(solution)), rel=1e-3)
     assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
-    assert any("do not determine one, two" in notice for notice in solution.notices)
+    assert any((f.code, f.subject) == ("parameters.undetermined", ("one", "two")) for f in solution.findings)
 
 
 def test_an_error_that_is_raised_does_not_make_a_number_known_from_the_data() -> None:

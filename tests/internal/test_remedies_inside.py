@@ -10,16 +10,18 @@ from spookid import Parameter, Status
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation import fitting
-from spookid.estimation.remaining_cost import held_notices
-from spookid.results.notices import HELD
+from spookid.estimation.remaining_cost import held_findings
 from spookid.solvers.status import Outcome, Timing
 
 
 def test_a_loop_that_stays_open_is_named_with_its_joint_and_the_bound() -> None:
     assembly = assemble(four_bar(Parameter("L", 0.95, lower=0.95, upper=1.0)))
-    (held,) = held_notices(assembly, assembly.start, trajectories(assembly, assembly.start))
-    assert re.match(rf"{HELD} Hinge 'h\d' stays 0\.\d+ m or rad open at t = [\d.]+ s of 'recording'", held)
-    assert held.endswith("L at a bound: widen it unless nature sets it.")
+    (held,) = held_findings(assembly, assembly.start, trajectories(assembly, assembly.start))
+    assert re.match(
+        r"What holds the cost where the fit stopped: Hinge 'h\d' stays 0\.\d+ m or rad open at t = [\d.]+ s of 'rec",
+        held.text,
+    )
+    assert held.text.endswith("L at a bound: widen it unless nature sets it.")
     ended = Outcome(Status.CONVERGED, "a test", assembly.start, (), Timing(0.0, 0.0, 0.0))
     met = fitting._if_met(assembly, ended)
     assert met.status is Status.STALLED

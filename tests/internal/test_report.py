@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 from solutions import awkward, estimated, pendulum_problem, solution
 
-from spookid import ProblemError, Solution, Status, load
+from spookid import Finding, ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
 from spookid.report import diagnostic_plots, report_plot, report_sections
@@ -147,7 +147,7 @@ def test_it_is_the_same_each_time() -> None:
 
 @pytest.mark.usefixtures("drawn")
 def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> None:
-    s = replace(awkward(), problem="<b>a & b</b>", notices=("<script>",))
+    s = replace(awkward(), problem="<b>a & b</b>", findings=(Finding("weight.paper", effect="<script>"),))
     parsed = page(s)
     assert "<b>a & b</b>" in parsed.words
     assert "<script>" in parsed.text

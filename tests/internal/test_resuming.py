@@ -41,7 +41,7 @@ def solved(problem: Problem, folder: Path, at: int = -1, **options: Any) -> tupl
 def apart(one: Solution, other: Solution) -> str:
     """Where two differ, but for times."""
     found = [difference(a, b) for a, b in zip(one.trajectories, other.trajectories, strict=True)]
-    names = ("status", "detail", "log_likelihood", "notices", "history", "parameters", "noise")
+    names = ("status", "detail", "log_likelihood", "findings", "history", "parameters", "noise")
     return "".join([*found, *(difference(getattr(one, name), getattr(other, name), name) for name in names)])
 
 

@@ -13,7 +13,6 @@ from spookid.estimation import work
 from spookid.estimation.fit import Fit
 from spookid.estimation.outliers import of_same_samples, standing_out
 from spookid.estimation.stuck_sensors import stuck
-from spookid.results.notices import OUTLIERS
 
 
 def test_the_fit_across_a_gap_begins_where_its_parts_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +61,7 @@ def test_samples_of_a_stuck_encoder_and_of_a_dropout_are_named(held: bool, first
     named = [one.t for one in solution.outliers]
     assert set(named) <= set(swing().t[wrong].tolist())
     assert len(named) >= len(wrong) - 2  # the motion may pass there
-    (notice,) = [notice for notice in solution.notices if notice.startswith(OUTLIERS)]
+    (notice,) = [f.text for f in solution.findings if f.code == "samples.outliers"]
     assert f"at {named[0]:g} to " in notice
 
 

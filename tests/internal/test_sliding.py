@@ -22,7 +22,6 @@ from spookid import (
 )
 from spookid.estimation.fitting import fit
 from spookid.estimation.sliding import known_rates
-from spookid.results.notices import UNDIRECTED
 
 
 @pytest.mark.parametrize(("noise", "told"), [(0.3, True), (0.003, False)])
@@ -45,5 +44,5 @@ def test_directions_of_sliding_that_noise_hides_are_told(noise: float, told: boo
     rates, errors = known_rates(found.assembly, found.point, condensed)
     off = rates[:, 0] - np.interp((np.arange(len(rates)) + 1.5) * h, t, v)  # of the interval behind the middle step
     assert np.std(off) == pytest.approx(np.sqrt(np.mean(errors**2)), rel=0.25)
-    notices = [notice for notice in found.result.notices if notice.startswith(f"{UNDIRECTED}: joint at")]
-    assert bool(notices) == told
+    found_out = [f for f in found.result.findings if (f.code, f.subject) == ("friction.direction-unknown", ("joint",))]
+    assert bool(found_out) == told

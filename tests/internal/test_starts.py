@@ -31,7 +31,6 @@ from spookid import (
     load,
 )
 from spookid.__main__ import main
-from spookid.results.notices import UNEXPLAINED
 from spookid.solvers.status import Iteration
 from spookid.studies.axes import Axis
 from spookid.studies.random_starts import _drawn, drawn
@@ -188,7 +187,7 @@ def test_noise_does_not_stand_in_for_the_mechanics_of_a_released_furuta_pendulum
     problem = furuta().with_(recordings=[release(2.5, 0)])
     far = problem.with_(initial={**problem.initial, **drawn(problem, 28, 0, {})})  # inertias off by a factor of 24
     solution, best = far.solve(), problem.solve()
-    assert not any(notice.startswith(UNEXPLAINED) for notice in solution.notices)
+    assert not any(finding.code == "motion.unexplained" for finding in solution.findings)
     assert solution.log_likelihood == pytest.approx(best.log_likelihood, abs=0.1)
     assert all(abs(solution[name].estimate - value) < 4 * solution[name].std_err for name, value in FURUTA.items())
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
-from spookid import Cost, Noise, Solution, Status
+from spookid import Cost, Finding, Noise, Solution, Status
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
-from spookid.results.notices import NOT_WHITE
 from spookid.results.result import Times
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.statistics.covariance import NO_FACTOR
@@ -222,7 +221,7 @@ def test_weak_directions_are_said_in_words() -> None:
     assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
     assert "these estimates mean little" in text
     known = replace(known, covariance_sandwich=s.sensitivities.covariance / 25)
-    s = replace(s, notices=(*s.notices, f"{NOT_WHITE}."))
+    s = replace(s, findings=(*s.findings, Finding("errors.white-noise")))
     text = " ".join(replace(s, sensitivities=known).summary().split())
     assert "these estimates mean little. How hardly the data see what they see is told for white noise" in text
     wide = replace(known, covariance_sandwich=25 * s.sensitivities.covariance)
@@ -244,7 +243,7 @@ def test_work_settings_and_notices() -> None:
     assert "hinge sticks for 25 % of the time Largest distance from the exact law: 1e-09 N s or N m s." in rubbing
     assert f"numpy {np.__version__}" in text
     assert "Notices - state_weight=100 is the paper's weight" in text
-    assert "Notices" not in replace(s, notices=()).summary()
+    assert "Notices" not in replace(s, findings=()).summary()
 
 
 def long_names() -> Solution:
@@ -257,7 +256,7 @@ def long_names() -> Solution:
         problem="problem" * 30,
         parameters={name: j},
         trajectories=(trajectory, trajectory),
-        notices=("notice " * 40, "x" * 300),
+        findings=(Finding("weight.paper", effect="notice " * 40), Finding("step.chosen", effect="x" * 300)),
         versions={"spookid": "0.1.0.dev123456789+" + "f" * 120},
     )
 

@@ -28,9 +28,8 @@ from spookid import (
     load,
 )
 from spookid.estimation import grouping, motions, solving
-from spookid.estimation.overfitting import followed_notices
+from spookid.estimation.overfitting import followed_findings
 from spookid.report.conclusion import conclusion
-from spookid.results.notices import FOLLOWED
 from spookid.statistics.settled import left_open
 
 TORQUE = 0.02
@@ -102,15 +101,15 @@ def test_a_measured_torque_stands_in_the_table_of_the_fit(tmp_path: Path) -> Non
 
 def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     solution = swing()
-    assert not any(notice.startswith(FOLLOWED) for notice in solution.notices)
+    assert not any(finding.code == "sensors.overfitted" for finding in solution.findings)
     exact = [replace(t, squares=0 * t.observed, largest=0 * t.observed) for t in solution.trajectories]
     unseen = [replace(one, std=1e-13, error=math.nan) for one in solution.noise]
-    sensor, effort = followed_notices(unseen, exact)
-    assert sensor.startswith(f"{FOLLOWED} q exactly: no noise was found")
-    assert effort.startswith(f"{FOLLOWED} the measured u as if without noise")
-    assert followed_notices([replace(one, given=True) for one in unseen], exact) == []
-    assert followed_notices(unseen, solution.trajectories) == [effort]
-    assert followed_notices(solution.noise, exact) == []
+    sensor, effort = followed_findings(unseen, exact)
+    assert sensor.text.startswith("The estimated motion follows q exactly: no noise was found")
+    assert effort.text.startswith("The estimated motion follows the measured u as if without noise")
+    assert followed_findings([replace(one, given=True) for one in unseen], exact) == []
+    assert followed_findings(unseen, solution.trajectories) == [effort]
+    assert followed_findings(solution.noise, exact) == []
 
 
 def looped() -> Problem:
@@ -138,12 +137,12 @@ def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(mo
     solution = problem.solve()
     of_any = list(solution.base_parameters)
     assert of_any
-    assert not any("ase parameters" in notice for notice in solution.notices)
+    assert not any(finding.code == "base-parameters.limited" for finding in solution.findings)
 
     monkeypatch.setattr(motions, "_TRIALS", 0)  # as if no loop closed
     of_motion = problem.solve()
     assert list(of_motion.base_parameters) == of_any
-    (notice,) = [notice for notice in of_motion.notices if "ase parameters" in notice]
+    (notice,) = [f.text for f in of_motion.findings if f.code == "base-parameters.limited"]
     assert notice.startswith("Base parameters are those of the recordings, and another motion may show more")
 
     def short(*_: object) -> None:

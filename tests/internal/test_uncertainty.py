@@ -434,9 +434,9 @@ def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
     sensors = [HingeAngle(viscous.joints[0], signal="hinge")]
     right, lacking = (problem.with_(model=viscous, observations=sensors).solve() for problem in made)
     assert 1 / DOUBTED < right.sensitivities.agreement < DOUBTED
-    assert not any("white noise" in notice for notice in right.notices)
+    assert not any(finding.code == "errors.white-noise" for finding in right.findings)
     known = lacking.sensitivities
-    (notice,) = [notice for notice in lacking.notices if "white noise" in notice]
+    (notice,) = [finding.text for finding in lacking.findings if finding.code == "errors.white-noise"]
     assert known.agreement > DOUBTED
     assert f"scatter {times(known.agreement, 'less', 'more')} than they say" in notice
     assert f"J {np.sqrt(known.covariance_sandwich[0, 0]):.2g} kg m^2, b " in notice

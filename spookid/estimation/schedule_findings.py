@@ -1,4 +1,4 @@
-"""Notices of schedules of contacts that the motion contradicts: where impulses are missing, and what holds that moves.
+"""Findings on schedules of contacts that the motion contradicts: where impulses are missing, and what holds that moves.
 
 A fit puts what a schedule leaves out into what disturbs the motion, at the steps where it is, and what a schedule holds
 against the data into errors of sensors while it does. Both stand out of the rest, whose size is told by the median.
@@ -6,7 +6,7 @@ against the data into errors of sensors while it does. Both stand out of the res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import casadi as ca
@@ -22,7 +22,7 @@ from spookid.mechanics.contacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.touching import Touch
-from spookid.results.notices import SCHEDULE
+from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
@@ -38,42 +38,50 @@ _SHORT = 4
 _GAP = 3
 """Steps between those that stand out up to which they belong together."""
 _MOST = 3
-"""Notices of one kind."""
+"""Findings of one kind."""
 
 
-def schedule_notices(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
+def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """What the motion of each recording says of the schedules; none of models without contacts."""
     if not assembly.problem.model.holding.contacts or not assembly.problem.scheme.switches:
         return []
-    told = []
+    told = list[Finding]()
     for chain, trajectory in enumerate(motion):
         told += _impacts(assembly, point, chain)
         told += _missing(assembly, point, chain, trajectory)[:_MOST]
         told += _moving(assembly, chain, trajectory)[:_MOST]
-    return [f"{SCHEDULE} {one}" for one in told]
-
-
-def _impacts(assembly: Assembly, point: Point, chain: int) -> list[str]:
-    """Impacts that are none, are at another time, or stick where they should slide."""
-    grid, contacts, told = assembly.sampled[chain].grid, assembly.problem.model.holding.contacts, []
-    for i, scheduled, at, velocities in encounters(assembly, point, chain):
-        impact, before, after = contacts[i], velocities[:3], velocities[3:]
-        assert isinstance(impact, Impact)
-        what = f"{impact.kind} {impact.name!r} at {grid.start + scheduled * grid.step:.4g} s"
-        if before[2] >= 0 or after[2] - before[2] <= 0:
-            told.append(f"{what}: the motion does not run into the plane there; is the time right, and z of on?")
-        elif abs(at - scheduled) >= FAR:
-            told.append(f"{what}: the motion has its jump more than {FAR:g} steps of {grid.step:g} s away from there.")
-        elif impact.rubs and before[:2] @ after[:2] < 0:
-            slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
-            told.append(
-                f"{what}: the slip turns around, from {slips} m/s back, which friction cannot do: either the point "
-                "sticks or rolls (friction=math.inf), or joints set where it goes (friction=0)."
-            )
     return told
 
 
-def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> list[str]:
+def _finding(subject: str, what: str, evidence: Mapping[str, float]) -> Finding:
+    """What the motion says of one contact."""
+    return Finding("contacts.schedule", (subject,), evidence, f"The motion contradicts a schedule: {what}")
+
+
+def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
+    """Impacts that are none, are at another time, or stick where they should slide."""
+    grid, contacts, told = assembly.sampled[chain].grid, assembly.problem.model.holding.contacts, list[Finding]()
+    for i, scheduled, at, velocities in encounters(assembly, point, chain):
+        impact, before, after = contacts[i], velocities[:3], velocities[3:]
+        assert isinstance(impact, Impact)
+        time, says = grid.start + scheduled * grid.step, ""
+        what = f"{impact.kind} {impact.name!r} at {time:.4g} s"
+        if before[2] >= 0 or after[2] - before[2] <= 0:
+            says = "the motion does not run into the plane there; is the time right, and z of on?"
+        elif abs(at - scheduled) >= FAR:
+            says = f"the motion has its jump more than {FAR:g} steps of {grid.step:g} s away from there."
+        elif impact.rubs and before[:2] @ after[:2] < 0:
+            slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
+            says = (
+                f"the slip turns around, from {slips} m/s back, which friction cannot do: either the point "
+                "sticks or rolls (friction=math.inf), or joints set where it goes (friction=0)."
+            )
+        if says:
+            told.append(_finding(impact.name, f"{what}: {says}", {"time": float(time)}))
+    return told
+
+
+def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> list[Finding]:
     """Impulses that stand out of what disturbs the motion, with the contact that explains them."""
     joints = JointCoordinates(assembly.problem.model)
     n, names = len(joints.places), joints.names
@@ -83,10 +91,13 @@ def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajector
         whole = impulses[max(first - 1, 0) : last + 2].sum(axis=0)
         middle = round((first + last) / 2)
         contact, force, share = _borne(assembly, point, chain, middle, whole / scale, scale)
-        where, size = f"{contact.kind} {contact.name!r}", float(np.linalg.norm(force))
+        subject, where, size = contact.name, f"{contact.kind} {contact.name!r}", float(np.linalg.norm(force))
         if share <= _EXPLAINED:
-            where, size = names[int(np.argmax(np.abs(whole / scale)))], np.nan
-        told.append(_words(assembly, chain, trajectory, (first, last), where, size))
+            subject = where = names[int(np.argmax(np.abs(whole / scale)))]
+            size = np.nan
+        what = _words(assembly, chain, trajectory, (first, last), where, size)
+        evidence = {"from": float(trajectory.t[first]), "to": float(trajectory.t[last]), "impulse": size}
+        told.append(_finding(subject, what, evidence))
     return told
 
 
@@ -148,7 +159,7 @@ def _borne(
     return best
 
 
-def _moving(assembly: Assembly, chain: int, trajectory: Trajectory) -> list[str]:
+def _moving(assembly: Assembly, chain: int, trajectory: Trajectory) -> list[Finding]:
     """Contacts that hold while sensors are off by more than otherwise."""
     periods = [np.inf if period is None else period for period in trajectory.periods]
     off = np.nan_to_num(trajectory.observed - trajectory.predicted)
@@ -165,10 +176,12 @@ def _moving(assembly: Assembly, chain: int, trajectory: Trajectory) -> list[str]
             if last == first:
                 continue
             worst = int(np.argmax(relative[first : last + 1].max(axis=0)))
-            most = quantity(float(np.abs(off[first : last + 1, worst]).max()), trajectory.units[worst], 2)
-            when = f"from {trajectory.t[first]:.4g} to {trajectory.t[last]:.4g} s of {trajectory.name}"
-            what = f"{contact.kind} {contact.name!r} holds {when}"
-            told.append(f"{what}, while {trajectory.signals[worst]} is off by up to {most}: does it move then?")
+            most = float(np.abs(off[first : last + 1, worst]).max())
+            begin, end = float(trajectory.t[first]), float(trajectory.t[last])
+            what = f"{contact.kind} {contact.name!r} holds from {begin:.4g} to {end:.4g} s of {trajectory.name}"
+            size = quantity(most, trajectory.units[worst], 2)
+            says = f"{what}, while {trajectory.signals[worst]} is off by up to {size}: does it move then?"
+            told.append(_finding(contact.name, says, {"from": begin, "to": end, "off": most}))
     return told
 
 

@@ -1,4 +1,4 @@
-"""Notices of contacts whose measured heights and planes do not fit together."""
+"""Findings on contacts whose measured heights and planes do not fit together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import noise_of, places_of
 from spookid.kernels.arrays import Array
-from spookid.results.notices import PLANE
+from spookid.results.findings import Finding
 from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
 
@@ -17,14 +17,13 @@ _OFTEN = 0.05
 """Share of the samples that are below a plane, where it is too high: impacts alone are fewer."""
 
 
-def contact_notices(assembly: Assembly, point: Point) -> list[str]:
+def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
     """What measured poses say of the planes of contacts, at the estimates; none of models without contacts."""
-    problem, told = assembly.problem, list[str]()
+    problem, found = assembly.problem, list[Finding]()
     contacts, values = problem.model.contacts, assembly.values(point)
     pairs = [(contact.point.body.name, contact.plane.body.name) for contact in contacts]
     for pair in dict.fromkeys(pairs):
         own = [i for i, other in enumerate(pairs) if other == pair]
-        names = ", ".join(contacts[i].name for i in own)
         gaps, noise, reach = list[Array](), 0.0, 0.0
         for sampled in assembly.sampled:
             poses = sampled.guess.states[:, : problem.model.configuration.ambient]
@@ -35,8 +34,16 @@ def contact_notices(assembly: Assembly, point: Point) -> list[str]:
         every, far = np.concatenate(gaps), _OUT * noise
         below = every[every < -far]
         if len(below) > _OFTEN * len(every):
-            share, depth = len(below) / len(every), quantity(-float(np.median(below)), "m", 2)
-            told.append(f"{names}: {100 * share:.0f} % of the samples are below the plane, by {depth} in the median.")
+            share, depth = len(below) / len(every), -float(np.median(below))
+            below_by = f"{100 * share:.0f} % of the samples are below the plane, by {quantity(depth, 'm', 2)}"
+            where, evidence = f"{below_by} in the median", {"share_below": share, "median_depth": depth}
         elif every.min() > far + reach:
-            told.append(f"{names}: no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}.")
-    return [f"{PLANE} {one} Is its height right? It may be a parameter." for one in told]
+            where = f"no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}"
+            evidence = {"nearest": float(every.min())}
+        else:
+            continue
+        subject = tuple(contacts[i].name for i in own)
+        effect = f"Contacts and their plane do not meet: {', '.join(subject)}: {where}."
+        asked = "Is its height right?", "It may be a parameter."
+        found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
+    return found
