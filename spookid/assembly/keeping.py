@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-P, T = ParamSpec("P"), TypeVar("T")
+T = TypeVar("T")
 
 
-def kept(make: Callable[P, T], /, *declared: P.args, **_: P.kwargs) -> T:
+def kept(make: Callable[..., T], *declared: object) -> T:
     """What a function makes of declarations, which do not change. It is made anew if one of them cannot be a key: a
     stepper of the user's own may have a field that is a list."""
     try:
@@ -20,5 +20,5 @@ def kept(make: Callable[P, T], /, *declared: P.args, **_: P.kwargs) -> T:
 
 
 @lru_cache(maxsize=32)
-def _recent(make: Callable[..., Any], *declared: Any) -> Any:
+def _recent(make: Callable[..., Any], *declared: object) -> Any:
     return make(*declared)
