@@ -305,8 +305,7 @@ class _Chain:
         found, moves = [], self.response @ steps
         for factor, rows in self.kept:
             if factor.noise:
-                wide = len(rows.offsets) * self.t
-                r = whole(rows, np.matmul(steps.T, rows.matrix[:, wide:]) - self._along(rows, moves))
+                r = whole(rows, rows.border_image(steps) - self._along(rows, moves))
                 found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
         return found
 
