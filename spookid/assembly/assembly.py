@@ -28,6 +28,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.initialization import Guess
 from spookid.assembly.input_data import residual_factors, with_late_inputs
+from spookid.assembly.keeping import kept
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, has_room, layout, observation_factors
 from spookid.assembly.preparing import oriented
@@ -38,7 +39,7 @@ from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, strikes
 from spookid.assembly.setup_findings import setup_findings
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
-from spookid.data.channels import Channel, Sensor
+from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, grid, observed, samples
@@ -50,6 +51,7 @@ from spookid.parameter import number, stacked
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.noise_sizes import NoiseSize
+from spookid.stepping.base import Scheme
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -250,13 +252,7 @@ def all_factors(problem: Declaration, settings: Settings, seen: Sequence[Observe
 
 def settings_of(problem: Declaration) -> Settings:
     """Symbols of the settings that stand in factors."""
-    return _settings(problem.model, len(problem.channels))
-
-
-@lru_cache(maxsize=4)
-def _settings(model: Model, sensors: int) -> Settings:
-    """The same symbols for all fits of a model, so that its expressions need not be built anew."""
-    return Settings.of(model, sensors)
+    return kept(Settings.of, problem.model, len(problem.channels))
 
 
 def factors(
@@ -267,12 +263,16 @@ def factors(
     Args:
         seen: which samples make the rows of which factor; None: those of the motion alone.
     """
-    written = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
+    written = list(kept(_of_motion, problem.scheme, model, settings, bool(np.isinf(problem.weight))))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors(problem, settings, model)
         written += place_factors(problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
+
+
+def _of_motion(scheme: Scheme, model: Model, settings: Settings, hard: bool) -> list[Factor]:
+    return with_late_inputs(model, scheme.factors(model, settings, hard))
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -324,12 +324,7 @@ def _guessed(
     cutoff: float,
 ) -> Guess:
     """Kept, for fits one after another begin with the same."""
-    return initialization.guess(model, _channels(model, sensors), recording, steps, dict(values), cutoff)
-
-
-@lru_cache(maxsize=8)
-def _channels(model: Model, sensors: tuple[Sensor, ...]) -> tuple[Channel, ...]:
-    return tuple(channel for sensor in sensors for channel in sensor.channels(model))
+    return initialization.guess(model, kept(channels_of, model, sensors), recording, steps, dict(values), cutoff)
 
 
 def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, every: int) -> Array:

@@ -15,8 +15,9 @@ import numpy as np
 
 from spookid.argument_checks import Checked, checked
 from spookid.assembly.guesses import check_delays, check_finite, check_scales
+from spookid.assembly.keeping import kept
 from spookid.assembly.parameter_set import ParameterSet
-from spookid.data.channels import Channel, Sensor
+from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import samples_of
 from spookid.data.interpolation import longest_step
 from spookid.data.recording import Recording
@@ -256,7 +257,7 @@ class Declaration(metaclass=Checked):
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
         """One for each signal of the sensors, in the order of their declaration."""
-        return tuple(channel for sensor in self.observations for channel in sensor.channels(self.model))
+        return kept(channels_of, self.model, tuple(self.observations))
 
     @cached_property
     def parameter_set(self) -> ParameterSet:

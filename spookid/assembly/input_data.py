@@ -24,6 +24,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant, number
+from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import CONTACT_ROWS
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Factor, Group, Kind
@@ -56,7 +57,7 @@ def _motions(
     """As of ``windows``, for the states that a residual sees."""
     order = residual.order(problem.model)
     if residual.at is None:
-        return windows(problem, settings, model, residual.states, order)
+        return windows(problem.scheme, settings, model, residual.states, order)
     window = problem.scheme.first_window(model, settings, order)
     if window is None:
         raise ProblemError(
@@ -91,10 +92,10 @@ def _first(residual: Residual, factor: Factor) -> int:
 
 
 def windows(
-    problem: Declaration, settings: Settings, model: Model, count: int, order: int
+    scheme: Scheme, settings: Settings, model: Model, count: int, order: int
 ) -> tuple[dict[int, ca.SX], list[Motion]]:
     """The unknowns, by offset, that states at neighbouring steps are made of, and how each moves."""
-    window = problem.scheme.window(model, settings, order)
+    window = scheme.window(model, settings, order)
     variables: dict[int, ca.SX] = {}
     motions = []
     for i in range(count):

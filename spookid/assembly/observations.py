@@ -17,12 +17,14 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.input_data import windows
+from spookid.assembly.keeping import kept
 from spookid.assembly.noise import resolution
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
@@ -33,6 +35,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.records import dataclass
 from spookid.statistics.noise_sizes import roughness
+from spookid.stepping.base import Scheme
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise
 
@@ -42,7 +45,7 @@ _BETWEEN = "{} between steps"
 """Names of those of samples between the steps."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Observed:
     """Channels whose samples make the rows of one factor."""
 
@@ -63,6 +66,14 @@ class Observed:
         """The channel of each row."""
         counts = self.slots or (1,) * len(self.channels)
         return tuple(channel for channel, n in zip(self.channels, counts, strict=True) for _ in range(n))
+
+
+class _Declared(NamedTuple):
+    """What factors of observations are built of, which fits of one model with other steps share."""
+
+    scheme: Scheme
+    model: Model
+    channels: tuple[Channel, ...]
 
 
 def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
@@ -102,10 +113,13 @@ def observation_factors(
     problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
     """One for each of them, with the problem's model or one that differs from it in numbers."""
-    return [
-        _between(problem, settings, model, one, one.reach) if one.reach else _at_steps(problem, settings, model, one)
-        for one in observed
-    ]
+    declared = _Declared(problem.scheme, problem.model, problem.channels)
+    return [kept(_observed, declared, settings, model, one) for one in observed]
+
+
+def _observed(declared: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
+    make = _between if one.reach else _at_steps
+    return make(declared, settings, model, one)
 
 
 def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) -> tuple[Array, Mask]:
@@ -145,7 +159,7 @@ def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> li
     return found
 
 
-def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
+def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
     """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
     window = problem.scheme.window(model, settings, one.order)
     state, data = State.of(problem.model, window.motion), ca.SX.sym("y", 2 * len(one.rows))
@@ -153,8 +167,10 @@ def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Obser
     return _factor(problem, settings, one, shown, dict(window.variables), data)
 
 
-def _between(problem: Declaration, settings: Settings, model: Model, one: Observed, reach: Reach) -> Factor:
+def _between(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
     """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
+    reach = one.reach
+    assert reach is not None
     n, states = len(one.rows), reach.states
     slopes = one.order == 0 and states == 2
     variables, motions = _moving(problem, settings, model, max(one.order, int(slopes)), reach)
@@ -167,18 +183,18 @@ def _between(problem: Declaration, settings: Settings, model: Model, one: Observ
 
 
 def _moving(
-    problem: Declaration, settings: Settings, model: Model, order: int, reach: Reach
+    problem: _Declared, settings: Settings, model: Model, order: int, reach: Reach
 ) -> tuple[dict[int, ca.SX], Sequence[Motion]]:
     """The unknowns, by offset, that the states of a prediction are made of, and how each moves."""
     scheme = problem.scheme
     if scheme.lags:
         return scheme.around(model, settings, order)
     of_polynomial = scheme.through(model, settings, order, reach.states) if order and reach.polynomial else None
-    return of_polynomial or windows(problem, settings, model, reach.states, order)
+    return of_polynomial or windows(scheme, settings, model, reach.states, order)
 
 
 def _factor(
-    problem: Declaration,
+    problem: _Declared,
     settings: Settings,
     one: Observed,
     shown: Sequence[ca.SX],
@@ -202,18 +218,28 @@ def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, S
     Args:
         channels: those of this order, each with its samples in every recording.
     """
-    scheme, settings = problem.scheme, Settings.of(problem.model)
+    scheme = problem.scheme
     if scheme.lags:
         return Reach(1, 0, 1, 1)
-    wide = max(scheme.window(problem.model, settings, max(order, 1)).variables)
+    wide = kept(_width, scheme, problem.model, max(order, 1))
     if order == 0 and not wide:  # velocities are unknowns
         return Reach(1, 0, 0, 1)
     states = states_between(problem, channels, order)
-    if states > 2 and (order == 0 or scheme.through(problem.model, settings, order, states)):
+    if states > 2 and (order == 0 or kept(_goes_through, scheme, problem.model, order, states)):
         first = (states - 1) // 2
         return Reach(states - 1, first, first, states - 1 - first)
     # The earlier of the two states is the middle one of its own window.
     return Reach(wide + 1, wide // 2, 0, 1)
+
+
+def _width(scheme: Scheme, model: Model, order: int) -> int:
+    """Over how many steps a window reaches."""
+    return max(scheme.window(model, Settings.of(model), order).variables)
+
+
+def _goes_through(scheme: Scheme, model: Model, order: int, states: int) -> bool:
+    """True if there is a polynomial through so many states."""
+    return scheme.through(model, Settings.of(model), order, states) is not None
 
 
 class _Line:

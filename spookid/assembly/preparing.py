@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import casadi as ca
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.data.channels import BENT, Channel
 from spookid.data.recording import Recording
@@ -28,11 +29,11 @@ def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
 
 def medians(values: Array, period: float | None) -> Array:
     """Running medians over five finite samples, (N,)."""
-    from scipy import ndimage  # slow to load, and few ask for it
-
     result, finite = values.copy(), np.isfinite(values)
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    result[finite] = ndimage.median_filter(known, size=5, mode="mirror")  # "nearest" would have three of the first
+    if len(known):  # ends are mirrored: repeated, three of five would be the first
+        windows = sliding_window_view(np.pad(known, 2, mode="reflect"), 5)
+        result[finite] = np.partition(windows, 2, axis=1)[:, 2]
     return result
 
 

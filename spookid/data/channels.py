@@ -232,6 +232,11 @@ class OneSignal(DeclaredSensor):
         return (self.signal,)  # type: ignore[attr-defined]
 
 
+def channels_of(model: Model, sensors: Sequence[Sensor]) -> tuple[Channel, ...]:
+    """One for each signal of some sensors, in their order."""
+    return tuple(channel for sensor in sensors for channel in sensor.channels(model))
+
+
 @dataclass(frozen=True, eq=False)
 class Channel:
     """One signal of a sensor."""

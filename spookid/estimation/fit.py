@@ -45,8 +45,8 @@ from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Size, Times, Trajectory
-from spookid.results.values import ConstraintTension
+from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Times, Trajectory
+from spookid.results.values import ConstraintTension, Size
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed

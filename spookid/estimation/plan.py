@@ -27,7 +27,8 @@ from spookid.estimation.work import Work, as_begun, asked_from, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.records import dataclass
-from spookid.results.result import Result, StageRecord
+from spookid.results.result import Result
+from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
 from spookid.tables.table import Table, counted, number, seconds
 from spookid.tables.tabular import Block, Tabular

@@ -16,7 +16,8 @@ from spookid.assembly.priors import NORMALISER
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, finished, fit, with_likelihood
 from spookid.kernels.arrays import Array, Mask
-from spookid.results.result import Result, StageRecord
+from spookid.results.result import Result
+from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Callback, Outcome, Status, counting_from

@@ -63,16 +63,20 @@ class Variables:
 
     def coordinates(self, name: str) -> slice:
         """Its coordinates among those of a step."""
-        start = sum(self.space(other).ambient for other in self._before(name))
-        return slice(start, start + self.space(name).ambient)
+        return self._places[name][0]
 
     def columns(self, name: str) -> slice:
         """Its tangent directions among those of a step."""
-        start = sum(self.space(other).tangent for other in self._before(name))
-        return slice(start, start + self.space(name).tangent)
+        return self._places[name][1]
 
-    def _before(self, name: str) -> tuple[str, ...]:
-        return self.names[: self.names.index(name)]
+    @cached_property
+    def _places(self) -> dict[str, tuple[slice, slice]]:
+        """Of each variable, which estimates in time ask for at each step."""
+        found, ambient, tangent = {}, 0, 0
+        for name, space in ((name, self.space(name)) for name in self.names):
+            found[name] = slice(ambient, ambient + space.ambient), slice(tangent, tangent + space.tangent)
+            ambient, tangent = found[name][0].stop, found[name][1].stop
+        return found
 
     def of(self, x: ca.SX) -> dict[str, ca.SX]:
         """The variables of one step (ambient,) by name."""

@@ -16,10 +16,12 @@ _Byte = ctypes.c_char
 
 
 def location(array: NDArray[Any]) -> int:
-    """Address of an array's first number."""
+    """Address of an array's first number; 0 if it has none."""
+    if not array.size:
+        return 0
     try:  # NumPy takes several times as long to tell
         return ctypes.addressof(_Byte.from_buffer(array.data))
-    except (TypeError, ValueError):  # read-only, not contiguous, or empty
+    except (TypeError, ValueError):  # read-only, or not contiguous
         return int(array.ctypes.data)
 
 

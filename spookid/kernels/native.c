@@ -196,6 +196,32 @@ EXPORT int forward_along(size n, size width, double *L, const double *diagonal, 
   return 0;
 }
 
+/* L^-1 and then L^-T, as far as asked for, times right-hand sides in their place, (n, columns); L as of `forward_along`. */
+EXPORT int substitute_along(size n, size width, const double *L, size forward, size backward, size columns, double *x) {
+  FLUSH;
+  for (size j = 0; forward && j < n; ++j) {
+    const double *own = L + j * width, inverse = 1.0 / *own;
+    double *restrict here = x + j * columns;
+    size reach = n - j < width ? n - j : width;
+    for (size c = 0; c < columns; ++c) here[c] *= inverse;
+    for (size d = 1; d < reach; ++d) {
+      double *restrict there = here + d * columns;
+      for (size c = 0; c < columns; ++c) there[c] -= own[d] * here[c];
+    }
+  }
+  for (size j = n - 1; backward && j >= 0; --j) {
+    const double *own = L + j * width, inverse = 1.0 / *own;
+    double *restrict here = x + j * columns;
+    size reach = n - j < width ? n - j : width;
+    for (size d = 1; d < reach; ++d) {
+      const double *restrict there = here + d * columns;
+      for (size c = 0; c < columns; ++c) here[c] -= own[d] * there[c];
+    }
+    for (size c = 0; c < columns; ++c) here[c] *= inverse;
+  }
+  return 0;
+}
+
 /* True if an entry of J (count) that was zero so far is not; it is then set in `seen`. Zeros of both signs are alike. */
 static int grown(const lanes *J, size count, unsigned long long *seen) {
   choice found[PARTS] = {{0}};

@@ -24,6 +24,7 @@ _NAMES = (
     "condense_along",
     "products_along",
     "forward_along",
+    "substitute_along",
     "selected_inverse_along",
     "invert_along",
     "images_along",
@@ -39,7 +40,7 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.condense, self.products, self.forward, *rest = found
+        self.settle, self.fit, self.condense, self.products, self.forward, self.substitute, *rest = found
         self.selected_inverse, self.invert, self.images, self.pulls, self.rank, self.decompose, self.orthonormal = rest
 
 

@@ -26,6 +26,9 @@ typedef struct {
 typedef struct {
   value *all;
   int count;
+  int *found;                        /* values by what they are; NONE where there is none */
+  size mask;                         /* of the places in it, which are a power of two */
+  const double *constants;
 } values;
 
 #define NAME(name, operands) operands,
@@ -35,7 +38,33 @@ static const char OPERANDS[] = {OPERATIONS(NAME) 0, 0, 1, IMPROVED(NAME) 0};
 static int *operand(value *v, int i) { return i == 0 ? &v->a : i == 1 ? &v->b : &v->c; }
 static int is_product(const value *v) { return (v->op == OP_MUL || v->op == OP_SQ) && v->uses == 1 && !v->same; }
 
+/* True if a value is what an operation gives. */
+static int is_same(const values *v, const value *one, int op, int a, int b) {
+  if (one->op != op) return 0;
+  if (op == OP_CONSTANT) return !memcmp(v->constants + one->a, v->constants + a, sizeof(double));
+  return (one->a == a && one->b == b) || ((op == OP_ADD || op == OP_MUL) && one->a == b && one->b == a);
+}
+
+/* The place of a value among those that are found: its own, or one that is free. */
+static int *place_of(const values *v, int op, int a, int b) {
+  unsigned long long x = (unsigned)a, y = (unsigned)b, key = (x + y) * 0x9e3779b97f4a7c15ULL ^ (x * y + (unsigned)op);
+  if (op == OP_CONSTANT) memcpy(&key, v->constants + a, sizeof key);
+  key *= 0xd6e8feb86659fd93ULL;
+  size k = (size)(key >> 32) & v->mask;
+  while (v->found[k] != NONE && !is_same(v, v->all + v->found[k], op, a, b)) k = (k + 1) & v->mask;
+  return v->found + k;
+}
+
+static void forget(values *v) {
+  v->count = 0;
+  for (size k = 0; k <= v->mask; ++k) v->found[k] = NONE;
+}
+
+/* The number of a value, which is computed once. */
 static int add(values *v, int op, int a, int b) {
+  int *known = op == OP_OUTPUT ? NULL : place_of(v, op, a, b);
+  if (known && *known != NONE) return *known;
+  if (known) *known = v->count;
   value *to = v->all + v->count;
   *to = (value){op, a, b, NONE, 0, NONE, NONE, op != OP_INPUT && op != OP_OUTPUT};
   for (int i = 0; i < OPERANDS[op]; ++i) to->same &= v->all[*operand(to, i)].same;
@@ -50,8 +79,10 @@ static int add_quotient(values *v, int x, int y, int *inverse, int shared) {
 }
 
 /* The values of instructions (n, 4): what is done, the place of its result, and two operands. `where` has room for the
-   value that is in each place. */
-static void read_values(values *v, const int *raw, size n, size repeated, int *where, int *inverse, const int *shared) {
+   value that is in each place. `shared` is of ``count_shares``, or takes the numbers of the divisors if it is not known;
+   quotients then are as they are written. */
+static void read_values(values *v, const int *raw, size n, size repeated, int *where, int *inverse, int *shared,
+                        int known) {
   for (const int *i = raw; i < raw + 4 * n; i += 4) {
     int op = i[0], number = (int)((i - raw) / 4), found;
     if (op == OP_CONSTANT || op == OP_INPUT) {
@@ -63,7 +94,8 @@ static void read_values(values *v, const int *raw, size n, size repeated, int *w
     } else {
       int a = where[i[2]], b = OPERANDS[op] > 1 ? where[i[3]] : NONE;
       int left = v->all[a].op == OP_NEG, right = b != NONE && v->all[b].op == OP_NEG;
-      if (op == OP_DIV && shared)
+      if (op == OP_DIV && !known) shared[number] = b;
+      if (op == OP_DIV && known)
         found = add_quotient(v, a, b, inverse, shared[number] > 1);
       else if (op == OP_ADD && (left || right))  /* the same digits */
         found = right ? add(v, OP_SUB, a, v->all[b].a) : add(v, OP_SUB, b, v->all[a].a);
@@ -76,13 +108,11 @@ static void read_values(values *v, const int *raw, size n, size repeated, int *w
   }
 }
 
-/* By how many quotients each one's divisor is shared, by the number of the instruction. */
-static void count_shares(const int *raw, size n, int *where, int *times, int *shared) {
-  for (size k = 0; k < n; ++k) {
-    const int *i = raw + 4 * k;
-    if (i[0] == OP_DIV) ++times[shared[k] = where[i[3]]];
-    if (i[0] != OP_OUTPUT) where[i[1]] = (int)k;
-  }
+/* By how many quotients each one's divisor is shared, by the number of the instruction, where that of the divisor stands
+   before; `times` has room for a number of each value, 0. */
+static void count_shares(const values *v, const int *raw, size n, int *shared, int *times) {
+  for (const value *one = v->all; one < v->all + v->count; ++one)
+    if (one->op == OP_DIV) ++times[one->b];
   for (size k = 0; k < n; ++k)
     if (raw[4 * k] == OP_DIV) shared[k] = times[shared[k]];
 }
@@ -233,19 +263,25 @@ EXPORT program *make_program(size n, const int *raw, size places, const double *
                              size count, size exact) {
   size most = 2 * n + 1;
   program *p = calloc(1, sizeof(program));
-  values v = {malloc(most * sizeof(value)), 0};
-  int *room = malloc((places + 2 * most + 2 * n + 1) * sizeof(int)), *where = room, *inverse = where + places;
-  int *list = inverse + most, *shared = list + most, *times = shared + n;
+  size table = 4;
+  while (table < 2 * most) table *= 2;
+  values v = {malloc(most * sizeof(value)), 0, malloc(table * sizeof(int)), table - 1, constants};
+  int *room = malloc((places + 3 * most + n + 1) * sizeof(int)), *where = room, *inverse = where + places;
+  int *list = inverse + most, *times = list + most, *shared = times + most;
   if (p) {
     *p = (program){.arguments = arguments, .repeated = repeated, .count = count};
     p->values = malloc((n + 1) * sizeof(double));
     p->prologue = malloc(most * sizeof(instruction)), p->code = malloc(3 * most * sizeof(instruction));
   }
-  if (p && v.all && room && p->values && p->prologue && p->code) {
-    for (size k = 0; k < most; ++k) inverse[k] = NONE;
-    memset(times, 0, n * sizeof(int));
-    if (!exact) count_shares(raw, n, where, times, shared);
-    read_values(&v, raw, n, repeated, where, inverse, exact ? NULL : shared);
+  if (p && v.all && v.found && room && p->values && p->prologue && p->code) {
+    for (size k = 0; k < most; ++k) inverse[k] = NONE, times[k] = 0;
+    forget(&v);
+    read_values(&v, raw, n, repeated, where, inverse, shared, 0);
+    if (!exact) {
+      count_shares(&v, raw, n, shared, times);
+      forget(&v);
+      read_values(&v, raw, n, repeated, where, inverse, shared, 1);
+    }
     count_uses(&v);
     if (!exact) fuse(&v), pair(&v, list);
     find_last_uses(&v);
@@ -257,6 +293,6 @@ EXPORT program *make_program(size n, const int *raw, size places, const double *
     free_program(p);
     p = NULL;
   }
-  free(v.all), free(room);
+  free(v.all), free(v.found), free(room);
   return p;
 }

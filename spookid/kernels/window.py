@@ -48,9 +48,13 @@ class WindowRows(ctypes.Structure):
 
 
 class WindowRoutines:
-    """The functions of ``window.c``, of one window."""
+    """The functions of ``window.c``, of one window.
 
-    def __init__(self, loaded: ctypes.CDLL, window: WindowRows) -> None:
+    Args:
+        beliefs: rows of the parameters alone, in whole vectors.
+    """
+
+    def __init__(self, loaded: ctypes.CDLL, window: WindowRows, beliefs: Array) -> None:
         names = ("sweep", "border_step", "states_step", "window_covariances", "carried_merit")
         self._sweep, self._border_step, self._states_step, self._covariances, self._merit = (
             getattr(loaded, name) for name in names
@@ -60,10 +64,11 @@ class WindowRoutines:
             function.restype = _Size
         self._window = ctypes.byref(window)
         self._two = np.empty(2)
+        self._at_two, self._beliefs = address(self._two), address(beliefs)
 
-    def sweep(self, leaves: bool, slopes: Array, beliefs: Array) -> None:
-        """Eliminate all steps and the parameters, or the oldest step for good; beliefs in whole vectors."""
-        if self._sweep(self._window, _Size(leaves), address(slopes), _Size(len(beliefs)), address(beliefs)):
+    def sweep(self, leaves: bool, slopes: Array, believed: int) -> None:
+        """Eliminate all steps and the parameters with so many of the beliefs, or the oldest step for good."""
+        if self._sweep(self._window, _Size(leaves), address(slopes), _Size(believed), self._beliefs):
             raise MemoryError("more rows than there is room for")
 
     def border_step(self, count: int) -> Array:
@@ -86,7 +91,7 @@ class WindowRoutines:
 
     def merit(self, steps: Array, parameters: Array, follow: bool) -> tuple[float, float]:
         """Of what is carried."""
-        self._merit(self._window, address(steps), address(parameters), _Size(follow), address(self._two))
+        self._merit(self._window, address(steps), address(parameters), _Size(follow), self._at_two)
         return float(self._two[0]), float(self._two[1])
 
     def jacobians(self, count: int) -> None:
@@ -96,7 +101,7 @@ class WindowRoutines:
 
     def residuals(self, count: int) -> tuple[float, float]:
         """Cost and violation; residuals of all factors that have a kernel."""
-        if self._residuals(self._window, _Size(count), address(self._two)):
+        if self._residuals(self._window, _Size(count), self._at_two):
             raise FloatingPointError("evaluating a residual failed")
         return float(self._two[0]), float(self._two[1])
 

@@ -17,7 +17,17 @@ from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
-from spookid.results.values import Basin, ConstraintTension, EffortFit, Mechanism, Outlier, Source, source
+from spookid.results.values import (
+    Basin,
+    ConstraintTension,
+    EffortFit,
+    Mechanism,
+    Outlier,
+    Size,
+    Source,
+    StageRecord,
+    source,
+)
 from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
 from spookid.results.values import Disturbance as Disturbance
@@ -109,38 +119,6 @@ class IterationRecord(Listed):
     damping: float
     step_norm: float
     parameters: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Size(Listed):
-    """Of the transcribed problem."""
-
-    recordings: int
-    steps: int
-    """Over all recordings."""
-    states: int
-    """Tangent dimension of all states."""
-    parameters: int
-    residuals: int
-    """Rows that have data."""
-    jacobian_nonzeros: int
-
-
-@dataclass(frozen=True)
-class StageRecord(Listed):
-    """One fit of a solve, and the stage of its plan that asked for it."""
-
-    stage: str
-    """Name of the stage."""
-    step: float
-    """h [s]."""
-    solver: str
-    iterations: int
-    seconds: float
-    """Wall time, with the making of its functions."""
-    status: Status
-    assembled: bool
-    """True if samples and equations were laid out anew, and not taken from a fit with the same step."""
 
 
 @dataclass(frozen=True)

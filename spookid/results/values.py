@@ -18,6 +18,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
 from spookid.records import dataclass
 from spookid.results.motion import rms
+from spookid.solvers.status import Status
 from spookid.statistics.combinations import LEADS
 from spookid.tables.table import Table, counted, quantity, superscripts
 from spookid.tables.tabular import Block, Listed, Tabular, by_rows
@@ -361,3 +362,35 @@ class Mechanism:
         for sensor in self.sensors:
             if sensor.point is not None and sensor.point.body not in bodies:
                 raise ValueError(f"signal {sensor.signal!r} is of body {sensor.point.body!r}, none of its bodies")
+
+
+@dataclass(frozen=True)
+class StageRecord(Listed):
+    """One fit of a solve, and the stage of its plan that asked for it."""
+
+    stage: str
+    """Name of the stage."""
+    step: float
+    """h [s]."""
+    solver: str
+    iterations: int
+    seconds: float
+    """Wall time, with the making of its functions."""
+    status: Status
+    assembled: bool
+    """True if samples and equations were laid out anew, and not taken from a fit with the same step."""
+
+
+@dataclass(frozen=True)
+class Size(Listed):
+    """Of the transcribed problem."""
+
+    recordings: int
+    steps: int
+    """Over all recordings."""
+    states: int
+    """Tangent dimension of all states."""
+    parameters: int
+    residuals: int
+    """Rows that have data."""
+    jacobian_nonzeros: int

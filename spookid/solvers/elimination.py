@@ -14,7 +14,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.blocks import Blocks, blocks
-from spookid.kernels.native import address, routines
+from spookid.kernels.native import Routines, address, routines
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
@@ -149,7 +149,7 @@ class BandElimination:
     def __init__(self, whole: NormalEquations, diagonal: Array, damping: float) -> None:
         band = whole.band
         by = routines() if whole.steps and band.flags.c_contiguous and whole.border.T.flags.c_contiguous else None
-        narrow = by is not None and band.shape[1] <= _NARROW
+        self._by, narrow = by, by is not None and band.shape[1] <= _NARROW
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, failed = band.T, 0
         if not narrow:  # an unknown that moves nothing stays where it is
@@ -174,7 +174,7 @@ class BandElimination:
         return ForwardSubstitution(self.border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def forward(self, gradient: Array) -> ForwardSubstitution:
-        values = self._substituted(gradient[:, None])[:, 0]
+        values = self._substituted(gradient[:, None].copy())[:, 0]
         return ForwardSubstitution(values, self.border[:, :-1].T @ values, float(values @ values))
 
     def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
@@ -187,10 +187,19 @@ class BandElimination:
         return self._substituted(right, "T")
 
     def solve(self, right: Array) -> Array:
-        return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
+        if (by := self._by) is None:
+            return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
+        return self._in_place(by, right, True, True)
+
+    def _in_place(self, by: Routines, right: Array, forward: bool, backward: bool) -> Array:
+        columns, (width, n) = np.ascontiguousarray(right), self._factor.shape
+        by.substitute(n, width, address(self._factor), forward, backward, columns.shape[1], address(columns))
+        return columns
 
     def _substituted(self, right: Array, transposed: str = "N") -> Array:
-        """L⁻¹ right, or L⁻ᵀ right, (N t, columns)."""
+        """L⁻¹ right, or L⁻ᵀ right, (N t, columns), perhaps in its place."""
         if not right.shape[1]:
             return right  # of no columns OpenBLAS solves one all the same, and writes it behind the array
+        if self._by is not None:
+            return self._in_place(self._by, right, transposed == "N", transposed == "T")
         return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L", trans=transposed)[0])

@@ -150,6 +150,7 @@ class FixedLag:
             False if these rows have left, and the numbers come too late.
         """
         window = self._window
+        window.changes += 1
         for beliefs in window.beliefs:
             if beliefs.placed.factor.name == name:
                 beliefs.set_data(data, missing)
@@ -161,7 +162,6 @@ class FixedLag:
             raise ValueError(f"step {step} is not there yet; the newest is {window.first + window.steps - 1}")
         placed.data.values[place] = data
         placed.absent.values[place] = False if missing is None else missing
-        window.changes += 1
         return True
 
     def solve(self) -> int:
@@ -198,8 +198,7 @@ class FixedLag:
         With rows [E | e] of the parameters that are left of rows that have left, states eliminated: Eᵀe and EᵀE. At the
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
         """
-        memory = self._memory
-        found = memory.score.copy(), memory.information.copy()
+        memory, found = self._memory, (self._memory.score.copy(), self._memory.information.copy())
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
@@ -215,7 +214,7 @@ class FixedLag:
         """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
         n, beside = len(self.parameters), self._window.believed()
         shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
-        if near:
+        if near and n:
             damping = np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]
             held = self._anchor.rows(self.parameters) if self._anchor.open else damping[:0]
             beside = np.concatenate([beside, damping, held])
@@ -241,10 +240,11 @@ class FixedLag:
         return found, small
 
     def _parameter_step(self, border: Pivots) -> Array:
-        if self.volumes:
-            whole = self._with_curvature(border)
-            return bounded_solution(whole, free_solution(whole), *self._room)
-        return bounded_solution(border, self._memory.border_step(border), *self._room)
+        if not len(self.parameters):
+            return self.parameters
+        whole = self._with_curvature(border) if self.volumes else border
+        free = free_solution(whole) if self.volumes else self._memory.border_step(border)
+        return bounded_solution(whole, free, *self._room)
 
     def _with_curvature(self, border: Pivots) -> Pivots:
         """The rows that give the parameters, with the volume's curvature, which is taken in once an estimate."""

@@ -7,10 +7,11 @@ say of errors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.bounded_rows import free_solution
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
@@ -271,13 +272,21 @@ def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> 
     return _of_rows(np.concatenate(rows), places, soft)
 
 
+@lru_cache(maxsize=8)
+def _upper(count: int) -> Mask:
+    return np.triu(np.ones((count, count), dtype=np.bool_))
+
+
 def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
     """Of unknowns that rows give, each by those that stand later among ``places``, with unit noise in the soft ones."""
     size = rows.shape[1]
     covariance = np.full((size, size), np.nan)
     if not places:
         return covariance
-    inverse = np.triu(lapack.dtrtri(rows[:, places])[0])
+    inverse = np.where(_upper(len(places)), lapack.dtrtri(rows[:, places])[0], 0.0)
+    if places == list(range(size)):
+        responses = inverse[:, soft]
+        return np.asarray(responses @ responses.T)
     loose = [i for i in range(size) if i not in set(places)]
     known = np.ones(len(places), dtype=np.bool_)
     if loose:

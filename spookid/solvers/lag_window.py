@@ -30,16 +30,20 @@ class Sliding:
     def __init__(self, most: int, shape: tuple[int, ...], kind: type = float) -> None:
         self._room: NDArray[Any] = np.zeros((_ROOM * most, *shape), dtype=kind)
         self._start = self._stop = 0
+        self._address, self._stride = int(self._room.ctypes.data), self._room.strides[0]
 
     @property
     def values(self) -> NDArray[Any]:
         """A view, (steps, *shape)."""
         return self._room[self._start : self._stop]
 
+    def __len__(self) -> int:
+        return self._stop - self._start
+
     @property
     def address(self) -> int:
         """Of the oldest step's numbers."""
-        return int(self._room.ctypes.data) + self._start * self._room.strides[0]
+        return self._address + self._start * self._stride
 
     def append(self, value: object) -> None:
         """Add the newest step."""
@@ -188,7 +192,7 @@ class LagWindow:
     @property
     def steps(self) -> int:
         """How many are kept."""
-        return len(self.states.values)
+        return len(self.states)
 
     def append(self, state: Array) -> None:
         """Add the newest step."""
@@ -289,7 +293,9 @@ class LagWindow:
 
     def believed(self) -> Array:
         """Rows of the parameters alone, (m, n_p + 1)."""
-        return np.concatenate([np.zeros((0, len(self.names) + 1)), *(beliefs.rows for beliefs in self.beliefs)])
+        if not self.beliefs:
+            return np.zeros((0, len(self.names) + 1))
+        return np.concatenate([beliefs.rows for beliefs in self.beliefs])
 
     def arrays(self) -> dict[str, Array]:
         """All that changes, by names."""

@@ -52,7 +52,9 @@ class NativeMemory(Memory):
             *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
             *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
-        self._by = WindowRoutines(loaded, self._window_rows)
+        self._by = WindowRoutines(loaded, self._window_rows, self._beside)
+        self._evaluated: tuple[tuple[int, int, bytes, bytes], tuple[float, float]] | None = None
+        """Where residuals were evaluated last, and what ``evaluate`` gave there."""
         self._bound = -1
         """Of the window's changes, those that the C code has been told."""
 
@@ -96,16 +98,21 @@ class NativeMemory(Memory):
         self.evaluate(parameters, count)
 
     def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:
+        window = self._window
+        where = window.changes, count, parameters.tobytes(), window.states.values.tobytes()
+        if self._evaluated is not None and self._evaluated[0] == where:
+            return self._evaluated[1]
         self._bind()
         self._theta[:] = parameters
-        believed = self._window.evaluate(parameters, count, native=False)
+        believed = window.evaluate(parameters, count, native=False)
         cost, violation = self._by.residuals(count)
-        return cost + believed, violation
+        self._evaluated = where, (cost + believed, violation)
+        return self._evaluated[1]
 
     def factorize(self, slopes: Array, beside: Array) -> Pivots:
         self._bind()
         self._beside[: len(beside), : self._n + 1] = beside
-        self._by.sweep(False, slopes, self._beside[: len(beside)])
+        self._by.sweep(False, slopes, len(beside))
         return self._of(self._window.steps, self._n, self._slim, self._n)
 
     @property
@@ -148,7 +155,7 @@ class NativeMemory(Memory):
 
     def leave(self, slopes: Array) -> None:
         self._bind()
-        self._by.sweep(True, np.ascontiguousarray(slopes), self._beside[:0])
+        self._by.sweep(True, np.ascontiguousarray(slopes), 0)
 
     def arrays(self) -> dict[str, Array]:
         carried, firm, linear, *border = self._rows

@@ -37,6 +37,16 @@ class Rows:
         count, columns, rows = self.matrix.shape
         return count, columns, rows
 
+    def border_image(self, steps: Array) -> Array:
+        """J times steps of the parameters, and the residual times what stands below them, (n_p + 1, m):
+        (count, m, rows)."""
+        states, rows = self.matrix.shape[1] - len(steps), self.matrix.shape[2]
+        if self.places is not None:
+            seen = np.unique(self.places[self.places >= states * rows] // rows)
+            if 2 * len(seen) < len(steps):  # a sensor shows few of the parameters
+                return np.asarray(np.matmul(steps[seen - states].T, self.matrix[:, seen]))
+        return np.asarray(np.matmul(steps.T, self.matrix[:, states:]))
+
     def image(self, steps: Array) -> Array:
         """J times steps of the states (N, tangent, m): (count, m, rows)."""
         count, t, m = len(self.matrix), *steps.shape[1:]

@@ -175,14 +175,18 @@ def size_information(
 
 def _swept(states: States) -> Swept:
     volume = np.zeros(len(states.reduced.problem.names))
-    residual, following = _Totals(), _Totals()
     for chain in states.chains:
         volume += chain.sweep[0]
-        for name, more, follow in chain.noise():
-            residual.add(name, more)
-            following.add(name, follow)
         chain.release()
-    return Swept(volume, residual, following)
+    return Swept(volume, cache(partial(_noise, states)))
+
+
+def _noise(states: States) -> tuple[_Totals, _Totals]:
+    residual, following = _Totals(), _Totals()
+    for name, more, follow in (one for chain in states.chains for one in chain.noise()):
+        residual.add(name, more)
+        following.add(name, follow)
+    return residual, following
 
 
 def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
@@ -301,8 +305,7 @@ class _Chain:
         found, moves = [], self.response @ steps
         for factor, rows in self.kept:
             if factor.noise:
-                wide = len(rows.offsets) * self.t
-                r = whole(rows, np.matmul(steps.T, rows.matrix[:, wide:]) - self._along(rows, moves))
+                r = whole(rows, rows.border_image(steps) - self._along(rows, moves))
                 found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
         return found
 

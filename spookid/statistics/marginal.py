@@ -31,10 +31,18 @@ class Swept:
 
     volume: Array
     """Half the gradient of the logarithms in θ, states following, (n_p,)."""
-    residual: Mapping[str, float]
-    """Σ r² by name of the noise."""
-    following: Mapping[str, float]
-    """What states that follow a noise add to its slope, by its name."""
+    noise: Callable[[], tuple[Mapping[str, float], Mapping[str, float]]]
+    """By name of the noise Σ r², and what states that follow it add to its slope; found out once."""
+
+    @property
+    def residual(self) -> Mapping[str, float]:
+        """Σ r² by name of the noise."""
+        return self.noise()[0]
+
+    @property
+    def following(self) -> Mapping[str, float]:
+        """What states that follow a noise add to its slope, by its name."""
+        return self.noise()[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +80,7 @@ class Marginal:
         Args:
             corner: what eliminating the states leaves, gradient and |r|² in the last row, (n_p + 1, n_p + 1).
         """
-        gradient, swept = corner[:-1, -1], Swept(np.zeros(len(corner) - 1), {}, {})
+        gradient, swept = corner[:-1, -1], Swept(np.zeros(len(corner) - 1), lambda: ({}, {}))
         least, information = float(corner[-1, -1]), corner[:-1, :-1]
         return cls(least, gradient, False, information, lambda: swept, dict, dict, dict, dict, dict, lambda steps: {})
 

@@ -160,8 +160,7 @@ class Search(Trials):
 
     def given_up(self) -> Callable[[], None]:
         """Forget the best trial, whose factors are large, until what is returned makes it anew."""
-        kept = {**self.states_arrays(), "logs": self.best.logs}
-        remake = partial(self._remake, kept, self.best.known)
+        remake = partial(self._remake, {**self.states_arrays(), "logs": self.best.logs}, self.best.known)
         del self.best
         return remake
 

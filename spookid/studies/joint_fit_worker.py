@@ -267,7 +267,7 @@ _NAMED, _ASKED = ("residual", "following"), ("freedom", "coloured", "strength", 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
     """The likelihood of all recordings from its sums."""
     parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
-    swept = Swept(sums["volume",], *(parts[name] for name in _NAMED))
+    swept = Swept(sums["volume",], lambda: (parts["residual"], parts["following"]))
     return Marginal(
         float(sums["value",]),
         sums["gradient",],

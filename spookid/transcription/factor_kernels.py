@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.library import level
+from spookid.kernels.library import level, library
 from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group
@@ -255,7 +255,9 @@ class FactorKernels:
                 stepwise = [*(() if factor is None else _stepwise(factor)), *beside]
                 shared = () if factor is None else self.shared
                 result = ca.densify(result)
-                function = ca.Function(kind, [*stepwise, *shared], [result if once else ca.cse(result)])
+                # Programs compute what is common once; CasADi takes its time to find it.
+                plain = result if once or library() is not None else ca.cse(result)
+                function = ca.Function(kind, [*stepwise, *shared], [plain])
                 _made[seed] = Kernel(function, len(stepwise), numbers, once)
                 _ = _made[seed].program
                 if len(_made) > _KEPT:

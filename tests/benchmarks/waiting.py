@@ -57,6 +57,7 @@ def command(words: list[str], caches: Path, cores: int | None = 1) -> None:
     """A command of spookid's, with its caches in a folder, on one core or on all."""
     few = {0} if cores == 1 and hasattr(os, "sched_setaffinity") else None
     environment = {**os.environ, "XDG_CACHE_HOME": str(caches)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     with tempfile.TemporaryDirectory() as folder:
         given = [sys.executable, "-m", "spookid", *words, "--quiet", "--out", str(Path(folder) / "out")]
         subprocess.run(
