@@ -73,7 +73,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
     problem = first.assembly.problem
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
-    if first.found is None or not (converged and problem.scheme.offers_hard and problem.free):
+    if first.likelihood is None or not (converged and problem.scheme.offers_hard and problem.free):
         return stands
     if problem.estimator != "auto":
         return replace(stands, choice=Choice(problem.estimator, "as asked"))
@@ -82,7 +82,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
         return stands
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
-    if first.found.carry is not None:  # what two estimators differ by is told by their ends
+    if first.likelihood.carry is not None:  # what two estimators differ by is told by their ends
         return choose_estimator(work, work.finished(first))
     hard = problem.with_(estimator="hard")
     try:
@@ -131,7 +131,7 @@ def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: 
 
 def _denied(first: Fit) -> bool:
     """True if the disturbance is no white noise of the size that was found; linearized at the first fit."""
-    stiff = None if first.found is None else first.found.stiff
+    stiff = None if first.likelihood is None else first.likelihood.stiff
     if stiff is None:
         return False
     try:

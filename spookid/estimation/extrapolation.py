@@ -85,7 +85,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
     if fine.result.status is not Status.CONVERGED:
         return fine, fine
     pins = pinned(fine)
-    if not pins and first.found is not None and first.found.carry is None and _is_scale(first, fine):
+    if not pins and first.likelihood is not None and first.likelihood.carry is None and _is_scale(first, fine):
         return fine, work.polished(first)
     # What is held belongs to the other estimates of that fit.
     estimates = fine.result.parameters if pins else first.result.parameters

@@ -34,7 +34,7 @@ from spookid.estimation.identifiability import (
     papers_weight,
     trade_offs,
 )
-from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.likelihood_fit import Likelihood
 from spookid.estimation.overfitting import followed_findings
 from spookid.estimation.remaining_cost import held_findings
 from spookid.estimation.schedule_findings import schedule_findings
@@ -69,7 +69,7 @@ class Fit:
     outcome: Outcome
     backend: str
     times: Times
-    found: Found | None
+    likelihood: Likelihood | None
     """None where no noise was estimated."""
     over: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the result that are others than those of this fit."""
@@ -99,7 +99,7 @@ class Fit:
     @cached_property
     def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""
-        doubt = self.found.doubt if self.found and self.condensed is not None else 0.0
+        doubt = self.likelihood.doubt if self.likelihood and self.condensed is not None else 0.0
         return identified(self.assembly, self.point, self._free, self.condensed, doubt)
 
     @property
@@ -109,7 +109,7 @@ class Fit:
     @cached_property
     def tensions(self) -> Mapping[str, ConstraintTension]:
         """How hard the data pull at constraints between parameters."""
-        normaliser = None if self.found is None else self.found.normaliser
+        normaliser = None if self.likelihood is None else self.likelihood.normaliser
         return constraint_tension.tensions(self.assembly, self.point, self.identifiability, normaliser)
 
     @cached_property
@@ -141,9 +141,11 @@ class Fit:
         """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
         condensed = self._determined
         white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
-        if self.found is None or condensed is None or not white:
+        if self.likelihood is None or condensed is None or not white:
             return None
-        return misspecification.misspecification_tests(self.found, condensed, self.motion, self.values)
+        return misspecification.misspecification_tests(
+            self.assembly, self.point, self.likelihood.states, condensed, self.motion, self.values
+        )
 
     def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Result:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
@@ -170,7 +172,7 @@ class Fit:
     @cached_property
     def result(self) -> Result:
         """The answer."""
-        problem, transcription, found = self.assembly.problem, self.assembly.transcription, self.found
+        problem, transcription, found = self.assembly.problem, self.assembly.transcription, self.likelihood
         made = Result(
             problem=problem.name,
             backend=self.backend,
@@ -267,7 +269,7 @@ class Fit:
         follows += trade_offs(problem, known)
         follows += constraint_tension.contradicted(self.tensions)
         follows += sliding_findings(assembly, self.point, identifiability.condensed, self.values)
-        follows += followed_findings(() if self.found is None else self.found.noise, self.motion)
+        follows += followed_findings(() if self.likelihood is None else self.likelihood.noise, self.motion)
         unphysical = inertias.inertia_findings(problem, self.values, known, self.motion)
         vanished = inertias.mass_findings(problem, self.values)
         return ranked([*identifiability.findings, *follows, *unphysical, *vanished, *steps, *remarks])

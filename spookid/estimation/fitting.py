@@ -16,7 +16,7 @@ from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.known_noise import fit_at_guessed_noise, fit_at_known_noise
-from spookid.estimation.likelihood_fit import Found, Revise, maximize_likelihood
+from spookid.estimation.likelihood_fit import Revise, Searched, maximize_likelihood
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.result import Result, Times
@@ -109,19 +109,20 @@ def fit(
     found = _at_its_gains(problem, found)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
-    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
+    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found.likelihood)
 
 
-def _at_its_gains(problem: Declaration, found: Found) -> Found:
-    return replace(found, noise=tuple(at_gains(problem, found.noise, _values(problem, found.outcome))))
+def _at_its_gains(problem: Declaration, found: Searched) -> Searched:
+    noise = tuple(at_gains(problem, found.likelihood.noise, _values(problem, found.outcome)))
+    return found._replace(likelihood=replace(found.likelihood, noise=noise))
 
 
 def finished(near: Fit) -> Fit:
     """The end of a fit that has ended near a maximum, from where it is; the fit itself if it has come to its end."""
-    if near.found is None or near.found.carry is None:
+    if near.likelihood is None or near.likelihood.carry is None:
         return near
-    found, told = _at_its_gains(near.assembly.problem, near.found.carry()), near.result
-    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found)
+    found, told = _at_its_gains(near.assembly.problem, near.likelihood.carry()), near.result
+    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found.likelihood)
     done = told.iterations - len(near.outcome.history) + 1  # of fits before
     later = (replace(step, iteration=step.iteration + done) for step in made.result.history[1:])
     longer = max(found.outcome.timing.solve - near.outcome.timing.solve, 0.0)
@@ -137,7 +138,7 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     known = at_gains(problem, first.result.noise, first.values, back=True)
     inner = LevenbergMarquardt(max_iterations=0)
     found = maximize_likelihood(first.assembly, second.point, known, inner, None, hold)
-    there = replace(found, outcome=second.outcome, noise=first.result.noise)
+    there = replace(found.likelihood, noise=first.result.noise)
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 

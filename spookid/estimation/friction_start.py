@@ -39,7 +39,7 @@ def with_better_friction(work: Work, first: Fit) -> Fit:
     """The fit, or one from other values of continuous friction if that is more likely."""
     model = first.assembly.problem.model
     laws = [(joint, load) for joint in model.joints for load in joint.loads if isinstance(load, ContinuousFriction)]
-    if not laws or first.found is None or first.outcome.status is Status.INTERRUPTED:
+    if not laws or first.likelihood is None or first.outcome.status is Status.INTERRUPTED:
         return first
     known, values = speeds(first.assembly.problem, first.motion, first.values), dict(first.values)
     for joint, law in laws:

@@ -10,7 +10,8 @@ from spookid.assembly.assembly import Assembly
 from spookid.estimation.likelihood_fit import (
     SHARE,
     STATES,
-    Found,
+    Likelihood,
+    Searched,
     least,
     names_of_places,
     numbers_of,
@@ -42,7 +43,7 @@ def fit_at_known_noise(
     known: Sequence[Noise],
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
-) -> Found:
+) -> Searched:
     """States and parameters by any solver, with noise that another fit has found and its normaliser.
 
     The normaliser's weight c is the last of the constants.
@@ -57,7 +58,7 @@ def fit_at_known_noise(
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Found(with_sizes(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(known))
+    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(known)))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
@@ -80,7 +81,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
 
 def fit_at_guessed_noise(
     assembly: Assembly, start: Point, solver: LevenbergMarquardt | Ipopt, callback: Callback | None
-) -> Found:
+) -> Searched:
     """The same with noise as a search for it would begin: a fit that only leads on."""
     places = [size.places for size in assembly.noise]
     constants = assembly.transcription.constants.copy()
@@ -95,7 +96,7 @@ def fit_at_guessed_noise(
         std = value / h if moving else value / size.averaging
         density = value / math.sqrt(h) if moving else math.nan
         found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Found(with_sizes(assembly, numbered, assembly.noise), outcome, float, math.nan, tuple(found))
+    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(found)))
 
 
 def _without(outcome: Outcome, weight: float) -> Outcome:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,12 +54,9 @@ class Stiff:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A fit with the noise it found."""
+class Likelihood:
+    """What the likelihood says where a fit has ended."""
 
-    assembly: Assembly
-    """With the numbers of the noise."""
-    outcome: Outcome
     find_doubt: Callable[[], Array | float]
     """Gives ``doubt``."""
     log_likelihood: float
@@ -69,7 +67,7 @@ class Found:
     """None where noise is taken from another fit."""
     states: States | None = None
     """Linearized where they were found; None where noise is taken from another fit."""
-    carry: Callable[[], Found] | None = None
+    carry: Callable[[], Searched] | None = None
     """Carries a fit that ended near a maximum on to its end; None if that is where it ended."""
 
     @cached_property
@@ -77,6 +75,15 @@ class Found:
         """What is not known of sizes adds to the covariance, (n_p, n_p); nothing where noise is taken from another
         fit."""
         return self.find_doubt()
+
+
+class Searched(NamedTuple):
+    """Where a search has ended."""
+
+    assembly: Assembly
+    """With the numbers of the noise."""
+    outcome: Outcome
+    likelihood: Likelihood
 
 
 def maximize_likelihood(
@@ -88,7 +95,7 @@ def maximize_likelihood(
     hold: bool = False,
     roughly: bool = False,
     revised: Revise | None = None,
-) -> Found:
+) -> Searched:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
     Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
@@ -114,7 +121,7 @@ def maximize_likelihood(
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, float, math.nan, ())
+        return Searched(assembly, outcome, Likelihood(float, math.nan, ()))
     known_sizes = bool(alike)
     if revised is not None and outcome.status is Status.CONVERGED:
         outcome, search = _near(outcome, search, known_sizes)
@@ -144,7 +151,9 @@ def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[O
     return replace(outcome, history=tuple(last.history), timing=timing), last
 
 
-def _ended(assembly: Assembly, search: Search, outcome: Outcome, known_sizes: bool, hold: bool, roughly: bool) -> Found:
+def _ended(
+    assembly: Assembly, search: Search, outcome: Outcome, known_sizes: bool, hold: bool, roughly: bool
+) -> Searched:
     """What a search has found that is near a maximum: there, or at its end."""
     rough = roughly and outcome.status is Status.CONVERGED
     if rough:
@@ -152,11 +161,12 @@ def _ended(assembly: Assembly, search: Search, outcome: Outcome, known_sizes: bo
     elif outcome.status is Status.CONVERGED:
         outcome, search = _finished(outcome, search, search.sizes if known_sizes else _apart(search), False)
     found = found_by(assembly, search, outcome, hold, roughly)
-    return replace(found, carry=partial(_ended, assembly, search, outcome, True, hold, False)) if rough else found
+    carry = partial(_ended, assembly, search, outcome, True, hold, False) if rough else None
+    return found._replace(likelihood=replace(found.likelihood, carry=carry))
 
 
-def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Found:
-    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Found``.
+def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Searched:
+    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Likelihood``.
 
     Args:
         leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
@@ -176,7 +186,7 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = with_sizes(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
-    return Found(whole, outcome, find, value, noise, best.marginal.counted, _stiff(search), states)
+    return Searched(whole, outcome, Likelihood(find, value, noise, best.marginal.counted, _stiff(search), states))
 
 
 def _undisturbed(search: Search) -> bool:

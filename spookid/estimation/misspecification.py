@@ -11,7 +11,6 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.sample_errors import sample_places
 from spookid.estimation import variations
-from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.variations import Speed
 from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -20,22 +19,25 @@ from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.likelihood import States
 from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, misfits, run_score_tests
+from spookid.transcription.transcription import Point
 
 
 def misspecification_tests(
-    found: Found,
+    assembly: Assembly,
+    point: Point,
+    states: States | None,
     condensed: Condensed,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
 ) -> ScoreTests:
     """What the residuals of a fit say to every test."""
-    assembly = found.assembly
     moving = speeds(assembly.problem, trajectories, values)
-    declared = partial(variations.alternatives, assembly, condensed, found.outcome.point, moving, found.states)
+    declared = partial(variations.alternatives, assembly, condensed, point, moving, states)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    counted = found.states is not None and found.states.density
-    volumes = np.array([chain.sweep[0] for chain in found.states.chains] if found.states and counted else known)
+    counted = states is not None and states.density
+    volumes = np.array([chain.sweep[0] for chain in states.chains] if states and counted else known)
     return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
 
 

@@ -18,7 +18,7 @@ from spookid.solvers.status import Status
 
 def with_explained_motion(work: Work, first: Fit) -> Fit:
     """The fit, or one that leaves less to noise if that is more likely."""
-    if first.found is None or first.outcome.status is not Status.CONVERGED or not _in_doubt(first):
+    if first.likelihood is None or first.outcome.status is not Status.CONVERGED or not _in_doubt(first):
         return first
     problem = first.assembly.problem
     lead = later = work.run(problem, Start(guessed=True), first)
@@ -31,7 +31,7 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
 
 def _in_doubt(fit: Fit) -> bool:
     """True if a sensor has lost its noise, or disturbances exceed all that acts."""
-    assert fit.found is not None
+    assert fit.likelihood is not None
     return bool(
-        followed_findings(fit.found.noise, fit.motion) or unexplained_findings(fit.assembly, fit.point, fit.motion)
+        followed_findings(fit.likelihood.noise, fit.motion) or unexplained_findings(fit.assembly, fit.point, fit.motion)
     )

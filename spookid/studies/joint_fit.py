@@ -160,10 +160,10 @@ def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Res
     source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step, posed.corrects)
     found = _searched(plan, pool, source, _Start(first.noise, first.values, first.detail), callback, began)
     made = found.fit
-    if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.found is None:
+    if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.likelihood is None:
         return found.told(made.result, made)
-    known, counted = made.found, callback and counting_from(callback, made.result.iterations)
-    start = _Start(known.noise, made.values, known.outcome.detail, hold=True)
+    known, counted = made.likelihood, callback and counting_from(callback, made.result.iterations)
+    start = _Start(known.noise, made.values, made.outcome.detail, hold=True)
     beside = replace(plan, folder=plan.folder / COARSE)
     coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
@@ -259,18 +259,17 @@ class _Searched:
     def fit(self) -> Fit:
         """With the motion of the first recordings, and errors by all."""
         began, there, everyone, search = time.perf_counter(), self.search.best.point, self.everyone, self.search
-        assembly, found = everyone.assembly, None
+        assembly, likelihood = everyone.assembly, None
         version = there.version if isinstance(there, Elsewhere) else 0
         states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
         outcome = replace(self.outcome, point=Point(states, there.parameters))
         if search.sizes:
-            found = found_by(assembly, search, outcome)
-            assembly = found.assembly
+            assembly, outcome, likelihood = found_by(assembly, search, outcome)
         block = -(-everyone.count // _BLOCKS)
         sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
-        known = _known(assembly, there.parameters, sums, 0.0 if found is None else found.doubt)
+        known = _known(assembly, there.parameters, sums, 0.0 if likelihood is None else likelihood.doubt)
         times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
-        return Fit(assembly, outcome, "lm", times, found).judged(known)
+        return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
 
     def told(self, result: Result, made: Fit, *findings: Finding) -> Result:
         """A result of the fit that it is, or that tells what its step adds to the other."""
