@@ -47,7 +47,7 @@ def test_the_size_that_the_data_show_is_told(given: float) -> None:
     solution = solved(HingeAngle(PIN, "theta", sigma=given), theta=1e-3)
     (told,) = [finding for finding in solution.findings if finding.doubts]
     assert told.code == "noise.given-refuted"
-    assert told.evidence == {"theta": {"sigma": given, "estimate": pytest.approx(1e-3, rel=0.1)}}
+    assert told.evidence == {"theta": {"sigma": pytest.approx(given), "estimate": pytest.approx(1e-3, rel=0.1)}}
     assert f"explains with theta {told.evidence['theta']['estimate']:.2g}"[:-1] in told.text
     assert f" rad, sigma={given:g} was given" in told.text
     (sensor,) = [one for one in solution.noise if one.kind == "sensor"]
