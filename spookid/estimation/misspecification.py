@@ -53,7 +53,7 @@ def misfit_findings(
     if not lacking:
         return []
     words = "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in lacking)
-    evidence = {"misfits": [{"words": one.words, "standard_errors": one.z} for one in lacking]}
+    evidence = {"misfits": [{"words": one.words, "standard_errors": float(one.z)} for one in lacking]}
     advice = "Estimates and standard errors mean little until the model has it, or it is ruled out."
     effect = f"The residuals are not noise: {words}."
     return [Finding("residuals.autocorrelated", (), evidence, effect, advice=advice)]

@@ -120,7 +120,7 @@ def test_measured_angles_come_back_as_states(model):
     expected = np.column_stack(list(swings(model, t).values()))
     np.testing.assert_allclose(result.displacements, expected, atol=1e-12)
     assert result.states.shape == (101, 13 * len(model.bodies))
-    assert result.notices == ()
+    assert result.findings == ()
     poses = result.states[:, : 7 * len(model.bodies)]
     angle = displacements(model, poses, {})
     np.testing.assert_allclose(np.exp(1j * angle), np.exp(1j * expected), atol=1e-12)
@@ -169,7 +169,9 @@ def test_a_hinge_that_is_not_observed_starts_at_rest_with_a_notice():
     t = np.arange(101) * 0.01
     result = guessed(model, Recording(t=t, signals=swings(model, t)), names=["shoulder"])
     np.testing.assert_array_equal(result.displacements[:, 1], -0.4)
-    assert result.notices == ("Hinge 'elbow' is not observed; it starts from its rest angle.",)
+    (finding,) = result.findings
+    assert (finding.code, finding.subject) == ("start.unobserved", ("elbow",))
+    assert finding.text == "Hinge 'elbow' is not observed; it starts from its rest angle."
 
 
 def test_the_notice_reaches_the_solution_once():
