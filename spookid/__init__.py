@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.recording import Recording as Recording
-    from spookid.data.recording_files import RecordingFiles as RecordingFiles
+    from spookid.data.recording import RecordingFiles as RecordingFiles
     from spookid.data.residual import Holonomic as Holonomic
     from spookid.data.residual import Nonholonomic as Nonholonomic
     from spookid.data.residual import Residual as Residual

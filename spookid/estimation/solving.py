@@ -14,7 +14,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
-from spookid.data.recording_files import RecordingFiles
+from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
 from spookid.estimation.delays import around_impacts, asked_from, free_delays, settled

@@ -19,7 +19,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.errors import ProblemError
 from spookid.files import beside, remove
 from spookid.report import pictures

@@ -16,12 +16,12 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
-from spookid.robots.formats import described
 from spookid.robots.identified import from_result
 from spookid.robots.logs import efforts_along
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.replaying import WINDOW, Motion, replayed
+from spookid.robots.urdf import described
 from spookid.robots.writing import rewritten
 from spookid.studies.motor_efforts import MotorEfforts
 from spookid.tables.table import Table, number

@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
