@@ -18,6 +18,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.body import RobotFile
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
+from spookid.robots.description import Limits
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import opened
 from spookid.robots.writing import write
@@ -102,36 +103,23 @@ def reread(known: RobotFile, path: Path | None = None) -> Robot:
 
 @checked
 def limits_within(problem: Declaration, limits: MotionLimits | None) -> MotionLimits:
-    """Limits over those of the robot's file that a problem was made from, if it was.
+    """Limits over those of the robot's file that a problem was made from, if it was and the file is still there.
 
     Raises:
         ProblemError: if the file cannot be read.
     """
-    told = _told(problem)
-    return told if limits is None else limits.over(told)
-
-
-def _told(problem: Declaration) -> MotionLimits:
-    """Limits of the robot's file that a problem was made from, of the coordinates that its model has; none if it was
-    made from none, or the file is not there any more.
-
-    Raises:
-        ProblemError: if the file cannot be read.
-    """
-    known = problem.model.robot
-    if known is None or not Path(known.path).is_file():
-        return MotionLimits(where=problem.place)
-    robot = reread(known)
-    labels = {freedom.label for freedom in problem.model.freedoms}
-    told = {label: limits for label, limits in robot.limits.items() if label in labels}
+    known, told = problem.model.robot, dict[str, Limits]()
+    if known is not None and Path(known.path).is_file():
+        labels = {freedom.label for freedom in problem.model.freedoms}
+        told = {label: own for label, own in reread(known).limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
-            raise ProblemError(
-                f"{known.path}: joint {label!r} has no room between {one.lower:g} and {one.upper:g}; correct the limits"
-            )
-    return MotionLimits(
+            room = f"has no room between {one.lower:g} and {one.upper:g}"
+            raise ProblemError(f"{known and known.path}: joint {label!r} {room}; correct the limits")
+    found = MotionLimits(
         position={n: (x.lower, x.upper) for n, x in told.items() if np.isfinite([x.lower, x.upper]).any()},
         rate={n: x.velocity for n, x in told.items() if np.isfinite(x.velocity)},
         effort={n: x.effort for n, x in told.items() if np.isfinite(x.effort)},
         where=problem.place,
     )
+    return found if limits is None else limits.over(found)

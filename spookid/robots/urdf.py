@@ -44,7 +44,6 @@ _KINDS: dict[str, Kind] = {
     "floating": "free",
     "fixed": "fixed",
 }
-_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 _Named = TypeVar("_Named", Link, Connection)
 
 
@@ -55,7 +54,8 @@ def described_urdf(document: Document) -> Description:
         ProblemError: naming file, line, link or joint and remedy.
     """
     robot = document.root
-    links = _by_name((_link(element) for element in robot.all("link")), "link")
+    inertials = ((one, one.text("name"), one.one("inertial")) for one in robot.all("link"))
+    links = _by_name((Link(n, e.place, None if i is None else _inertial(i, n)) for e, n, i in inertials), "link")
     if not links:
         raise ProblemError(f"{robot.place}: <robot> has no <link>; give a complete description")
     joints = _by_name((_joint(element) for element in robot.all("joint")), "joint")
@@ -69,20 +69,16 @@ def described_urdf(document: Document) -> Description:
     following = [element for element in robot.all("joint") if element.one("mimic") is not None]
     fixed = [element.text("name") for element in following if joints[element.text("name")].kind == "fixed"]
     ties = [_mimic(element, joints) for element in following if element.text("name") not in fixed]
-    _check_circles(ties)
-    root = _root(links, joints)
-    name = robot.attributes.get("name") or document.path.stem
-    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
-    return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
-
-
-def _check_circles(ties: Iterable[Tie]) -> None:
     leaders = {tie.follower: tie for tie in ties}
     if circle := _circle({name: tie.leader for name, tie in leaders.items()}):
         tie = leaders[circle[0]]
         raise ProblemError(
             f"{tie.place}: joint {tie.follower!r} follows {tie.leader!r}, and that it in the end; take one <mimic> out"
         )
+    root = _root(links, joints)
+    name = robot.attributes.get("name") or document.path.stem
+    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
+    return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
 
 
 def _circle(after: Mapping[str, str]) -> list[str]:
@@ -129,12 +125,6 @@ def _root(links: dict[str, Link], joints: dict[str, Connection]) -> str:
     return roots[0]
 
 
-def _link(element: Element) -> Link:
-    name = element.text("name")
-    inertial = element.one("inertial")
-    return Link(name, element.place, None if inertial is None else _inertial(inertial, name))
-
-
 def _inertial(element: Element, link: str) -> Inertial | None:
     mass = element.one("mass")
     if mass is None:
@@ -148,9 +138,9 @@ def _inertial(element: Element, link: str) -> Inertial | None:
     if entries is None:
         raise ProblemError(f"{element.place}: <inertial> of link {link!r} has no <inertia>; give it one")
     # ROS takes an entry that is not there for zero.
-    xx, xy, xz, yy, yz, zz = (entries.number(name, 0.0) for name in _ENTRIES)
-    own = _origin(element)
-    return Inertial(value, np.zeros(3), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])).seen_from(own)
+    xx, xy, xz, yy, yz, zz = (entries.number(f"i{name}", 0.0) for name in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    moments = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return Inertial(value, np.zeros(3), moments).seen_from(_origin(element))
 
 
 def _origin(element: Element) -> Placement:
@@ -178,18 +168,16 @@ def _joint(element: Element) -> Connection:
         ends.append(end.text("link"))
     if ends[0] == ends[1]:
         raise ProblemError(f"{element.place}: joint {name!r} joins link {ends[0]!r} to itself; correct one of both")
-    own = Placement.none() if _KINDS[kind] in ("fixed", "free") else Placement.along(_axis(element, name))
+    own = Placement.none()
+    if _KINDS[kind] not in ("fixed", "free"):
+        axis = element.one("axis")
+        direction = np.array([1.0, 0.0, 0.0] if axis is None else axis.numbers("xyz", 3))
+        if not np.linalg.norm(direction) > 0:
+            place = (axis or element).place
+            raise ProblemError(f"{place}: joint {name!r} has an axis of length zero; give a direction")
+        own = Placement.along(direction / np.linalg.norm(direction))
     freedoms = (_freedom(element, name, kind),) if _KINDS[kind] in ("hinge", "slide") else ()
     return Connection(name, _KINDS[kind], ends[0], ends[1], _origin(element) @ own, own, element.place, freedoms)
-
-
-def _axis(element: Element, name: str) -> Array:
-    axis = element.one("axis")
-    direction = np.array([1.0, 0.0, 0.0] if axis is None else axis.numbers("xyz", 3))
-    length = np.linalg.norm(direction)
-    if not length > 0:
-        raise ProblemError(f"{(axis or element).place}: joint {name!r} has an axis of length zero; give a direction")
-    return np.asarray(direction / length)
 
 
 def _freedom(element: Element, name: str, kind: str) -> Freedom:
@@ -199,16 +187,12 @@ def _freedom(element: Element, name: str, kind: str) -> Freedom:
         if value < 0:
             place = (dynamics or element).place
             raise ProblemError(f"{place}: joint {name!r} has {what} {value:g}; it must not be negative")
-    return Freedom(name, element.place, damping, friction, limits=_limits(limit, kind))
-
-
-def _limits(limit: Element | None, kind: str) -> Limits:
     if limit is None:
-        return Limits()
+        return Freedom(name, element.place, damping, friction)
     ends = (-np.inf, np.inf) if kind == "continuous" else (limit.number("lower", 0.0), limit.number("upper", 0.0))
     # Zero stands for "not known" in many files.
     effort, velocity = (abs(limit.number(what, 0.0)) or np.inf for what in ("effort", "velocity"))
-    return Limits(*ends, effort, velocity)
+    return Freedom(name, element.place, damping, friction, limits=Limits(*ends, effort, velocity))
 
 
 def _mimic(element: Element, joints: dict[str, Connection]) -> Tie:
