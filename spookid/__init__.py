@@ -15,8 +15,7 @@ _NAMES = {
     "data.channels": "Sensor",
     "data.energy": "EnergyBalance",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
-    "data.recording": "Recording",
-    "data.recording_files": "RecordingFiles",
+    "data.recording": "Recording RecordingFiles",
     "data.residual": "Holonomic Nonholonomic Residual",
     "data.sensors": "HingeAngle JointForce JointPosition JointRate JointTorque Observation PointDistance PointPosition",
     "data.state": "State",
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.recording import Recording as Recording
-    from spookid.data.recording_files import RecordingFiles as RecordingFiles
+    from spookid.data.recording import RecordingFiles as RecordingFiles
     from spookid.data.residual import Holonomic as Holonomic
     from spookid.data.residual import Nonholonomic as Nonholonomic
     from spookid.data.residual import Residual as Residual

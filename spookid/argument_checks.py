@@ -21,7 +21,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, is_text, shown
-from spookid.records import initialize, signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,8 +98,6 @@ def _signature(of: Any) -> inspect.Signature:
     if not isinstance(of, type):
         return inspect.signature(of)
     made: Any = of.__init__  # type: ignore[misc]
-    if made is initialize:
-        return signature(of)
     found = inspect.signature(made if made is not object.__init__ else of.__new__)
     return found.replace(parameters=list(found.parameters.values())[1:])
 
@@ -110,7 +107,7 @@ def _hints(of: Any) -> dict[str, Any]:
     """What is demanded of each argument; nothing of one whose annotation is known to type checkers alone."""
     found: dict[str, Any] = {}
     made: Any = vars(of).get("__init__", getattr(of, "__init__", None)) if isinstance(of, type) else of
-    fields = made is initialize or (hasattr(made, "__code__") and made.__code__.co_filename == "<string>")
+    fields = hasattr(made, "__code__") and made.__code__.co_filename == "<string>"
     for place in reversed(of.__mro__) if fields else [made]:
         names = vars(sys.modules.get(getattr(place, "__module__", ""), dataclasses))
         for name, hint in getattr(place, "__annotations__", {}).items():

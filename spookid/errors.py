@@ -50,6 +50,11 @@ def shown(value: object) -> str:
     return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"
 
 
+def listing(names: Iterable[object]) -> str:
+    """Names in a message."""
+    return ", ".join(repr(name) for name in names) or "none"
+
+
 def shown_error(error: Exception) -> str:
     """What an exception of a library says, in short: of CasADi's pages of prototypes the first line."""
     return next(iter(str(error).strip().splitlines()), "")[:200].rstrip(":") or type(error).__name__

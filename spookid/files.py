@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
+
+from spookid.errors import ProblemError
+
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 EARLIER = "old"
 """Kind of what was there before, which comes back if nothing takes its place."""
 _unfinished: set[Path] = set()
 """What this process is writing."""
+
+
+def unreadable(path: AnyPath, error: OSError, remedy: str = "check the path") -> ProblemError:
+    """What is said of a file that the system does not give."""
+    return ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}")
 
 
 def beside(target: Path, kind: str) -> Path:

@@ -320,7 +320,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: as ``spookid.studies.excite``.
         """
-        from spookid.robots.planning import limits_within
+        from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite
 
         return excite(self, duration, limits=limits_within(self, limits), **options)

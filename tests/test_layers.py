@@ -15,6 +15,8 @@ import spookid
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
+MOST_LINES, MOST_FILES, MOST_CONSTANTS = 73_300, 393, 822
+"""Of the package; see ``named_numbers``."""
 DOORS = ("spookid", "spookid.planar", "spookid.graphs", "spookid.robots", "spookid.studies")
 COMMANDS = {"spookid.__main__": {"main", "parser"}}
 """What tests start commands by."""
@@ -53,6 +55,23 @@ def test_public_names_are_where_the_package_says() -> None:
 def test_no_file_is_longer_than_can_be_read() -> None:
     lengths = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "spookid").rglob("*.py")}
     assert [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > 400] == []
+
+
+def named_numbers(tree: ast.Module) -> Iterator[str]:
+    """Names in capitals, of a module, whose value has a number in it."""
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            if any(isinstance(one, ast.Constant) and type(one.value) in (int, float) for one in ast.walk(node.value)):
+                yield from filter(str.isupper, names)
+
+
+def test_the_package_does_not_grow() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "spookid").rglob("*.py")]
+    assert sum(len(text.splitlines()) for text in texts) <= MOST_LINES
+    assert len(texts) <= MOST_FILES
+    assert sum(len([*named_numbers(ast.parse(text))]) for text in texts) <= MOST_CONSTANTS
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:

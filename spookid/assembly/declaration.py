@@ -20,8 +20,7 @@ from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import samples_of
 from spookid.data.interpolation import longest_step
-from spookid.data.recording import Recording
-from spookid.data.recording_files import SAMPLE, RecordingFiles
+from spookid.data.recording import SAMPLE, Recording, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
 from spookid.data.sensors import JointPosition, with_torques

@@ -20,7 +20,7 @@ from spookid.report import export
 from spookid.report.export import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.robots.planning import limits_within
+from spookid.robots.robot import limits_within
 from spookid.studies.excitation import excite as design
 from spookid.studies.expected import ExpectedErrors, expected_errors
 from spookid.studies.motion_limits import MotionLimits

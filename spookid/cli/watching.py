@@ -17,7 +17,7 @@ from spookid.cli.log_rows import LogRows
 from spookid.cli.runner import Exit, Job, Run, each, start
 from spookid.cli.screen import view
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate

@@ -105,17 +105,13 @@ def checked_time(values: object, place: str) -> FloatArray:
 def checked_signals(signals: Mapping[str, object], count: int, place: str) -> dict[str, FloatArray]:
     if not signals:
         raise ProblemError(f"{place}: there are no signals; give at least one besides the time")
-    return {_checked_name(name, place): _checked_signal(name, values, count, place) for name, values in signals.items()}
-
-
-def _checked_name(name: object, place: str) -> str:
-    # Spaces around a name would not survive a CSV file, whose header is stripped.
-    if not isinstance(name, str) or not name or name != name.strip():
-        raise ProblemError(f"{place}: {name!r} is no signal name; give a text without spaces around it")
-    return name
+    return {name: _checked_signal(name, values, count, place) for name, values in signals.items()}
 
 
 def _checked_signal(name: str, values: object, count: int, place: str) -> FloatArray:
+    # Spaces around a name would not survive a CSV file, whose header is stripped.
+    if not isinstance(name, str) or not name or name != name.strip():
+        raise ProblemError(f"{place}: {name!r} is no signal name; give a text without spaces around it")
     what = f"{place}: signal {name!r}"
     y = floats(values, what)
     if y.shape != (count,):
@@ -129,12 +125,12 @@ def _checked_signal(name: str, values: object, count: int, place: str) -> FloatA
     return y
 
 
-def checked_states(values: object, field: str, shape: tuple[int, None, int], place: str) -> FloatArray | None:
+def checked_states(values: object, field: str, count: int, width: int, place: str) -> FloatArray | None:
     if values is None:
         return None
     array = floats(values, f"{place}: {field}")
-    if array.ndim != 3 or (array.shape[0], array.shape[2]) != (shape[0], shape[2]):
-        raise ProblemError(f"{place}: {field} has shape {array.shape}; give it ({shape[0]}, bodies, {shape[2]})")
+    if array.ndim != 3 or (array.shape[0], array.shape[2]) != (count, width):
+        raise ProblemError(f"{place}: {field} has shape {array.shape}; give it ({count}, bodies, {width})")
     if not np.isfinite(array).all():
         raise ProblemError(
             f"{place}: {field} holds a value that is not finite; a simulated state has no missing values"

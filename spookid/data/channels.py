@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, Self
@@ -23,6 +24,8 @@ from spookid.data.arrays import FloatArray
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
+from spookid.mechanics.body import GROUND, Frame
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 from spookid.records import dataclass
@@ -40,7 +43,7 @@ _NODES = 5
 
 def robust(row: ca.SX, loss: Loss) -> ca.SX:
     """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
-    return _ROOTS[loss](row)
+    return {"huber": _huber, "cauchy": _cauchy}[loss](row) if loss in BENT else row
 
 
 def straight(rows: FloatArray, loss: Loss) -> FloatArray:
@@ -67,14 +70,6 @@ def _cauchy(row: ca.SX) -> ca.SX:
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     integral = sum(w / 2 / (1 + small * (1 + x) / 2) for x, w in zip(nodes.tolist(), weights.tolist(), strict=True))
     return row * ca.sqrt(ca.if_else(near, integral, ca.log1p(large) / large))
-
-
-_ROOTS: dict[Loss, Callable[[ca.SX], ca.SX]] = {
-    "auto": lambda row: row,
-    "linear": lambda row: row,
-    "huber": _huber,
-    "cauchy": _cauchy,
-}
 
 
 class Sensor(metaclass=Checked):
@@ -143,10 +138,9 @@ class Sensor(metaclass=Checked):
                     f"{self._what} has a sigma that holds Parameters; leave sigma out to estimate it, and the results "
                     "have it under the signal's name"
                 )
-            if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and float(sigma) > 0)):
-                raise ProblemError(
-                    f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"
-                )
+            if not (sigma is None or (isinstance(sigma, Real) and 0 < float(sigma) < math.inf)):
+                what = f"{self._what} has sigma {shown(self.sigma)}"
+                raise ProblemError(f"{what}; it must be positive, or None to estimate it")
         if self.loss not in ("auto", *LOSSES):
             raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
         self.each("offset")
@@ -220,6 +214,23 @@ class DeclaredSensor(Sensor):
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
+
+    may_be_on_ground = False
+    """True if a frame of the ground is one that it can observe."""
+
+    def check(self, model: Model) -> None:
+        """Raise ProblemError if it observes a joint or a frame of a body that is not in the model."""
+        for part in (getattr(self, one.name) for one in fields(self)):
+            if isinstance(part, Joint) and part not in model.joints:
+                what, name = "a joint", repr(part.name)
+            elif isinstance(part, Frame) and part.body not in (*model.bodies, *[GROUND][: self.may_be_on_ground]):
+                what, name = "a frame", f"a frame of {part.body.name!r}"
+            else:
+                continue
+            raise ProblemError(
+                f"{self.place}: {type(self).__name__} observes {name}, which is not in the model"
+                f"; add it, or observe {what} of the model"
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -165,12 +165,15 @@ class EnergyBalance(Residual):
         else:
             pieces = np.diff(np.interp(fine, y_t, true))
         middle = (fine[1:] + fine[:-1]) / 2 - late
-        effort = np.interp(middle, u_t, u) if motor.hold == "linear" else u[_before(u_t, middle)]
+        before = np.maximum(np.searchsorted(u_t, middle, side="right") - 1, 0)
+        effort = np.interp(middle, u_t, u) if motor.hold == "linear" else u[before]
         starts = np.searchsorted(fine, times[:-1])
         signals, moved = (np.add.reduceat(part, starts) for part in (effort * pieces, pieces))
         mean, h = signals / np.where(moved == 0, 1.0, moved), steps.step
         mean = np.where(moved == 0, np.interp(times[:-1] + h / 2, u_t, u), mean) * gain
-        of_moved = _of_moved(channel, sigma, h, np.median(np.diff(y_t)))
+        of_moved = 2 * sigma**2  # variance of ∫ v̂ dt over a step
+        if isinstance(channel.sensor, JointRate):
+            of_moved = sigma**2 * h * min(float(np.median(np.diff(y_t))), h)
         variance = mean**2 * of_moved + moved**2 * of_motor**2 * min(float(np.median(np.diff(u_t))) / h, 1.0)
         power = low_passed(gain * signals / h, 1 / h, 1 / (8 * h))
         return signals, moved, variance, power
@@ -202,17 +205,6 @@ def _kinetic(model: Model, states: FloatArray, values: Mapping[str, float]) -> F
     known = parameters_in([energy_of], "the energy", ignore=[x])
     function = ca.Function("kinetic", [x, stacked(known)], [energy_of])
     return np.asarray(function(states.T, ca.DM([values[p.name] for p in known])).full()[0])
-
-
-def _before(t: FloatArray, at: FloatArray) -> Any:
-    return np.maximum(np.searchsorted(t, at, side="right") - 1, 0)
-
-
-def _of_moved(channel: Channel, sigma: float, step: float, interval: float) -> float:
-    """Variance of ∫ v̂ dt over a step."""
-    if isinstance(channel.sensor, JointRate):
-        return sigma**2 * step * min(float(interval), step)
-    return 2 * sigma**2
 
 
 def _lost(before: State, after: State) -> ca.SX:

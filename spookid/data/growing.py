@@ -20,6 +20,7 @@ from spookid.data.logs.text import columns_of, number_of, units_of
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.files import unreadable
 from spookid.records import dataclass
 
 STANDARD_INPUT = "-"
@@ -83,7 +84,7 @@ class GrowingLog:
                 with nullcontext(sys.stdin.buffer) if self._piped else self.path.open("rb") as file:
                     yield from self._rows(file)
             except OSError as error:
-                raise ProblemError(f"{self.path} cannot be read ({error.strerror or error}); check the path") from None
+                raise unreadable(self.path, error) from None
             if not self._follow:
                 return
             while not self.path.exists():

@@ -9,13 +9,11 @@ from typing import Any
 import casadi as ca
 
 from spookid.data.channels import DeclaredSensor, check_signals
-from spookid.data.sensors import check_frame_in
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Frame
 from spookid.mechanics.coefficients import acts
-from spookid.mechanics.model import Model
 from spookid.parameter import symbolic
 from spookid.records import dataclass
 
@@ -45,14 +43,6 @@ class _Mounted(DeclaredSensor):
             object.__setattr__(self, "offset", bias)
         self.check_arguments()
 
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if the body is not in the model."""
-        check_frame_in(self, self.frame, model)
-
-    def axes(self) -> ca.SX:
-        """Of the sensor in its body, (3, 3)."""
-        return self.frame.axes @ turned(self.mounting)
-
 
 @dataclass(frozen=True, eq=False)
 class Gyroscope(_Mounted):
@@ -66,12 +56,10 @@ class Gyroscope(_Mounted):
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"angular velocity of {self.frame.body.name}"
 
     def predicted(self, state: State) -> ca.SX:
-        """ω, (3,)."""
-        return self.axes().T @ state.angular_velocity(self.frame.body)
+        return (self.frame.axes @ turned(self.mounting)).T @ state.angular_velocity(self.frame.body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +76,9 @@ class Accelerometer(_Mounted):
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"specific force on {self.frame.body.name}"
 
     def predicted(self, state: State) -> ca.SX:
-        """The specific force, (3,)."""
         axes = state.axes(self.frame) @ turned(self.mounting)
         return axes.T @ (state.acceleration(self.frame) - state.model.gravity)
 
@@ -124,7 +110,6 @@ class Orientation(DeclaredSensor):
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"orientation of {self.frame.body.name}"
 
     def __post_init__(self) -> None:
@@ -134,16 +119,10 @@ class Orientation(DeclaredSensor):
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: Orientation: mounting", (3,)))
         self.check_arguments()
 
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if the body is not in the model."""
-        check_frame_in(self, self.frame, model)
-
     def deviation(self, index: int) -> float:
-        """Of a component of the quaternion."""
         return self.sigma / 2
 
     def predicted(self, state: State) -> ca.SX:
-        """The quaternion, (4,)."""
         own = state.model.moving(self.frame, state.q, state.v).orientation
         return rotations.multiply(own, rotations.exponential(self.mounting)) if acts(self.mounting) else own
 

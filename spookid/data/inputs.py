@@ -56,8 +56,13 @@ def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> lis
     Raises:
         ProblemError: if there is no such signal, or no finite value at or before the first step.
     """
-    samples = [_kept(recording, one.signal) for one in inputs]
-    for one, (t, _) in zip(inputs, samples, strict=True):
+    samples = []
+    for one in inputs:
+        t, known = finite_samples(recording, one.signal)
+        if one.signal in recording.before:
+            stamp, value = recording.before[one.signal]
+            t, known = np.append(stamp, t), np.append(value, known)
+        samples.append((t, known))
         if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
                 f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
@@ -78,12 +83,11 @@ def acting_between(
     Args:
         near: how far from a step something may happen to be at it [s].
     """
-    pairs = [
-        _Held(t, known, one, grid, number(one.delay, values), near).pair()
+    every = [
+        _acting(t, known, one, grid, number(one.delay, values), near)
         for one, (t, known) in zip(inputs, samples, strict=True)
     ]
-    columns = zip(*((*now, *slope) for now, slope in pairs), strict=True)
-    held, mean, late, *slopes = (np.column_stack(part) for part in columns)
+    held, mean, late, *slopes = (np.column_stack(part) for part in zip(*every, strict=True))
     return Acting(held, mean, late), Acting(*slopes)
 
 
@@ -115,64 +119,40 @@ def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Inp
     return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
 
 
-def _kept(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
-    """Its finite samples with their times, from the one on that acts when the recording begins."""
-    t, known = finite_samples(recording, signal)
-    if signal not in recording.before:
-        return t, known
-    stamp, value = recording.before[signal]
-    return np.append(stamp, t), np.append(value, known)
-
-
-class _Held:
-    """One input between its samples, pieces of straight lines.
+def _acting(
+    t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float
+) -> tuple[FloatArray, ...]:
+    """One input, pieces of straight lines between its samples: at each step, mean over it, mean with a rising weight;
+    and the slopes of all three with the delay.
 
     Args:
         t, known: its samples.
         delay: by which it acts late [s].
         near: how far from a step something may happen to be at it [s].
     """
-
-    def __init__(self, t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float) -> None:
-        times = grid.times()
-        self._grid, self._times, self._linear = grid, times, one.hold == "linear"
-        self._moves = delay != 0 or not is_constant(one.delay) or self._linear
-        t = t + delay
-        nearest = np.rint((t - grid.start) / grid.step) - grid.first
-        step = times[np.clip(nearest, 0, grid.count - 1).astype(np.intp)]
-        self._t, self._known = np.where(np.abs(step - t) <= near, step, t), known  # what is at a step is there exactly
-
-    def pair(self) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """(at each step, mean over it, mean with a rising weight), and their slopes with the delay."""
-        times, h, t = self._times, self._grid.step, self._t
-        edges = np.union1d(times, t[(t > times[0]) & (t < times[-1])])
-        left, right = self._sides(edges)
-        starts = np.searchsorted(edges, times[:-1])
-        begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
-        lasting, change = np.diff(edges), right - left
-        rises = ((edges[1:] + edges[:-1]) / 2 - begun) / h
-        parts = (left + change / 2) * lasting / h
-        mean = np.add.reduceat(parts, starts)
-        late = np.add.reduceat(parts * rises + change * (lasting / h) ** 2 / 12, starts)
-        ends = np.append(starts[1:], len(edges) - 1) - 1
-        # Where it jumps at a step it is between: sooner and later differ, and neither is the slope.
-        jumps = np.append((right[ends[:-1]] + left[starts[1:]]) / 2, right[ends[-1:]])
-        begins, stops = np.append(left[:1], jumps[:-1]), jumps
-        slope = (begins - stops) / h, (mean - stops) / h
-        return (self._at_steps(mean), mean, late), (np.append(slope[0], slope[0][-1:]), *slope)
-
-    def _sides(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values behind and before the edges of each piece."""
-        if self._linear:
-            values = np.interp(edges, self._t, self._known)
-            return values[:-1], values[1:]
-        last = np.searchsorted(self._t, edges[:-1], side="right") - 1
-        held = self._known[np.maximum(last, 0)]  # before its first sample has come, it is that
-        return held, held
-
-    def _at_steps(self, mean: FloatArray) -> FloatArray:
-        """The last value at or before each step; where it moves between samples or is late, what acts from there on."""
-        if self._moves:
-            return np.append(mean, mean[-1:])
-        last = np.searchsorted(self._t, self._times + 0.0, side="right") - 1
-        return self._known[last]
+    times, h, linear = grid.times(), grid.step, one.hold == "linear"
+    t = t + delay
+    nearest = np.rint((t - grid.start) / h) - grid.first
+    step = times[np.clip(nearest, 0, grid.count - 1).astype(np.intp)]
+    t = np.where(np.abs(step - t) <= near, step, t)  # what is at a step is there exactly
+    edges = np.union1d(times, t[(t > times[0]) & (t < times[-1])])
+    if linear:
+        values = np.interp(edges, t, known)
+        left, right = values[:-1], values[1:]
+    else:  # before its first sample has come, it is that
+        left = right = known[np.maximum(np.searchsorted(t, edges[:-1], side="right") - 1, 0)]
+    starts = np.searchsorted(edges, times[:-1])
+    begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
+    lasting, change = np.diff(edges), right - left
+    rises = ((edges[1:] + edges[:-1]) / 2 - begun) / h
+    parts = (left + change / 2) * lasting / h
+    mean = np.add.reduceat(parts, starts)
+    late = np.add.reduceat(parts * rises + change * (lasting / h) ** 2 / 12, starts)
+    ends = np.append(starts[1:], len(edges) - 1) - 1
+    # Where it jumps at a step it is between: sooner and later differ, and neither is the slope.
+    jumps = np.append((right[ends[:-1]] + left[starts[1:]]) / 2, right[ends[-1:]])
+    slope = (np.append(left[:1], jumps[:-1]) - jumps) / h, (mean - jumps) / h
+    # The last value at or before each step; where it moves between samples or is late, what acts from there on.
+    moves = linear or delay != 0 or not is_constant(one.delay)
+    held = np.append(mean, mean[-1:]) if moves else known[np.searchsorted(t, times, side="right") - 1]
+    return held, mean, late, np.append(slope[0], slope[0][-1:]), *slope

@@ -21,7 +21,7 @@ above which there is no motion by declaration.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 
 import casadi as ca
@@ -144,7 +144,8 @@ def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float
         return math.nan
     interval = float(np.median(np.diff(t)))
     position = uniform(t, np.unwrap(values / scale) if angle else values / scale, interval)
-    parts = [moving_part(one, interval, cutoff) for one in _shapes(position, angle)]
+    shapes = [detrended(position), *([np.sin(position), np.cos(position)] if angle else [])]
+    parts = [moving_part(one, interval, cutoff) for one in shapes]
     error, rates = (sum(float(np.sum(omega**n * power)) for omega, power in parts) for n in (6, 2))
     if not rates > 0:
         return math.nan
@@ -160,14 +161,6 @@ def uniform(t: FloatArray, values: FloatArray, interval: float) -> FloatArray:
 def detrended(values: FloatArray) -> FloatArray:
     """Less the line from the first to the last."""
     return np.asarray(values - np.linspace(values[0], values[-1], len(values)))
-
-
-def _shapes(position: FloatArray, angle: bool) -> Iterable[FloatArray]:
-    """What changes with a position."""
-    yield detrended(position)
-    if angle:
-        yield np.sin(position)
-        yield np.cos(position)
 
 
 def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
@@ -187,16 +180,12 @@ def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[Flo
     if not rates.sum() > 2 * np.finfo(float).eps * np.mean(values**2) / (window @ window) * len(values):
         return np.zeros(0), np.zeros(0)
     shared = np.cumsum(_outstanding(power) * rates)
-    last = max(int(np.searchsorted(shared, _MOST * shared[-1])), _meets_noise(rates))
+    meets_noise = len(rates) - 1
+    if len(rates) >= _FIRST:  # enough to tell: the last frequency of the half octave with the least density
+        edges, densities = _half_octaves(rates)
+        meets_noise = int(edges[int(np.argmin(densities)) + 1]) - 1
+    last = max(int(np.searchsorted(shared, _MOST * shared[-1])), meets_noise)
     return np.asarray(omega[: last + 1]), np.asarray(power[: last + 1])
-
-
-def _meets_noise(rates: FloatArray) -> int:
-    """The last frequency of the half octave with the least density."""
-    if len(rates) < _FIRST:  # too few to tell
-        return len(rates) - 1
-    edges, densities = _half_octaves(rates)
-    return int(edges[int(np.argmin(densities)) + 1]) - 1
 
 
 def _outstanding(power: FloatArray) -> FloatArray:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any, Self
 
 from spookid.argument_checks import checked
-from spookid.data.files import FilePath, listing
-from spookid.data.logs.columns import Clock, Options, Parts, parts
+from spookid.data.logs.columns import Clock, Options, parts
 from spookid.data.logs.text import Form, read_text
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at, listing
+from spookid.files import AnyPath
 
 _ENDINGS = {
     ".csv": "from_csv",
@@ -37,7 +36,7 @@ def method_for(path: Path) -> str | None:
     return "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
 
 
-class Readable(ABC):
+class Readable:
     """What can be made of the signals in a file.
 
     All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
@@ -48,13 +47,8 @@ class Readable(ABC):
     """
 
     @classmethod
-    @abstractmethod
-    def _made(cls, parts: Parts, name: str, closed_loop: bool | None) -> Self:
-        """Recording of its parts."""
-
-    @classmethod
     @checked
-    def from_file(cls, path: FilePath, **options: Any) -> Self:
+    def from_file(cls, path: AnyPath, **options: Any) -> Self:
         """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg, or
         the folder of a ROS 2 bag.
 
@@ -70,14 +64,13 @@ class Readable(ABC):
         for option in options:
             if option not in known:
                 raise ProblemError(f"{path}: {method} has no option {option!r}; it has {listing(known)}")
-        recording: Self = read(path, **options)
-        return recording
+        return read(path, **options)  # type: ignore[no-any-return]
 
     @classmethod
     @checked
     def from_csv(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         time: str = "t",
         signals: Iterable[str] | None = None,
@@ -103,15 +96,15 @@ class Readable(ABC):
         has a point. `name` defaults to the file's stem, `closed_loop` is that of a Recording. Raises `ProblemError`
         naming the file and the line (from 1).
         """
-        options = Options.of(path, name, signals, units)
+        options = Options.of(path, name, signals, units, times)
         form = Form(options.path, header, delimiter, decimal)
-        return cls._joined(read_text(options, time, _named(times, options.path), form), options, closed_loop)
+        return cls._of(read_text(options, time, form), options, closed_loop)
 
     @classmethod
     @checked
     def from_npz(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         time: str = "t",
         signals: Iterable[str] | None = None,
@@ -127,16 +120,16 @@ class Readable(ABC):
         Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
         would run code from the file.
         """
-        from spookid.data.logs.archives import read_archive
+        from spookid.data.logs.tables import read_archive
 
-        options = Options.of(path, name, signals, units)
-        return cls._joined(read_archive(options, time, _named(times, options.path)), options, closed_loop)
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(read_archive(options, time), options, closed_loop)
 
     @classmethod
     @checked
     def from_mat(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         time: str = "t",
         signals: Iterable[str] | None = None,
@@ -150,16 +143,16 @@ class Readable(ABC):
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
         ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names the stamps of signals that have others.
         """
-        from spookid.data.logs.matlab import read_matlab
+        from spookid.data.logs.groups import read_matlab
 
-        options = Options.of(path, name, signals, units)
-        return cls._joined(read_matlab(options, time, _named(times, options.path)), options, closed_loop)
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(read_matlab(options, time), options, closed_loop)
 
     @classmethod
     @checked
     def from_hdf5(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         time: str = "t",
         signals: Iterable[str] | None = None,
@@ -174,16 +167,16 @@ class Readable(ABC):
         signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the stamps of
         signals that have others. A dataset's attribute ``units`` holds unless `units` says otherwise.
         """
-        from spookid.data.logs.hdf5 import read_hdf5
+        from spookid.data.logs.groups import read_hdf5
 
-        options = Options.of(path, name, signals, units)
-        return cls._joined(read_hdf5(options, time, _named(times, options.path)), options, closed_loop)
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(read_hdf5(options, time), options, closed_loop)
 
     @classmethod
     @checked
     def from_parquet(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         time: str = "t",
         signals: Iterable[str] | None = None,
@@ -199,10 +192,10 @@ class Readable(ABC):
         names the stamps of signals that have others. Stamps are seconds, or dates: then times count from the first
         one, or from 1970 on without `from_zero`.
         """
-        from spookid.data.logs.frames import read_parquet
+        from spookid.data.logs.tables import read_parquet
 
-        options = Options.of(path, name, signals, units)
-        return cls._joined(read_parquet(options, time, _named(times, options.path), from_zero), options, closed_loop)
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(read_parquet(options, time, from_zero), options, closed_loop)
 
     @classmethod
     @checked
@@ -223,17 +216,17 @@ class Readable(ABC):
         The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
         the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.
         """
-        from spookid.data.logs.frames import read_frame
+        from spookid.data.logs.tables import read_frame
 
-        options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units)
-        clocks = read_frame(frame, options, time, _named(times, options.path), from_zero)
-        return cls._joined(clocks, options, closed_loop)
+        options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units, times)
+        clocks = read_frame(frame, options, time, from_zero)
+        return cls._of(clocks, options, closed_loop)
 
     @classmethod
     @checked
     def from_mcap(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         topics: Iterable[str] | Mapping[str, str] | None = None,
         signals: Iterable[str] | None = None,
@@ -252,13 +245,13 @@ class Readable(ABC):
 
         options = Options.of(path, name, signals, units)
         clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
-        return cls._joined(clocks, options, closed_loop)
+        return cls._of(clocks, options, closed_loop)
 
     @classmethod
     @checked
     def from_rosbag(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         topics: Iterable[str] | Mapping[str, str] | None = None,
         signals: Iterable[str] | None = None,
@@ -281,13 +274,13 @@ class Readable(ABC):
 
         options = Options.of(path, name, signals, units)
         clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
-        return cls._joined(clocks, options, closed_loop)
+        return cls._of(clocks, options, closed_loop)
 
     @classmethod
     @checked
     def from_ulog(
         cls,
-        path: FilePath,
+        path: AnyPath,
         *,
         topics: Iterable[str] | Mapping[str, str] | None = None,
         signals: Iterable[str] | None = None,
@@ -302,20 +295,13 @@ class Readable(ABC):
         ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
         the start of the device without `from_zero`.
         """
-        from spookid.data.logs.archives import read_ulog
-        from spookid.data.logs.messages import Topics
+        from spookid.data.logs.messages import Topics, read_ulog
 
         options = Options.of(path, name, signals, units)
         clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
-        return cls._joined(clocks, options, closed_loop)
+        return cls._of(clocks, options, closed_loop)
 
     @classmethod
-    def _joined(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
-        return cls._made(parts(clocks, options), options.name, closed_loop)
-
-
-def _named(times: object, path: Path) -> dict[str, str]:
-    """Time columns by signal."""
-    if not (times is None or isinstance(times, Mapping)):
-        raise ProblemError(f"{path}: times is {shown(times)}; give a dict of signal to its time column")
-    return dict(times or {})
+    def _of(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
+        t, signals, times, notes = parts(clocks, options)
+        return cls(t, signals, options.name, closed_loop=closed_loop, times=times, notes=notes)  # type: ignore[call-arg]

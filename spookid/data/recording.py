@@ -1,21 +1,28 @@
-"""Measured signals over time: checked once where they enter, immutable afterwards."""
+"""Measured signals over time: checked once where they enter, immutable afterwards.
+
+Recordings in files that are read when they are asked for, for problems of more of them than memory holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, field, replace
+from functools import lru_cache
+from glob import glob
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, cast, overload
 
 import numpy as np
 
 from spookid.argument_checks import Checked, checked
 from spookid.data.arrays import FloatArray, checked_signals, checked_states, checked_time, merged
-from spookid.data.files import FilePath, listing, write_csv
-from spookid.data.logs.columns import Parts
 from spookid.data.reading import Readable
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, evaluating, listing, shown
+from spookid.files import AnyPath, replacing
 from spookid.records import dataclass
 from spookid.tables.table import Table, counted, number, quantity
 from spookid.tables.tabular import Block, Tabular, by_rows
@@ -65,16 +72,16 @@ class Recording(Tabular, Readable, metaclass=Checked):
         t, signals = checked_time(self.t, place), cast(Mapping[str, object], self.signals)
         if times:
             t, signals = merged(t, signals, times, place)
-            _set_fields(self, several_clocks=True)
-        _set_fields(
-            self,
-            name=name,
-            t=t,
-            signals=MappingProxyType(checked_signals(signals, len(t), place)),
-            q=checked_states(self.q, "q", (len(t), None, 7), place),
-            v=checked_states(self.v, "v", (len(t), None, 6), place),
-            before=MappingProxyType(dict(self.before)),
-        )
+        known = {
+            "name": name,
+            "t": t,
+            "signals": MappingProxyType(checked_signals(signals, len(t), place)),
+            "q": checked_states(self.q, "q", len(t), 7, place),
+            "v": checked_states(self.v, "v", len(t), 6, place),
+            "several_clocks": self.several_clocks or bool(times),
+            "before": MappingProxyType(dict(self.before)),
+        }
+        self.__dict__.update(known)  # of a frozen recording, while it is made
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
             bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
@@ -100,20 +107,29 @@ class Recording(Tabular, Readable, metaclass=Checked):
         columns = {"t": self.t, **{name: values for name, values in self.signals.items() if name != "t"}}
         return by_rows(columns)
 
-    @classmethod
-    def _made(cls, parts: Parts, name: str, closed_loop: bool | None) -> Self:
-        signals, times, notes = parts.signals, parts.times, parts.notes
-        return cls(parts.t, signals, name, closed_loop=closed_loop, times=times, notes=notes)
-
     @checked
-    def to_csv(self, path: FilePath, decimals: int | None = None, *, time: str = "t") -> None:
+    def to_csv(self, path: AnyPath, decimals: int | None = None, *, time: str = "t") -> None:
         """Write times (column `time`) and all signals, NaN as an empty field; the file appears whole or not at all.
 
         `from_csv` reads back the very same numbers, or all of them rounded to `decimals` digits after the point.
         Raises `ProblemError` if a signal is itself called `time`, if rounding makes two times equal, or if the
         file cannot be written.
         """
-        write_csv(self.name, self.t, self.signals, Path(path), decimals, time)
+        what = f"recording {self.name!r}"
+        if time in self.signals:
+            raise ProblemError(f"{what} has a signal {time!r} too; name the time column with time=")
+        if decimals is not None and decimals < 0:
+            raise ProblemError(f"{what} cannot be written with {decimals} decimals; give 0 or more")
+        columns = [[_text(value, decimals) for value in values] for values in (self.t, *self.signals.values())]
+        if len({float(text) for text in columns[0]}) < len(columns[0]):
+            raise ProblemError(f"{what} has times that {decimals} decimals make equal; give more")
+        try:
+            with replacing(Path(path)) as part, part.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow([time, *self.signals])
+                writer.writerows(zip(*columns, strict=True))
+        except OSError as error:
+            raise ProblemError(f"{path} cannot be written ({error.strerror or error}); check the folder") from None
 
     @checked
     def signal(self, name: str) -> FloatArray:
@@ -162,7 +178,88 @@ class Recording(Tabular, Readable, metaclass=Checked):
         }
 
 
-def _set_fields(recording: Recording, **values: object) -> None:
-    """Set fields of the frozen recording while it is being made."""
-    for name, value in values.items():
-        object.__setattr__(recording, name, value)
+def _text(value: np.float64, decimals: int | None) -> str:
+    if math.isnan(value):
+        return ""
+    return repr(float(value)) if decimals is None else f"{value:.{decimals}f}"
+
+
+SAMPLE = 4
+"""Recordings that tell what a problem of many is made of."""
+
+
+class RecordingFiles(Sequence[Recording], metaclass=Checked):
+    """Recordings of a problem, each read from its file when it is asked for.
+
+    ``solve_jointly`` and ``spookid solve --jobs`` or ``--scheduler`` hold one at a time in each worker; all else reads
+    them all.
+
+    Args:
+        paths: a pattern such as ``"logs/*.npz"``, whose files are taken in the order of their names, or paths. They
+            are those of the current folder; workers elsewhere need whole ones.
+        read: makes a recording of a path; by default ``Recording.from_file``.
+        options: of ``Recording.from_file``.
+
+    Raises:
+        ProblemError: if there is no file, or one is given twice.
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        read: Callable[..., Recording] | None = None,
+        **options: Any,
+    ) -> None:
+        self.place = declared_at()
+        names = sorted(glob(os.fspath(paths))) if isinstance(paths, (str, os.PathLike)) else list(paths)
+        self.paths = tuple(Path(name).absolute() for name in names)
+        """Of the files."""
+        if not self.paths:
+            what = shown(os.fspath(paths)) if isinstance(paths, (str, os.PathLike)) else "in the list"
+            raise ProblemError(f"{self.place}: RecordingFiles: no file is {what}; check the path")
+        if len(set(self.paths)) < len(self.paths):
+            raise ProblemError(f"{self.place}: RecordingFiles: a file is there twice; name each once")
+        self._read, self._options = read or Recording.from_file, options
+        self._recent = lru_cache(maxsize=SAMPLE)(self.read)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the recordings are called before they are read: the stems of the files."""
+        return tuple(path.stem for path in self.paths)
+
+    @property
+    def facts(self) -> list[tuple[str, int, int]]:
+        """Path, size and time of the last change of each file: what tells that it is another one."""
+        return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in self.paths]
+
+    def read(self, number: int) -> Recording:
+        """One of them, read anew.
+
+        Raises:
+            ProblemError: naming the file.
+        """
+        with evaluating(f"{self.place}: RecordingFiles: read of {self.paths[number]}"):
+            found = self._read(self.paths[number], **self._options)
+        if not isinstance(found, Recording):
+            raise ProblemError(
+                f"{self.place}: RecordingFiles: read gives no Recording of {self.paths[number]}; return one"
+            )
+        return found
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, place: int) -> Recording: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Recording, ...]: ...
+    def __getitem__(self, place: int | slice) -> Recording | tuple[Recording, ...]:
+        if isinstance(place, slice):
+            return tuple(self._recent(number) for number in range(len(self))[place])
+        return self._recent(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[Recording]:
+        return (self._recent(number) for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<RecordingFiles: {len(self)} files, the first {self.paths[0]}>"

@@ -163,9 +163,6 @@ class _Written(Constraint):
     function: Callable[[State], Any]
     """Of a ``State``."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-
     def labels(self, model: Mechanism) -> tuple[str, ...]:
         """Their numbers, from 0 on."""
         return tuple(str(i) for i in range(self._rows(State.symbols(cast(Model, model))).numel()))

@@ -96,9 +96,11 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     left = np.maximum(after - 1, 0)
     to_left, to_right = np.abs(times - known_t[left]), np.abs(known_t[right] - times)
 
-    reach = grid.step * (1 + _NEIGHBOUR) + _resolution(recording)
+    reach = grid.step * (1 + _NEIGHBOUR) + _rounding(np.abs(t[[0, -1]]).max())
     bracketed = (after > 0) & (after < len(known)) & (to_left <= reach) & (to_right <= reach)
-    between = _interpolated(known[left], known[right], to_left, to_right, period)
+    difference, distance = known[right] - known[left], to_left + to_right
+    fraction = np.divide(to_left, distance, out=np.zeros_like(distance), where=distance > 0)
+    between = known[left] + fraction * (difference if period is None else wrap(difference, period))
     nearest = np.where(to_left <= to_right, left, right)
     at_step = np.minimum(to_left, to_right) <= near
     return np.where(
@@ -122,7 +124,8 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     known_t, known = finite_samples(recording, signal)
     if period is not None:
         known = np.unwrap(known, period=period)
-    per_step = _points_per_step(known_t, grid)
+    wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - _AT_STEP))
+    per_step = max(2, min(wanted, _MOST_POINTS // grid.count))
     interval = grid.step / per_step
     # Beyond the last step up to the last sample: the filter's end effect lies there rather than in the result.
     points = max((grid.count - 1) * per_step, math.floor((recording.t[-1] - grid.start) / interval)) + 1
@@ -137,23 +140,19 @@ def wrap(x: ArrayLike, period: float) -> FloatArray:
     return np.where(rest < -period / 2, rest + period, rest)
 
 
-def _resolution(recording: Recording) -> float:
-    """Rounding of the time stamps [s]: below 1e-12 s from zero on, but about 1e-6 s if they count from 1970."""
-    return _rounding(float(np.abs(recording.t[[0, -1]]).max()))
-
-
 def _rounding(time: float) -> float:
-    return 4 * float(np.spacing(time))
+    """Of time stamps of that size [s]: below 1e-12 s from zero on, but about 1e-6 s if they count from 1970."""
+    return 4 * float(np.spacing(abs(time)))
 
 
 def slack(recording: Recording, step: float) -> float:
     """How far [s] a sample may be from a step to be at it."""
-    return max(_AT_STEP * step, _resolution(recording))
+    return slack_at(float(np.abs(recording.t[[0, -1]]).max()), step)
 
 
 def slack_at(time: float, step: float) -> float:
     """The same where time stamps have the size of ``time`` [s]."""
-    return max(_AT_STEP * step, _rounding(abs(time)))
+    return max(_AT_STEP * step, _rounding(time))
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
@@ -161,22 +160,6 @@ def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, Float
     values = recording.signal(signal)
     finite = np.isfinite(values)
     return recording.t[finite], values[finite]
-
-
-def _interpolated(
-    left: FloatArray, right: FloatArray, to_left: FloatArray, to_right: FloatArray, period: float | None
-) -> FloatArray:
-    """Value on the line from `left` to `right` at those distances from both, the short way round if periodic."""
-    difference = right - left if period is None else wrap(right - left, period)
-    distance = to_left + to_right
-    fraction = np.divide(to_left, distance, out=np.zeros_like(distance), where=distance > 0)
-    return left + fraction * difference
-
-
-def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
-    """How many intervals of the uniform grid make one step."""
-    wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - _AT_STEP))
-    return max(2, min(wanted, _MOST_POINTS // grid.count))
 
 
 def spoiled_steps(cutoff: float, step: float) -> int:
@@ -284,13 +267,13 @@ class Samples:
 
     def slots(self, reach: Reach, every: bool) -> int:
         """How many of those between the steps, or of ``every`` one, belong to one state at the most."""
-        cells = reach.cells(self.at[self._chosen(every)], self.count)
+        cells = reach.cells(self.at[every | ~self._stepped], self.count)
         return int(np.max(np.bincount(cells[cells >= 0]), initial=0))
 
     def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
         """Those between the steps, or ``every`` one, state by state: stamps in steps from the state that they are
         counted from, values, and where there is one, each (N − reach, slots)."""
-        chosen = self._chosen(every)
+        chosen = every | ~self._stepped
         cells = reach.cells(self.at[chosen], self.count)
         seen = np.flatnonzero(chosen)[cells >= 0]
         cells = cells[cells >= 0]
@@ -303,9 +286,6 @@ class Samples:
         stamps[where] = (self.stamps[seen] - self.start) / self.step - cells
         values[where], present[where] = self.values[seen], True
         return stamps, values, present
-
-    def _chosen(self, every: bool) -> NDArray[np.bool_]:
-        return np.ones(len(self.at), dtype=np.bool_) if every else ~self._stepped
 
 
 def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -> Samples:

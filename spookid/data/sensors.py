@@ -12,7 +12,7 @@ import casadi as ca
 from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sensor, check_signals
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
-from spookid.mechanics.body import GROUND, Frame
+from spookid.mechanics.body import Frame
 from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Hinge, Joint, check_coordinate
@@ -21,26 +21,6 @@ from spookid.mechanics.motor import Motor
 from spookid.records import dataclass
 
 _AXES = "xyz"
-
-
-def check_joint_in(sensor: Sensor, joint: Joint, model: Model) -> None:
-    """Raise ProblemError if the joint that a sensor observes is not in the model."""
-    if joint not in model.joints:
-        kind = type(sensor).__name__
-        raise ProblemError(
-            f"{sensor.place}: {kind} observes {joint.name!r}, which is not in the model"
-            "; add it, or observe a joint of the model"
-        )
-
-
-def check_frame_in(sensor: Sensor, frame: Frame, model: Model) -> None:
-    """Raise ProblemError if the frame that a sensor observes is on no body of the model."""
-    if frame.body not in model.bodies:
-        kind = type(sensor).__name__
-        raise ProblemError(
-            f"{sensor.place}: {kind} observes a frame of {frame.body.name!r}, which is not in the model"
-            "; add it, or observe a frame of the model"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +46,6 @@ class OfCoordinate(OneSignal):
         check_coordinate(self.joint, self.coordinate, f"{self.place}: {type(self).__name__} observes")
         self.check_arguments()
 
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if the joint is not in the model."""
-        check_joint_in(self, self.joint, model)
-
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
@@ -82,21 +58,17 @@ class JointPosition(OfCoordinate):
 
     @property
     def period(self) -> float | None:
-        """That of the coordinate, None if it has none."""
         return self.measured.period
 
     @property
     def unit(self) -> str:
-        """The coordinate's unit."""
         return self.measured.unit
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"{'angle' if self.unit == 'rad' else 'position'} of {self.joint.labels[self.coordinate]}"
 
     def predicted(self, state: State) -> ca.SX:
-        """The coordinate; an angle of a hinge in (−π, π]."""
         return state.angle(self.joint)[self.coordinate]
 
 
@@ -123,16 +95,13 @@ class JointRate(OfCoordinate):
 
     @property
     def unit(self) -> str:
-        """The rate's unit."""
         return f"{self.measured.unit}/s"
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"rate of {self.joint.labels[self.coordinate]}"
 
     def predicted(self, state: State) -> ca.SX:
-        """The rate."""
         return state.rate(self.joint)[self.coordinate]
 
 
@@ -165,7 +134,6 @@ class PointPosition(DeclaredSensor):
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"{self.axis} of a point of {self.point.body.name}"
 
     def __post_init__(self) -> None:
@@ -174,16 +142,7 @@ class PointPosition(DeclaredSensor):
         check_signals(self, len(self.axis))
         self.check_arguments()
 
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if the body is not in the model."""
-        if self.point.body not in model.bodies:
-            raise ProblemError(
-                f"{self.place}: PointPosition observes a point of a body that is not in the model"
-                "; add the body, or observe a point of the model"
-            )
-
     def predicted(self, state: State) -> ca.SX:
-        """The coordinates."""
         position = state.position(self.point)
         return ca.vertcat(*(position[_AXES.index(axis)] for axis in self.axis))
 
@@ -204,10 +163,10 @@ class PointDistance(OneSignal):
     """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
 
     unit = "m"
+    may_be_on_ground = True
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"distance from {self.first.body.name} to {self.second.body.name}"
 
     def __post_init__(self) -> None:
@@ -215,14 +174,7 @@ class PointDistance(OneSignal):
             raise ProblemError(f"{self._what} is between two points of {self.first.body.name!r}; it never changes")
         self.check_arguments()
 
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if a body is not in the model."""
-        for frame in (self.first, self.second):
-            if frame.body is not GROUND:
-                check_frame_in(self, frame, model)
-
     def predicted(self, state: State) -> ca.SX:
-        """The distance."""
         return ca.norm_2(state.position(self.second) - state.position(self.first))
 
 
@@ -252,7 +204,6 @@ class Observation(OneSignal):
         self.check_arguments()
 
     def predicted(self, state: State) -> ca.SX:
-        """The expression's value."""
         return ca.SX(self.expression(state))
 
     def period_in(self, model: Model) -> float | None:
@@ -283,12 +234,10 @@ class JointTorque(OfCoordinate):
 
     @property
     def unit(self) -> str:
-        """The effort's unit."""
         return self.measured.effort
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"{'torque' if self.measured.unit == 'rad' else 'force'} at {self.joint.labels[self.coordinate]}"
 
     def predicted(self, state: State) -> ca.SX:
@@ -366,7 +315,6 @@ class JointForce(DeclaredSensor):
 
     @property
     def title(self) -> str:
-        """What it measures."""
         return f"force in {self.joint.name}"
 
     def __post_init__(self) -> None:
@@ -375,9 +323,8 @@ class JointForce(DeclaredSensor):
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the joint is not in the model, or the model closes loops."""
-        check_joint_in(self, self.joint, model)
+        super().check(model)
         State.symbols(model).wrench(self.joint)
 
     def predicted(self, state: State) -> ca.SX:
-        """The force."""
         return state.axes(self.joint.parent).T @ state.wrench(self.joint)[0]

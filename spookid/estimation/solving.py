@@ -13,7 +13,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
-from spookid.data.recording_files import RecordingFiles
+from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
 from spookid.estimation.outliers import doubt_samples

@@ -1,8 +1,5 @@
-"""What disturbs the motion against time, with a band in which it is 95 % of the time.
-
-A figure of what each stretch of the recordings does to the estimates.
-
-Residuals against time, rate and value of their signal: what a model lacks leaves a trace in one of them.
+"""Figures that tell what a model lacks: disturbances against time, influence of stretches of the recordings on the
+estimates, and residuals against time, rate and value of their signal.
 
 A sensor that is off shifts all, one that lags tilts them over the rate, dry friction makes a step where the rate
 changes its sign, and a force that depends on the place bends them over the signal.
@@ -12,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -25,6 +23,7 @@ from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots, report_plot
+from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
@@ -32,15 +31,19 @@ from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.tables.table import HALF_WIDTH, labelled, number
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
-WIDTH = 5.6
-"""[in]"""
-_MOST_ROWS, _MOST_RECORDINGS = 6, 2
-"""Coordinates and recordings that are drawn."""
+MOST_ROWS, _MOST_RECORDINGS, _MOST_COLUMNS = 6, 2, 4
+"""Signals or coordinates that are drawn; recordings below one another, and beside one another."""
+_MUCH = 1.0
+"""Changes of more standard errors than this are drawn in red."""
+_WIDTH = 7.2
+"""Of the figure of the residuals [in]."""
+_MOST_NAMES = 7
+"""Recordings that are told apart."""
+_MOST_BINS = 24
+_LEAST_SAMPLES = 12
+"""Of a bin."""
+_SHOWN = 0.995
+"""Share of the residuals that the vertical axis holds at least."""
 
 
 def pictured(solution: Result) -> list[dict[str, Any]]:
@@ -50,24 +53,18 @@ def pictured(solution: Result) -> list[dict[str, Any]]:
     found = []
     for one in every[:_MOST_RECORDINGS]:
         count, more = len(one.labels), len(every) - _MOST_RECORDINGS
-        words = [f"the first {_MOST_ROWS} of {count} coordinates"] if count > _MOST_ROWS else []
+        words = [f"the first {MOST_ROWS} of {count} coordinates"] if count > MOST_ROWS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
-        omitted = f" Shown: {'; '.join(words)}." if words else ""
-        found.append(
-            {"name": one.name, "picture": report_plot.embedded(disturbance_figure(one), "png"), "omitted": omitted}
-        )
+        picture, omitted = report_plot.embedded(disturbance_figure(one), "png"), "; ".join(words)
+        found.append({"name": one.name, "picture": picture, "omitted": f" Shown: {omitted}." if words else ""})
     return found
 
 
 def disturbance_figure(one: Disturbance) -> Figure:
     """A panel for each coordinate, at most the first six."""
-    labels = one.labels[:_MOST_ROWS]
-    result = Figure(figsize=(WIDTH, 0.8 + 1.5 * len(labels)), layout="constrained")
-    panels = result.subplots(len(labels), 1, squeeze=False, sharex=True)[:, 0]
-    for i, (panel, label) in enumerate(zip(panels, labels, strict=True)):
+    result, panels = report_plot.over_time(one.labels[:MOST_ROWS], 0.8, 1.5)
+    for i, panel in enumerate(panels):
         _panel(panel, one, i)
-        panel.set_title(label, fontsize=10, loc="left", parse_math=False)
-    panels[-1].set_xlabel("time [s]", fontsize=9)
     result.align_ylabels(panels)
     band = Patch(color=BLUE, alpha=0.25, linewidth=0, label=f"± {HALF_WIDTH:.2f} standard errors")
     pictures.legend(result, [pictures.entry("mean over a step", BLUE, linestyle="-", linewidth=1.0), band])
@@ -84,12 +81,6 @@ def _panel(panel: Axes, one: Disturbance, column: int) -> None:
     panel.plot(*plots.thinned(one.t, value / factor), "-", color=BLUE, linewidth=0.8)
     panel.set_ylabel(f"[{unit}]", fontsize=9, parse_math=False)
     panel.yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
-    pictures.plain(panel, 8)
-
-
-_MOST_COLUMNS = 4
-_MUCH = 1.0
-"""Changes of more standard errors than this are drawn in red."""
 
 
 def influence_figure(solution: Result) -> Figure:
@@ -98,10 +89,6 @@ def influence_figure(solution: Result) -> Figure:
     Parameters without a standard error are left out, and recordings after the first four; of many parameters those
     that move most are shown. All rows have one scale, and the largest change of each stands beside it.
     """
-    from matplotlib.figure import Figure
-
-    from spookid.report.layout import GridLayout
-
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
@@ -140,8 +127,6 @@ def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
     Args:
         changes: (stretches, rows).
     """
-    from matplotlib.collections import PolyCollection
-
     rows = changes.shape[1]
     known = np.isfinite(changes)
     half = np.where(known, 0.0, 0.45)
@@ -159,16 +144,9 @@ def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
     axes.spines["left"].set_visible(False)
     axes.set_xlim(edges[0], edges[-1])
     for row, change in enumerate(changes.T):
-        axes.annotate(
-            number(_largest(change), 2),
-            (1.0, middle[row]),
-            (4, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            color=GREY,
-        )
+        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        text, place = number(_largest(change), 2), (1.0, middle[row])
+        axes.annotate(text, place, (4, 0), **beside, va="center", fontsize=8, color=GREY)
 
 
 def _largest(values: Array, least: float = 0.0) -> float:
@@ -176,25 +154,12 @@ def _largest(values: Array, least: float = 0.0) -> float:
     return float(np.max(np.abs(values[np.isfinite(values)]), initial=least))
 
 
-RESIDUAL_WIDTH = 7.2
-"""[in]"""
-MOST_ROWS = 6
-"""Signals that are drawn."""
-_MOST_NAMES = 7
-"""Recordings that are told apart."""
-_MOST_BINS = 24
-_LEAST_SAMPLES = 12
-"""Of a bin."""
-_SHOWN = 0.995
-"""Share of the residuals that the vertical axis holds at least."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Points:
     """One signal's residuals in one recording, those that are missing left out, (n,) each."""
 
     residual: Array
-    along: tuple[Array, Array, Array]
+    along: tuple[Array, ...]
     """Time since the start [s], rate of the signal, the signal."""
 
 
@@ -206,13 +171,14 @@ def residual_figure(solution: Result) -> Figure | None:
     rows = [i for i, of_one in enumerate(points) if any(p.residual.size for p in of_one)]
     if not rows:
         return None
-    result = Figure(figsize=(RESIDUAL_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
+    result = Figure(figsize=(_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
     panels = result.subplots(len(rows), 3, squeeze=False, sharey="row")
     for axes, i in zip(panels, rows, strict=True):
         unit, (size, name) = trajectories[0].units[i], _size(solution, i, points[i])
         _row(axes, points[i], size)
         axes[0].set_ylabel(f"{signals[i]}\n{labelled('residual', name)}", fontsize=9, parse_math=False)
-        axes[1].set_xlabel(labelled(f"rate of {signals[i]}", _per_second(unit)), fontsize=8, parse_math=False)
+        per_second = (f"{unit}/s" if unit.isalpha() else f"({unit})/s") if unit else "1/s"
+        axes[1].set_xlabel(labelled(f"rate of {signals[i]}", per_second), fontsize=8, parse_math=False)
         axes[2].set_xlabel(labelled(signals[i], unit), fontsize=8, parse_math=False)
     panels[-1, 0].set_xlabel("time [s]", fontsize=8)
     result.align_ylabels(panels[:, 0])
@@ -227,8 +193,7 @@ def _points(trajectory: Trajectory, column: int) -> _Points:
     turns = period is not None and np.ptp(estimated) > period
     place = wrap(estimated, period) if turns and period is not None else estimated
     known = np.isfinite(residual) & np.isfinite(rate)
-    along = (trajectory.t - trajectory.t[0], rate, place)
-    return _Points(residual[known], (along[0][known], along[1][known], along[2][known]))
+    return _Points(residual[known], tuple(one[known] for one in (trajectory.t - trajectory.t[0], rate, place)))
 
 
 def _size(solution: Result, column: int, points: Sequence[_Points]) -> tuple[float, str]:
@@ -242,17 +207,12 @@ def _size(solution: Result, column: int, points: Sequence[_Points]) -> tuple[flo
     return (known[0], "sigma") if known else plots.scale(np.concatenate([p.residual for p in points]), unit)
 
 
-def _per_second(unit: str) -> str:
-    """The unit of a rate."""
-    return (f"{unit}/s" if unit.isalpha() else f"({unit})/s") if unit else "1/s"
-
-
 def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
     """Residuals in light colours, one a recording, and in dark what they are on the average."""
     residual = np.concatenate([p.residual for p in points]) / size
     dot = 2.6 if len(residual) > 400 else 4.5
     reach = 1.2 * float(np.quantile(np.abs(residual), _SHOWN))
-    for panel, j in zip(axes, range(3), strict=True):
+    for j, panel in enumerate(axes):
         for i, p in enumerate(points):
             numbers, shown = plots.thinned(np.arange(len(p.residual), dtype=np.float64), p.residual / size)
             keep = numbers.astype(int)

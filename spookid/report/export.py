@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.errors import ProblemError
 from spookid.files import beside, remove
 from spookid.report import pictures
@@ -252,18 +252,10 @@ def load(directory: folders.AnyPath) -> Result:
     """
     folder = Path(directory)
     tree = folders.read_marker(folder / MARKER, _AGAIN)
-    with _reading(folder / MARKER):
+    reading = partial(folders.reading, remedy=f"give a result folder of spookid as it was written, or {_AGAIN}")
+    with reading(folder / MARKER):
         head = schema.head_of(tree)
-    with _reading(folder / _TRAJECTORY) as path:
-        arrays = read_npz(path)
-        parts = (
-            schema.trajectories_of(head, arrays),
-            schema.disturbance_of(head, arrays),
-            schema.measured_of(head, arrays),
-        )
-    with _reading(folder / _SENSITIVITIES) as path:
-        return schema.solution_of(head, *parts, read_npz(path))
-
-
-def _reading(path: Path) -> AbstractContextManager[Path]:
-    return folders.reading(path, f"give a result folder of spookid as it was written, or {_AGAIN}")
+    with reading(folder / _TRAJECTORY) as path:
+        motions = schema.motions_of(head, read_npz(path))
+    with reading(folder / _SENSITIVITIES) as path:
+        return schema.solution_of(head, motions, read_npz(path))

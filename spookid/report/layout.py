@@ -6,18 +6,16 @@ twice, and takes as long as the drawing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
 from matplotlib.transforms import Bbox
+from numpy.typing import ArrayLike
 
 from spookid.kernels.arrays import Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike
 
 
 class GridLayout(LayoutEngine):
@@ -53,16 +51,10 @@ class GridLayout(LayoutEngine):
         lefts, rights = _cells(sides, grid.get_width_ratios(), 0.0, width)
         tops, bottoms = _cells(ends, grid.get_height_ratios(), top, height - bottom)
         for axes, spec in specs:
-            x, y = (
-                (lefts[spec.colspan.start], rights[spec.colspan.stop - 1]),
-                (
-                    height - bottoms[spec.rowspan.stop - 1],
-                    height - tops[spec.rowspan.start],
-                ),
-            )
-            axes._set_position(  # type: ignore[attr-defined]  # ``set_position`` takes a panel out of the layout
-                Bbox.from_extents(x[0] / width, y[0] / height, x[1] / width, y[1] / height), which="original"
-            )
+            x0, x1 = lefts[spec.colspan.start] / width, rights[spec.colspan.stop - 1] / width
+            y0, y1 = 1 - bottoms[spec.rowspan.stop - 1] / height, 1 - tops[spec.rowspan.start] / height
+            box = Bbox.from_extents(x0, y0, x1, y1)
+            axes._set_position(box, which="original")  # type: ignore[attr-defined]  # ``set_position`` ends the layout
 
 
 def _measured(axes: Axes, renderer: Any) -> Bbox:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
+from spookid.files import unreadable
 from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
@@ -124,9 +125,7 @@ def _results(folder: Path) -> dict[str, Path]:
     try:
         found = {path.name: marker for path in sorted(folder.iterdir()) if (marker := _marker(path)) is not None}
     except OSError as error:
-        raise ProblemError(
-            f"{folder} cannot be read ({error.strerror or error}); give a folder that a command of spookid wrote"
-        ) from None
+        raise unreadable(folder, error, "give a folder that a command of spookid wrote") from None
     if not found:
         known = ", ".join(folders.MARKERS)
         raise ProblemError(f"{folder} holds none of {known}; give a folder that a command of spookid wrote")
@@ -174,7 +173,7 @@ def _result(key: str, place: int, solution: Result, date: str, films: Films) -> 
         "known": summary.known(solution),
         "relations": summary.constraints(solution),
         "base_parameters": summary.base_parameters(solution),
-        **{section.__name__: section(solution) for section in report_sections.SECTIONS},
+        **{name: section(solution) for name, section in report_sections.SECTIONS.items()},
         **report_sections.fits(solution),
         "films": films,
         "films_omitted": animation.omitted(solution) if films else "",

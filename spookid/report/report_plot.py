@@ -55,6 +55,21 @@ def _narrowed(figure: Figure, height: float) -> Figure:
     return figure
 
 
+def over_time(titles: Sequence[str], above: float, each: float) -> tuple[Figure, list[Axes]]:
+    """Panels below one another with their titles.
+
+    Args:
+        above, each: height of a title and legend, and of a panel [in].
+    """
+    figure = Figure(figsize=(WIDTH, above + each * len(titles)), layout="constrained")
+    panels = list(figure.subplots(len(titles), 1, squeeze=False, sharex=True)[:, 0])
+    for panel, text in zip(panels, titles, strict=True):
+        panel.set_title(text, fontsize=9, loc="left", parse_math=False)
+        pictures.plain(panel, 8)
+    panels[-1].set_xlabel("time [s]", fontsize=9)
+    return figure, panels
+
+
 # --- residuals ---
 
 

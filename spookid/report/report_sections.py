@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,11 +193,6 @@ def residual_structure(solution: Result) -> dict[str, str] | None:
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
-def disturbances(solution: Result) -> list[dict[str, Any]]:
-    """What disturbs the motion, a picture for each of the first recordings."""
-    return diagnostic_plots.pictured(solution)
-
-
 def impulses(solution: Result) -> str:
     """How far the motion is from the mechanics, in a sentence."""
     if solution.dynamics == "hard":
@@ -253,17 +248,7 @@ def directions(solution: Result) -> list[dict[str, Any]]:
     return [{"value": number(v, 3), "percent": percent(v), "weak": not v > WEAK} for v in values]
 
 
-def weak(solution: Result) -> list[str]:
-    """Sentences about what the data hardly see."""
-    return weak_sentences(solution.sensitivities)
-
-
 # --- how it was found ---
-
-
-def convergence(solution: Result) -> str:
-    """The picture."""
-    return report_plot.embedded(report_plot.convergence(solution))
 
 
 def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
@@ -278,18 +263,11 @@ def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
     return facts
 
 
-SECTIONS: tuple[Callable[[Result], Any], ...] = (
-    mechanism,
-    data,
-    residuals,
-    residual_picture,
-    residual_structure,
-    noise,
-    impulses,
-    disturbances,
-    correlations,
-    directions,
-    weak,
-    convergence,
-)
+SECTIONS: Mapping[str, Callable[[Result], Any]] = {
+    **{one.__name__: one for one in (mechanism, data, residuals, residual_picture, residual_structure, noise)},
+    **{one.__name__: one for one in (impulses, correlations, directions)},
+    "disturbances": diagnostic_plots.pictured,
+    "weak": lambda solution: weak_sentences(solution.sensitivities),
+    "convergence": lambda solution: report_plot.embedded(report_plot.convergence(solution)),
+}
 """Those that need nothing but a Solution; the page knows them by these names."""

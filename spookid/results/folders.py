@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from spookid.errors import ProblemError, shown_error
-from spookid.files import EARLIER, abandoned, beside, remove, replacing
+from spookid.files import EARLIER, abandoned, beside, remove, replacing, unreadable
+from spookid.files import AnyPath as AnyPath
 from spookid.version import __version__
 
 Tree: TypeAlias = dict[str, Any]
@@ -68,7 +69,6 @@ def _numbers(value: Any) -> Any:
     raise NotImplementedError(f"a {type(value).__name__} in a document")
 
 
-AnyPath: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
 MARKERS = (
@@ -100,7 +100,7 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
     except ProblemError:
         raise
     except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from None
+        raise unreadable(path, error, remedy) from None
     except KeyError as error:
         raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
     except Exception as error:  # at what is read from a file, which may be anything
@@ -179,7 +179,7 @@ def check_continued(directory: AnyPath, marker: str) -> Path:
     except NotADirectoryError:
         raise ProblemError(f"{directory} is a file; choose another folder") from None
     except OSError as error:
-        raise ProblemError(f"{directory} cannot be read ({error.strerror or error}); choose another folder") from None
+        raise unreadable(directory, error, "choose another folder") from None
     if content and not _is_ours(target / marker):
         raise ProblemError(
             f"{directory} is not empty and holds no earlier {marker}, so it is left alone; choose another folder"

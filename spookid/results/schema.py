@@ -174,26 +174,18 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
 
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
     """
-    sensitivities, influence = solution.sensitivities, solution.influence
+    sensitivities, influence, seen = solution.sensitivities, solution.influence, solution.sensitivities.seen
     along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {
         "names": np.array(sensitivities.names, dtype=np.str_),
         "correlation": sensitivities.correlation,
         **{key: getattr(sensitivities, name) for name, (key, _) in _SENSITIVITIES.items()},
-        **_seen_arrays(sensitivities.seen),
+        **({} if seen is None else {key: getattr(seen, name) for name, (key, _) in _SEEN.items()}),
+        **({} if seen is None else {"raised_from": np.array([seen.raised_from])}),
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
         **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
         **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
-    }
-
-
-def _seen_arrays(seen: Seen | None) -> dict[str, Any]:
-    if seen is None:
-        return {}
-    return {
-        "raised_from": np.array([seen.raised_from]),
-        **{key: getattr(seen, name) for name, (key, _) in _SEEN.items()},
     }
 
 
@@ -272,45 +264,29 @@ def head_of(tree: Tree) -> Head:
     )
 
 
-def trajectories_of(head: Head, arrays: Arrays) -> tuple[Trajectory, ...]:
-    """With the content of ``trajectory.npz``."""
+def motions_of(head: Head, arrays: Arrays) -> Tree:
+    """Trajectories, disturbances and measured poses, with the content of ``trajectory.npz``."""
+    count = range(len(head.recordings))
     if head.schema == 1:  # at first only samples at the steps counted
-        counts = range(len(head.recordings))
-        arrays = {**{f"samples_{i}": np.isfinite(arrays[f"observed_{i}"]).astype(float) for i in counts}, **arrays}
-    return tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings))
-
-
-def disturbance_of(head: Head, arrays: Arrays) -> tuple[Disturbance, ...]:
-    """With the same."""
+        arrays = {**{f"samples_{i}": np.isfinite(arrays[f"observed_{i}"]).astype(float) for i in count}, **arrays}
     found = []
     for i, heading in enumerate(head.disturbances):
         sizes = {"N": len(arrays[f"disturbance_t_{i}"]), "n": len(heading.labels)}
         parts = _parts(_DISTURBANCE, arrays, sizes, f"_{i}")
         found.append(Disturbance(**msgspec.structs.asdict(heading), **parts))
-    return tuple(found)
+    has_poses = any(key.startswith("frames_") for key in arrays)  # schema 1 had none
+    return {
+        "trajectories": tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings)),
+        "disturbance": tuple(found),
+        "measured": tuple(MeasuredPoses(**_parts(_MEASURED, arrays, {}, f"_{i}")) for i in count if has_poses),
+    }
 
 
-def measured_of(head: Head, arrays: Arrays) -> tuple[MeasuredPoses, ...]:
-    """With the same; none of schema 1, which had none."""
-    if not any(key.startswith("frames_") for key in arrays):
-        return ()
-    places = range(len(head.recordings))
-    return tuple(MeasuredPoses(**_parts(_MEASURED, arrays, {}, f"_{i}")) for i in places)
-
-
-def solution_of(
-    head: Head,
-    trajectories: tuple[Trajectory, ...],
-    disturbance: tuple[Disturbance, ...],
-    measured: tuple[MeasuredPoses, ...],
-    arrays: Arrays,
-) -> Result:
+def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Result:
     """With the content of ``sensitivities.npz``: the Result that `document` described."""
     return Result(
         **msgspec.structs.asdict(head.answer),
-        trajectories=trajectories,
-        disturbance=disturbance,
-        measured=measured,
+        **motions,
         sensitivities=_sensitivities(head.known, arrays),
         influence=_influence([len(heading.signals) for heading in head.recordings], arrays),
         normaliser=_shaped(arrays, "normaliser", "*", {}) if "normaliser" in arrays else None,

@@ -16,12 +16,12 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Result, Trajectory
-from spookid.robots.formats import described
 from spookid.robots.identified import from_result
 from spookid.robots.logs import efforts_along
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.replaying import WINDOW, Motion, replayed
+from spookid.robots.urdf import described
 from spookid.robots.writing import rewritten
 from spookid.studies.motor_efforts import MotorEfforts
 from spookid.tables.table import Table, number
@@ -84,12 +84,8 @@ class RobotComparison(Tabular):
 
     def blocks(self) -> Sequence[Block]:
         """A table of torques and one of replays, and why either is missing."""
-        found: list[Block] = [f"Robot {self.robot!r} along {self.recording}"]
-        found += [*self._torques(), *self._replays()]
-        return [
-            *found,
-            *dict.fromkeys(f"{v.name[0].upper()}{v.name[1:]}: {r}." for v in self.versions for r in v.reasons),
-        ]
+        reasons = dict.fromkeys(f"{v.name[0].upper()}{v.name[1:]}: {r}." for v in self.versions for r in v.reasons)
+        return [f"Robot {self.robot!r} along {self.recording}", *self._torques(), *self._replays(), *reasons]
 
     def _torques(self) -> Iterator[Block]:
         known = [version for version in self.versions if len(version.torques)]
@@ -100,12 +96,8 @@ class RobotComparison(Tabular):
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
             rows = [
-                (
-                    label,
-                    f"{number(spread[i], 3)} {self.efforts[i]}",
-                    *(_share(e[i], spread[i]) for e in errors.values()),
-                )
-                for i, label in enumerate(self.driven)
+                (label, f"{number(size, 3)} {unit}", *(_share(e[i], size) for e in errors.values()))
+                for i, (label, unit, size) in enumerate(zip(self.driven, self.efforts, spread, strict=True))
             ]
             yield Table(("joint", "measured, standard deviation", *errors), rows)
 
@@ -139,8 +131,7 @@ class RobotComparison(Tabular):
 
 
 def _share(error: float, spread: float) -> str:
-    share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-    return f"{number(error, 3)} ({share})" if share else number(error, 3)
+    return f"{number(error, 3)} ({100 * error / spread:.3g} %)" if spread > 0 else number(error, 3)
 
 
 def _off(error: float, span: float, unit: str) -> str:
@@ -178,18 +169,7 @@ def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison
         Version(name, torques[name].efforts if name in torques else none, replays.get(name, nowhere), tuple(why))
         for name, why in reasons.items()
     )
-    return _comparison(robot, log, trajectory, next(iter(torques.values()), None), versions)
-
-
-def _comparison(
-    robot: Parts, log: _Log, trajectory: Trajectory, told: MotorEfforts | None, versions: tuple[Version, ...]
-) -> RobotComparison:
-    """What was measured, beside what each version of the file makes of it.
-
-    Args:
-        told: inverse dynamics of one of them; None: there are none.
-    """
-    along = log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
+    told, along = next(iter(torques.values()), None), log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
     return RobotComparison(
         robot.name,
         trajectory.name,
@@ -198,7 +178,7 @@ def _comparison(
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
         np.zeros(0) if told is None else told.t,
-        np.zeros((0, len(log.driven))) if told is None else told.measured,
+        none if told is None else told.measured,
         np.nan if told is None else told.cutoff,
         trajectory.t[along],
         log.seen[along],

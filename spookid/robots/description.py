@@ -79,19 +79,16 @@ class Inertial:
 
     def __add__(self, other: Inertial) -> Inertial:
         """Both as one body."""
-        return self._joined(other, 1.0)
+        mass = self.mass + other.mass
+        if mass == 0:
+            return Inertial(0.0, self.center, self.inertia + other.inertia)
+        center = (self.mass * self.center + other.mass * other.center) / mass
+        about = [one.inertia + one.mass * _square(one.center - center) for one in (self, other)]
+        return Inertial(mass, center, about[0] + about[1])
 
     def __sub__(self, other: Inertial) -> Inertial:
         """What is left if a part is taken away; what no body has if that was no part."""
-        return self._joined(other, -1.0)
-
-    def _joined(self, other: Inertial, sign: float) -> Inertial:
-        mass = self.mass + sign * other.mass
-        if mass == 0:
-            return Inertial(0.0, self.center, self.inertia + sign * other.inertia)
-        center = (self.mass * self.center + sign * other.mass * other.center) / mass
-        about = [one.inertia + one.mass * _square(one.center - center) for one in (self, other)]
-        return Inertial(mass, center, about[0] + sign * about[1])
+        return self + Inertial(-other.mass, other.center, -other.inertia)
 
 
 def _square(c: Array) -> Array:
@@ -130,9 +127,9 @@ class Freedom:
     name: str
     """Of the file's joint."""
     place: str
-    damping: float = 0.0
+    viscous: float = 0.0
     """[N m s or N s/m]."""
-    friction: float = 0.0
+    coulomb: float = 0.0
     """Of constant bound [N m or N]."""
     armature: float = 0.0
     """What it feels of the motor's inertia [kg m² or kg]."""

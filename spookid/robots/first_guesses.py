@@ -56,7 +56,7 @@ def drives(robot: Robot, recording: Recording | None, matched: Matched, known: M
 def _plain(freedom: Freedom) -> Drive:
     effort = freedom.limits.effort if np.isfinite(freedom.limits.effort) else 10.0
     rate = freedom.limits.velocity if np.isfinite(freedom.limits.velocity) else 1.0
-    viscous, coulomb = freedom.damping or _SHARE * effort / rate, freedom.friction or _SHARE * effort
+    viscous, coulomb = freedom.viscous or _SHARE * effort / rate, freedom.coulomb or _SHARE * effort
     return Drive(viscous, coulomb, freedom.armature or 1e-3 * effort)
 
 

@@ -3,8 +3,9 @@ and whether a result is of that robot: the same bodies, of the same links, on th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 import casadi as ca
 import numpy as np
@@ -104,18 +105,12 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
         if own:
             bodies[body.name] = own
     joints: dict[str, dict[str, float]] = {}
-    for label, what, formula in _coefficients(robot):
-        if not is_constant(formula):
-            joints.setdefault(label, {})[what] = number(formula, values)
-    return Identified(bodies, joints)
-
-
-def _coefficients(robot: Parts) -> Iterator[tuple[str, str, ca.SX]]:
-    for joint in robot.joints.values():
+    for joint, what in product(robot.joints.values(), AT_JOINTS):
+        entries = ca.vertsplit(getattr(joint, what))
         for i, label in enumerate(joint.labels):
-            for what in AT_JOINTS:
-                entries = ca.vertsplit(getattr(joint, what))
-                yield label, what, entries[min(i, len(entries) - 1)]
+            if not is_constant(formula := entries[min(i, len(entries) - 1)]):
+                joints.setdefault(label, {})[what] = number(formula, values)
+    return Identified(bodies, joints)
 
 
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
@@ -161,26 +156,24 @@ def check_same(robot: Parts, result: Result) -> None:
     Raises:
         ProblemError: that says which body or joint is another.
     """
-    if result.mechanism is None:
+    mechanism, where = result.mechanism, f"in the results of {result.problem!r}"
+    if mechanism is None:
         return
-    _check_moving(robot, result, result.mechanism)
-    _check_bodies(robot, result, result.mechanism)
-    joints = {joint.name: joint for joint in result.mechanism.hinges}
+    _check_moving(robot, mechanism, where)
+    _check_bodies(robot, mechanism, where)
+    joints = {joint.name: joint for joint in mechanism.hinges}
     for connection in robot.grouped.connections:
-        if connection.name in joints:
-            own = joints[connection.name]
-            difference = _difference(robot, connection, own, result.mechanism)
-            if difference:
-                raise ProblemError(
-                    f"joint {own.name!r} of robot {robot.name!r} {difference} in the results of {result.problem!r}; "
-                    "give the file of the robot that was fitted"
-                )
+        own = joints.get(connection.name)
+        if own is not None and (difference := _difference(robot, connection, own, mechanism)):
+            raise ProblemError(
+                f"joint {own.name!r} of robot {robot.name!r} {difference} {where}; give the file of the robot that was "
+                "fitted"
+            )
 
 
-def _check_moving(robot: Parts, result: Result, mechanism: Mechanism) -> None:
+def _check_moving(robot: Parts, mechanism: Mechanism, where: str) -> None:
     """The same joints move, and those that do not are where they were."""
     moving = {joint.name for joint in mechanism.hinges}
-    where = f"in the results of {result.problem!r}"
     for name in robot.joints:
         if name not in moving:
             raise ProblemError(
@@ -202,22 +195,18 @@ def _check_moving(robot: Parts, result: Result, mechanism: Mechanism) -> None:
             )
 
 
-def _check_bodies(robot: Parts, result: Result, mechanism: Mechanism) -> None:
+def _check_bodies(robot: Parts, mechanism: Mechanism, where: str) -> None:
     """The same links are bodies."""
     known = {body.name: body.free for body in mechanism.bodies}
+    remedy = "read the robot as the problem does: with free=, merge= and held= as there"
     for name, body in robot.bodies.items():
         if known.get(name) is not body.free:
-            raise ProblemError(
-                f"body {name!r} of robot {robot.name!r} is not the same in the results of {result.problem!r}; read the "
-                "robot as the problem does: with free=, merge= and held= as there"
-            )
+            raise ProblemError(f"body {name!r} of robot {robot.name!r} is not the same {where}; {remedy}")
     for name in known:
         if name in robot.description.links and name not in robot.bodies:
-            raise ProblemError(
-                f"{name!r} is a body of its own in the results of {result.problem!r}, and part of "
-                f"{robot.grouped.groups[name].name!r} in robot {robot.name!r}; read the robot as the problem does: "
-                "with free=, merge= and held= as there"
-            )
+            group = robot.grouped.groups[name].name
+            what = f"{name!r} is a body of its own {where}, and part of {group!r} in robot {robot.name!r}"
+            raise ProblemError(f"{what}; {remedy}")
 
 
 def _difference(robot: Parts, connection: Connection, own: JointOutline, mechanism: Mechanism) -> str:

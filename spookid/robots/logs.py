@@ -13,14 +13,15 @@ from types import MappingProxyType
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.logs.archives import read_npz
 from spookid.data.logs.columns import is_unit, short_listing, to_si, whole
 from spookid.data.logs.lines import names_of
+from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
+from spookid.files import unreadable
 from spookid.mechanics.motor import Hold, Motor
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
@@ -142,7 +143,7 @@ def _arrays(path: Path) -> list[str]:
     try:
         return list(read_npz(path, lambda _: False))
     except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
+        raise unreadable(path, error) from None
     except ValueError:
         raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez") from None
 

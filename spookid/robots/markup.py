@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from spookid.errors import ProblemError
+from spookid.files import unreadable
 
 _LARGEST = 64 * 2**20
 """Bytes of the largest file that is read; a description without its meshes has far fewer."""
@@ -190,7 +191,7 @@ def read_bytes(path: Path) -> bytes:
         size = path.stat().st_size
         content = b"" if size > _LARGEST else path.read_bytes()
     except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
+        raise unreadable(path, error) from None
     if size > _LARGEST:
         raise ProblemError(f"{path} has {size:,} bytes; give a robot's description, which has {_LARGEST:,} at most")
     if not content.strip():

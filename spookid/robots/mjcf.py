@@ -10,7 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,13 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Source, Tie
 from spookid.robots.markup import Document, Element, read_bytes
-from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
+from spookid.robots.mjcf_joints import HINGE, SLIDE, joined, joint_names, quaternion_axes
 from spookid.tables.table import counted
 
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
 """Of a body, and of a height field or a texture."""
-_SINGLE = (2, 3)
-"""MuJoCo's numbers of slides and hinges."""
+_MAKING = ("include", "attach", "replicate", "composite", "flexcomp")
+"""Elements that stand for others."""
 _LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
 _SHAPED = ("meshes", "hfields", "materials", "textures")
 _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
@@ -94,7 +94,7 @@ def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tupl
 def _actuators(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
     """Those whose effort is gear times gain times control, along one coordinate."""
     plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
-    single = {joint.name for joint in spec.joints if joint.type in _SINGLE}
+    single = {joint.name for joint in spec.joints if joint.type in (SLIDE, HINGE)}
     return tuple(
         Actuator(one.name or f"{one.target}_motor", one.target, float(one.gear[0] * one.gainprm[0]), path)
         for one in spec.actuators
@@ -146,7 +146,8 @@ class _Reader:
         self._document, self._model, self._mujoco = document, model, mujoco
         self._path = str(document.path)
         given = [str(model.body(i).name) for i in range(1, model.nbody)]
-        self._found: Found = elements(document, given)
+        self._elements = [None, *elements(document, given)]
+        """Of all bodies; None of those that the file itself does not have."""
         self._names = ["world", *(name or f"body_{i}" for i, name in enumerate(given, 1))]
         self._joint_names = joint_names(model, self._names)
 
@@ -174,17 +175,22 @@ class _Reader:
         """Where bodies and joints stand in the file."""
         model, links, joints = self._model, dict[str, Element](), dict[str, Element]()
         for i in range(1, model.nbody):
-            element = self._found.bodies[i - 1]
+            element = self._elements[i]
             if element is not None:
                 links[self._names[i]] = element
-            own = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
-            written = self._found.joints(i)
-            if len(written) == len(own):
-                joints |= {self._joint_names[j]: one for j, one in zip(own, written, strict=True)}
+            joints |= {self._joint_names[j]: one for j, one in self._joints(i).items() if one is not None}
         return Source(self._document, "MJCF", links, joints, angle, obstacle)
 
     def _place(self, body: int) -> str:
-        return self._path if body == 0 else self._found.place(body, self._path)
+        element = self._elements[body]
+        return self._path if element is None else element.place
+
+    def _joints(self, body: int) -> dict[int, Element | None]:
+        """Numbers of a body's joints, and their elements; None if the file does not have as many."""
+        own = range(self._model.body_jntadr[body], self._model.body_jntadr[body] + self._model.body_jntnum[body])
+        element = self._elements[body]
+        written = [] if element is None else [one for one in _own(element) if one.tag in ("joint", "freejoint")]
+        return dict(zip(own, written, strict=True)) if len(written) == len(own) else dict.fromkeys(own)
 
     def _link(self, body: int) -> Link:
         model = self._model
@@ -198,12 +204,9 @@ class _Reader:
         model = self._model
         name, parent = self._names[body], self._names[model.body_parentid[body]]
         there = Placement(model.body_pos[body].copy(), quaternion_axes(model.body_quat[body]))
-        own = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
-        written = self._found.joints(body)
-        places = [one.place for one in written] if len(written) == len(own) else [self._place(body)] * len(own)
-        found = joined(
-            model, [(j, self._joint_names[j], places[i]) for i, j in enumerate(own)], name, self._place(body)
-        )
+        place = self._place(body)
+        joints = [(j, self._joint_names[j], one.place if one else place) for j, one in self._joints(body).items()]
+        found = joined(model, joints, name, place)
         return replace(found, parent=parent, child=name, inner=there @ found.inner)
 
     # --- equalities ---
@@ -246,56 +249,29 @@ class _Reader:
         model, data = self._model, self._model.eq_data[i]
         ids = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
         if model.eq_objtype[i] == self._mujoco.mjtObj.mjOBJ_SITE:
-            bodies = tuple(int(model.site_bodyid[site]) for site in ids)
             frames = [Placement(model.site_pos[s].copy(), quaternion_axes(model.site_quat[s])) for s in ids]
+            ids = int(model.site_bodyid[ids[0]]), int(model.site_bodyid[ids[1]])
         elif weld:
-            bodies, frames = (
-                ids,
-                [Placement(data[3:6].copy(), quaternion_axes(data[6:10])), Placement(data[:3].copy(), np.eye(3))],
-            )
+            frames = [Placement(data[3:6].copy(), quaternion_axes(data[6:10])), Placement(data[:3].copy(), np.eye(3))]
         else:
-            bodies, frames = ids, [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]
-        links = self._names[bodies[0]], self._names[bodies[1]]
+            frames = [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]
+        links = self._names[ids[0]], self._names[ids[1]]
         name = model.equality(i).name or f"{links[0]} to {links[1]}"
         return Loop(name, "fixed" if weld else "ball", links, (frames[0], frames[1]), self._path)
 
 
-_JOINTS = ("joint", "freejoint")
-_MAKING = ("include", "attach", "replicate", "composite", "flexcomp")
-"""Elements that stand for others."""
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Elements of bodies, and of the joints of each."""
-
-    bodies: Sequence[Element | None]
-    """In the order of the compiled model, without the world; None of those that the file itself does not have."""
-
-    def place(self, body: int, path: str) -> str:
-        """``robot.xml:12`` of a body of the compiled model, from 1 on."""
-        element = self.bodies[body - 1]
-        return path if element is None else element.place
-
-    def joints(self, body: int) -> list[Element]:
-        """Of a body of the compiled model, from 1 on, in order."""
-        element = self.bodies[body - 1]
-        return [] if element is None else [one for one in _own(element) if one.tag in _JOINTS]
-
-
-def elements(document: Document, names: Sequence[str]) -> Found:
-    """The elements of a model's bodies.
+def elements(document: Document, names: Sequence[str]) -> list[Element | None]:
+    """The elements of a model's bodies; None of those that the file itself does not have.
 
     Args:
         names: of its bodies without the world, in its order; empty of those that have none.
     """
     bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
     own = [body.attributes.get("name", "") for body in bodies]
-    whole = not any(element.tag in _MAKING for element in document.root.inside())
-    if whole and own == list(names):
-        return Found(bodies)
+    if own == list(names) and not any(element.tag in _MAKING for element in document.root.inside()):
+        return [*bodies]
     known = {name: body for name, body in zip(own, bodies, strict=True) if name and own.count(name) == 1}
-    return Found([known.get(name) for name in names])
+    return [known.get(name) for name in names]
 
 
 def _bodies(element: Element) -> Iterator[Element]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -45,8 +45,6 @@ _KINDS: dict[str, type[Joint]] = {
     "ball": Spherical,
 }
 
-_IN_FILES = {"viscous": "damping", "coulomb": "friction"}
-
 
 @dataclass(frozen=True, eq=False)
 class Parts:
@@ -74,8 +72,8 @@ class Parts:
         for name in ("held", "inertias", "settings"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ProblemError(f"{self._what}: {name} is {shown(getattr(self, name))}; give a dict by name")
-        self._check_names("body", self.inertias, self.bodies)
-        self._check_names("joint", self.settings, self.joints)
+        self._check_names("body", "bodies", self.inertias, self.bodies, self.place)
+        self._check_names("joint", "joints", self.settings, self.joints, self.place)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {len(self.bodies)} bodies, {len(self.joints)} joints>"
@@ -188,11 +186,9 @@ class Parts:
         Raises:
             ProblemError: for a name that is no link.
         """
-        if link not in self.grouped.groups:
-            raise ProblemError(f"{declared_at()}: {self._what} has no link {shown(link)}; {self._listing('links')}")
-        place = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-        axes = np.column_stack([*place, np.cross(*place)])
-        return self._frame(link, Placement(np.asarray(at, dtype=float), axes))
+        self._check_names("link", "links", [link], self.grouped.groups, declared_at())
+        along = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+        return self._frame(link, Placement(np.asarray(at, dtype=float), np.column_stack([*along, np.cross(*along)])))
 
     def model(
         self,
@@ -260,15 +256,11 @@ class Parts:
     def _what(self) -> str:
         return f"robot {self.name!r}"
 
-    def _listing(self, what: str) -> str:
-        names = {"links": self.grouped.groups, "bodies": self.bodies, "joints": self.joints}[what]
-        return f"its {what} are {', '.join(names)}"
-
-    def _check_names(self, what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    def _check_names(self, what: str, several: str, given: Iterable[str], known: Iterable[str], place: str) -> None:
         for name in given:
             if name not in known:
-                several = {"body": "bodies", "joint": "joints"}[what]
-                raise ProblemError(f"{self.place}: {self._what} has no {what} {shown(name)}; {self._listing(several)}")
+                listing = f"its {several} are {', '.join(known)}"
+                raise ProblemError(f"{place}: {self._what} has no {what} {shown(name)}; {listing}")
 
     def _body(self, group: Group) -> Body:
         free = (self.free and group.name == self.description.root) or any(
@@ -297,12 +289,9 @@ class Parts:
 
     def _joint(self, one: Connection) -> Joint:
         frames = self._frame(one.parent, one.inner), self._frame(one.child, one.outer)
-        kind, own = _KINDS[one.kind], _arguments(one.freedoms)
-        own |= self.settings.get(one.name, {})
-        if "place" not in own:
-            own["place"] = one.place
+        own = {"place": one.place, **_arguments(one.freedoms), **self.settings.get(one.name, {})}
         try:
-            return kind(one.name, *frames, **own)
+            return _KINDS[one.kind](one.name, *frames, **own)
         except TypeError as error:
             raise ProblemError(f"{self.place}: joint {one.name!r} of {self._what}: {error}; correct its name") from None
 
@@ -316,7 +305,7 @@ def _arguments(freedoms: Sequence[Freedom]) -> dict[str, Any]:
     """Of a joint: one number of each, or one for each coordinate."""
     found: dict[str, Any] = {}
     for name in ("viscous", "coulomb", "stiffness", "rest", "armature"):
-        values = [getattr(freedom, _IN_FILES.get(name, name)) for freedom in freedoms]
+        values = [getattr(freedom, name) for freedom in freedoms]
         if any(values):
             found[name] = values[0] if len(values) == 1 else tuple(values)
     return found

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
-from spookid.report import pictures, report_plot
+from spookid.report import report_plot
 from spookid.report.pictures import BLUE, GREY, ORANGE
 from spookid.report.study_page import shown
 from spookid.results.result import Result
@@ -114,15 +114,8 @@ def _until_lost(replay: Array, measured: Array) -> Array:
 
 
 def _panels(names: Sequence[str], units: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """One below the other, with their titles."""
-    count = min(len(names), MOST)
-    figure = Figure(figsize=(report_plot.WIDTH, 0.4 + 1.25 * count), layout="constrained")
-    panels = list(figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0])
-    for panel, name, unit in zip(panels, names, units, strict=False):
-        panel.set_title(f"{name} [{unit}]", fontsize=9, loc="left", parse_math=False)
-        pictures.plain(panel, 8)
-    panels[-1].set_xlabel("time [s]", fontsize=9)
-    return figure, panels
+    titles = [f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)]
+    return report_plot.over_time(titles[:MOST], 0.4, 1.25)
 
 
 def _limited(panel: Axes, values: Array, margin: float) -> None:

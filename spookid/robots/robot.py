@@ -1,4 +1,7 @@
-"""A robot that is read from its file, and written back into it."""
+"""A robot that is read from its file, and written back into it.
+
+What a robot's file says that a planned motion must stay within.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,19 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from spookid.argument_checks import Checked, checked
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
 from spookid.mechanics.body import RobotFile
 from spookid.results.result import Result
 from spookid.robots.comparing import RobotComparison, compare
-from spookid.robots.formats import opened
+from spookid.robots.description import Limits
 from spookid.robots.parts import Parts
+from spookid.robots.urdf import opened
 from spookid.robots.writing import write
+from spookid.studies.motion_limits import MotionLimits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,3 +99,27 @@ def read(
 def reread(known: RobotFile, path: Path | None = None) -> Robot:
     """A robot's file as it was read, from where it is now; raises ProblemError as ``read``."""
     return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+
+
+@checked
+def limits_within(problem: Declaration, limits: MotionLimits | None) -> MotionLimits:
+    """Limits over those of the robot's file that a problem was made from, if it was and the file is still there.
+
+    Raises:
+        ProblemError: if the file cannot be read.
+    """
+    known, told = problem.model.robot, dict[str, Limits]()
+    if known is not None and Path(known.path).is_file():
+        labels = {freedom.label for freedom in problem.model.freedoms}
+        told = {label: own for label, own in reread(known).limits.items() if label in labels}
+    for label, one in told.items():
+        if not one.lower < one.upper:
+            room = f"has no room between {one.lower:g} and {one.upper:g}"
+            raise ProblemError(f"{known and known.path}: joint {label!r} {room}; correct the limits")
+    found = MotionLimits(
+        position={n: (x.lower, x.upper) for n, x in told.items() if np.isfinite([x.lower, x.upper]).any()},
+        rate={n: x.velocity for n, x in told.items() if np.isfinite(x.velocity)},
+        effort={n: x.effort for n, x in told.items() if np.isfinite(x.effort)},
+        where=problem.place,
+    )
+    return found if limits is None else limits.over(found)

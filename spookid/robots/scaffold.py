@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
@@ -69,7 +70,7 @@ def scaffold(
     _check_size(robot)
     recording = None if log is None else log.recording(matched)
     found = drives(robot, recording, matched, gains)
-    text = _Text(robot, log, out, matched, tuple(held), found, gains).whole(command)
+    text = _text(robot, log, out, matched, held, found, gains, command)
     if log is None or recording is None:
         return Scaffold(text, matched, tuple(held))
     told = [*log.notes, *notices(recording, matched.time), *_idle(recording, matched)]
@@ -182,121 +183,91 @@ def _word(name: str) -> str:
 # --- the text ---
 
 
-@dataclass(frozen=True, eq=False)
-class _Text:
-    """The problem file, and what it is written from."""
+def _text(
+    robot: Robot,
+    log: Log | None,
+    out: Path,
+    matched: Matched,
+    held: Sequence[str],
+    guesses: Mapping[str, Drive],
+    gains: Mapping[str, float],
+    command: str,
+) -> str:
+    """The problem file, of ``templates/problem.py.jinja``."""
+    environment = Environment(
+        loader=PackageLoader("spookid.robots"), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters |= {"quoted": _quoted, "in_docstring": _in_docstring}
+    unused: dict[str, list[str]] = {}
+    for column, reason in matched.unused.items():
+        unused.setdefault(reason, []).append(column)
+    chosen = {"free": robot.free, "merge": not robot.merge, "mend": robot.mend or not _all_thick(robot)}
+    options = [_relative(robot.source.document.file, out), *(f"{n}={n != 'merge'}" for n, on in chosen.items() if on)]
+    if robot.held:
+        options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
+    places = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
+    keys = {label: _key(label, robot.freedoms) for label in robot.freedoms}
+    efforts = {label: robot.coordinates[label].effort for label in matched.efforts}
+    alike = [label for label in matched.efforts if guesses[label].alike]
+    return environment.get_template("problem.py.jinja").render(
+        robot=robot,
+        log=log,
+        log_path=log and _relative(log.path, out),
+        problem=_key(robot.name),
+        command=command,
+        matched=matched,
+        unused=unused,
+        held=held,
+        undriven=[label for label in robot.freedoms if label not in matched.efforts],
+        options=options,
+        within=_WITHIN,
+        sheet=f"{100 * _DATA_SHEET:.0f} %",
+        like=f"{100 * _ALIKE:.0f} %",
+        bodies={name: _key(name, robot.bodies) for name in robot.bodies},
+        friction=dict(_friction(robot, matched, guesses, keys)),
+        alike=alike,
+        untold=[label for label in matched.efforts if label not in gains and label not in alike],
+        joint={label: f"robot.joints[{_quoted(name)}]" for label, (name, _) in places.items()},
+        which={label: f", coordinate={i}" if i else "" for label, (_, i) in places.items()},
+        measured="" if matched.effort in ("voltage", "control") else ", measured=True",
+        gain={n: _gain(keys[n], matched.effort, guesses[n], efforts[n], n in gains) for n in matched.efforts},
+        offset={label: _parameter(f"{keys[label]}_offset", 0.0, effort) for label, effort in efforts.items()},
+    )
 
-    robot: Robot
-    log: Log | None
-    out: Path
-    matched: Matched
-    held: tuple[str, ...]
-    drives: Mapping[str, Drive]
-    gains: Mapping[str, float]
 
-    def whole(self, command: str) -> str:
-        """All of it."""
-        return "\n".join([self._title(command), self._beginning(), self._inertias(), self._joints(), self._rest()])
+def _friction(
+    robot: Robot, matched: Matched, guesses: Mapping[str, Drive], keys: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Parameters of joints that have one coordinate."""
+    for name, joint in robot.joints.items():
+        if len(joint.coordinates) != 1 or name not in robot.freedoms:
+            continue
+        drive, limit, key = guesses[name], robot.freedoms[name].limits.effort, keys[name]
+        unit, effort = joint.coordinates[0].unit, joint.coordinates[0].effort
+        rate, upper = f"{effort} {'s' if effort == 'N m' else 's/m'}", limit if limit > drive.coulomb else np.inf
+        own = {
+            "viscous": _parameter(f"{key}_viscous", drive.viscous, rate, 0.0),
+            "coulomb": _parameter(f"{key}_coulomb", drive.coulomb, effort, 0.0, upper),
+        }
+        if name in matched.efforts:
+            inertia = "kg m^2" if unit == "rad" else "kg"
+            own["armature"] = _parameter(f"{key}_armature", drive.armature, inertia, 0.0)
+        yield name, own
 
-    def _title(self, command: str) -> str:
-        robot, matched, log = self.robot, self.matched, self.log
-        lines = [
-            f"{robot.name}: inertias, friction and drives{f' from {log.path.name}' if log else ''}.",
-            "",
-            f"Written by `{command}`; every line is yours to change.",
-            "Guesses are those of the robot's file, and of a regression of its efforts along the log where that has any"
-            ".",
-        ]
-        if matched.unused:
-            reasons: dict[str, list[str]] = {}
-            for column, reason in matched.unused.items():
-                reasons.setdefault(reason, []).append(column)
-            lines += ["", "Columns of the log that are not used:"]
-            lines += [f"- {', '.join(columns)}: {reason}" for reason, columns in reasons.items()]
-        without = [label for label in robot.freedoms if label not in matched.efforts]
-        if self.held:
-            lines += ["", f"Joints without a column, held at 0: {', '.join(self.held)}."]
-        if matched.efforts and without:
-            lines += ["", f"Joints that nothing drives: {', '.join(without)}."]
-        lines += [f"- {notice}" for notice in robot.notices]
-        text = "\n".join(lines).replace("\\", "/").replace('"""', "")
-        return f'"""{text}\n"""\n'
 
-    def _beginning(self) -> str:
-        robot = self.robot
-        mend = robot.mend or not _all_thick(robot)
-        chosen = (("free=True", robot.free), ("merge=False", not robot.merge), ("mend=True", mend))
-        options = [_relative(robot.source.document.file, self.out), *(name for name, on in chosen if on)]
-        if robot.held:
-            options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
-        return f"""from pathlib import Path
+def _gain(key: str, kind: str, drive: Drive, effort: str, known: bool) -> str:
+    """Of a motor, with the comma behind it; none of one whose signal is its effort."""
+    if kind == "control":
+        return f"{drive.gain!r},  # gear times gain of the file's actuator"
+    if kind == "torque":
+        return ""
+    ends = (0.0, np.inf) if drive.gain > 0 else (-np.inf, 0.0)
+    share = _DATA_SHEET if known else _ALIKE if drive.alike else 0.0
+    return _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", *ends, share) + ","
 
-from spookid import JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots
 
-HERE = Path(__file__).parent
-robot = robots.read({", ".join(options)})
-"""
-
-    def _inertias(self) -> str:
-        keys = {name: _quoted(_key(name, self.robot.bodies)) for name in self.robot.bodies}
-        rows = [
-            f"    {_quoted(name)}: LogCholesky({key}, robot.bodies[{_quoted(name)}].distribution, within=WITHIN),"
-            for name, key in keys.items()
-        ]
-        known = "what the file says of masses, centres and inertias is known within this share"
-        return "\n".join([f"WITHIN = {_WITHIN}  # {known}", "inertias = {", *rows, "}", ""])
-
-    def _joints(self) -> str:
-        robot, rows = self.robot, []
-        for name, joint in robot.joints.items():
-            if len(joint.coordinates) != 1 or name not in robot.freedoms:
-                continue
-            drive, effort = self.drives[name], joint.coordinates[0].effort
-            limit = robot.freedoms[name].limits.effort
-            own = {
-                "viscous": (drive.viscous, f"{effort} {'s' if effort == 'N m' else 's/m'}", np.inf),
-                "coulomb": (drive.coulomb, effort, limit if limit > drive.coulomb else np.inf),
-            }
-            if name in self.matched.efforts:
-                own["armature"] = (drive.armature, "kg m^2" if joint.coordinates[0].unit == "rad" else "kg", np.inf)
-            rows.append(f"    {_quoted(name)}: {{")
-            key = _key(name, robot.freedoms)
-            for what, (guess, unit, upper) in own.items():
-                rows.append(f'        "{what}": {_parameter(f"{key}_{what}", guess, unit, 0.0, upper)},')
-            rows.append("    },")
-        if not rows:
-            return "robot = robot.with_(inertias=inertias)\n"
-        what, last = (
-            "# Friction, and what a joint feels of the rotor that drives it.",
-            "inertias=inertias, joints=friction",
-        )
-        return "\n".join([what, "friction = {", *rows, "}", f"robot = robot.with_({last})", ""])
-
-    def _rest(self) -> str:
-        """Motors, sensors and the problem."""
-        robot, matched, log = self.robot, self.matched, self.log
-        place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
-        lines = [*_about_gains(matched, self.gains, self.drives), "motors = ["]
-        for label, signal in matched.efforts.items():
-            key, effort = _key(label, robot.freedoms), robot.coordinates[label].effort
-            at = _joint(*place[label])
-            lines += _motor(key, signal, matched.effort, self.drives[label], effort, at, label in self.gains)
-        lines += ["]", "observations = ["]
-        for label, signal in matched.positions.items():
-            joint, which = _joint(*place[label])
-            lines.append(f"    JointPosition({joint}, signal={_quoted(signal)}{which}),")
-        signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
-        lines += ["]", f"signals = {signals}"]
-        recordings = [
-            "    # Nothing is recorded yet. A file with columns of these signals, in SI units:",
-            '    # Recording.from_csv(HERE / "log.csv", time="t", signals=signals)',
-            "    recordings=[],",
-        ]
-        if log is not None:
-            recordings = [f"    recordings=[{log.call(matched)}],"]
-            lines += ["", f"LOG = {_relative(log.path, self.out)}"]
-        lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
-        return "\n".join([*lines, *recordings, "    observations=observations,", ")", ""])
+def _in_docstring(text: str) -> str:
+    return text.strip("\n").replace("\\", "/").replace('"""', "") + "\n"
 
 
 def _relative(path: Path, out: Path) -> str:
@@ -306,54 +277,6 @@ def _relative(path: Path, out: Path) -> str:
     except ValueError:  # another drive
         return f"Path({_quoted(str(path.resolve()))})"
     return f"HERE / {_quoted(Path(relative).as_posix())}"
-
-
-def _joint(name: str, index: int) -> tuple[str, str]:
-    """A joint, and the argument for one of its coordinates but the first."""
-    return f"robot.joints[{_quoted(name)}]", f", coordinate={index}" if index else ""
-
-
-def _about_gains(matched: Matched, gains: Mapping[str, float], drives: Mapping[str, Drive]) -> list[str]:
-    """What there is to know of gains, as comments."""
-    if matched.effort not in ("current", "voltage"):
-        return []
-    alike = [label for label in matched.efforts if drives[label].alike]
-    without = [label for label in matched.efforts if label not in gains and label not in alike]
-    if not (without or alike):
-        return ["# Masses and friction are no better known than the gains, whose priors fix their scale."]
-    untold = [
-        f"# The log hardly tells the gain of {', '.join(alike)}, which is taken to be like those of the",
-        f"# other drives, within {100 * _ALIKE:.0f} %.",
-    ]
-    return [
-        f"# A {matched.effort} alone tells no gain from a scale of all masses and friction. Here that scale is as well",
-        "# known as the file's inertias, WITHIN. Data sheets know gains better: spookid new --gain JOINT=VALUE takes",
-        f"# them as known within {100 * _DATA_SHEET:.0f} %, or give a Parameter prior=(value, error). A log with a",
-        "# payload of known mass, beside one without it, tells the scale, too. Regressed along the log, with no prior:",
-        f"# {', '.join(without) or 'none'}.",
-        *(untold if alike else ()),
-    ]
-
-
-def _motor(key: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str], known: bool) -> list[str]:
-    joint, which = at
-    measured = "" if kind in ("voltage", "control") else ", measured=True"
-    gain = []
-    if kind == "control":
-        gain = [f"        gain={drive.gain!r},  # gear times gain of the file's actuator"]
-    elif kind != "torque":
-        lower = 0.0 if drive.gain > 0 else -np.inf
-        upper = np.inf if drive.gain > 0 else 0.0
-        share = _DATA_SHEET if known else _ALIKE if drive.alike else 0.0
-        value = _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", lower, upper, share)
-        gain = [f"        gain={value},"]
-    return [
-        "    Motor(",
-        f"        {joint}, {_quoted(signal)}{which}{measured},",
-        *gain,
-        f"        offset={_parameter(f'{key}_offset', 0.0, effort)},",
-        "    ),",
-    ]
 
 
 def _parameter(

@@ -1,12 +1,19 @@
 """URDF: links and joints of a file's elements. Meshes are never opened; visuals, collisions and the like are left out.
 
 The format stands at https://wiki.ros.org/urdf/XML.
+
+Which format a robot's file has, and what it says.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -14,8 +21,20 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
-from spookid.robots.description import Connection, Description, Freedom, Inertial, Kind, Limits, Link, Placement, Tie
-from spookid.robots.markup import Document, Element
+from spookid.robots import mjcf
+from spookid.robots.description import (
+    Connection,
+    Description,
+    Freedom,
+    Inertial,
+    Kind,
+    Limits,
+    Link,
+    Placement,
+    Source,
+    Tie,
+)
+from spookid.robots.markup import Document, Element, parse, read_bytes
 
 _KINDS: dict[str, Kind] = {
     "revolute": "hinge",
@@ -25,18 +44,18 @@ _KINDS: dict[str, Kind] = {
     "floating": "free",
     "fixed": "fixed",
 }
-_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 _Named = TypeVar("_Named", Link, Connection)
 
 
-def described(document: Document) -> Description:
+def described_urdf(document: Document) -> Description:
     """What a URDF says.
 
     Raises:
         ProblemError: naming file, line, link or joint and remedy.
     """
     robot = document.root
-    links = _by_name((_link(element) for element in robot.all("link")), "link")
+    inertials = ((one, one.text("name"), one.one("inertial")) for one in robot.all("link"))
+    links = _by_name((Link(n, e.place, None if i is None else _inertial(i, n)) for e, n, i in inertials), "link")
     if not links:
         raise ProblemError(f"{robot.place}: <robot> has no <link>; give a complete description")
     joints = _by_name((_joint(element) for element in robot.all("joint")), "joint")
@@ -50,20 +69,16 @@ def described(document: Document) -> Description:
     following = [element for element in robot.all("joint") if element.one("mimic") is not None]
     fixed = [element.text("name") for element in following if joints[element.text("name")].kind == "fixed"]
     ties = [_mimic(element, joints) for element in following if element.text("name") not in fixed]
-    _check_circles(ties)
-    root = _root(links, joints)
-    name = robot.attributes.get("name") or document.path.stem
-    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
-    return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
-
-
-def _check_circles(ties: Iterable[Tie]) -> None:
     leaders = {tie.follower: tie for tie in ties}
     if circle := _circle({name: tie.leader for name, tie in leaders.items()}):
         tie = leaders[circle[0]]
         raise ProblemError(
             f"{tie.place}: joint {tie.follower!r} follows {tie.leader!r}, and that it in the end; take one <mimic> out"
         )
+    root = _root(links, joints)
+    name = robot.attributes.get("name") or document.path.stem
+    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
+    return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
 
 
 def _circle(after: Mapping[str, str]) -> list[str]:
@@ -110,12 +125,6 @@ def _root(links: dict[str, Link], joints: dict[str, Connection]) -> str:
     return roots[0]
 
 
-def _link(element: Element) -> Link:
-    name = element.text("name")
-    inertial = element.one("inertial")
-    return Link(name, element.place, None if inertial is None else _inertial(inertial, name))
-
-
 def _inertial(element: Element, link: str) -> Inertial | None:
     mass = element.one("mass")
     if mass is None:
@@ -129,9 +138,9 @@ def _inertial(element: Element, link: str) -> Inertial | None:
     if entries is None:
         raise ProblemError(f"{element.place}: <inertial> of link {link!r} has no <inertia>; give it one")
     # ROS takes an entry that is not there for zero.
-    xx, xy, xz, yy, yz, zz = (entries.number(name, 0.0) for name in _ENTRIES)
-    own = _origin(element)
-    return Inertial(value, np.zeros(3), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])).seen_from(own)
+    xx, xy, xz, yy, yz, zz = (entries.number(f"i{name}", 0.0) for name in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    moments = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return Inertial(value, np.zeros(3), moments).seen_from(_origin(element))
 
 
 def _origin(element: Element) -> Placement:
@@ -159,18 +168,16 @@ def _joint(element: Element) -> Connection:
         ends.append(end.text("link"))
     if ends[0] == ends[1]:
         raise ProblemError(f"{element.place}: joint {name!r} joins link {ends[0]!r} to itself; correct one of both")
-    own = Placement.none() if _KINDS[kind] in ("fixed", "free") else Placement.along(_axis(element, name))
+    own = Placement.none()
+    if _KINDS[kind] not in ("fixed", "free"):
+        axis = element.one("axis")
+        direction = np.array([1.0, 0.0, 0.0] if axis is None else axis.numbers("xyz", 3))
+        if not np.linalg.norm(direction) > 0:
+            place = (axis or element).place
+            raise ProblemError(f"{place}: joint {name!r} has an axis of length zero; give a direction")
+        own = Placement.along(direction / np.linalg.norm(direction))
     freedoms = (_freedom(element, name, kind),) if _KINDS[kind] in ("hinge", "slide") else ()
     return Connection(name, _KINDS[kind], ends[0], ends[1], _origin(element) @ own, own, element.place, freedoms)
-
-
-def _axis(element: Element, name: str) -> Array:
-    axis = element.one("axis")
-    direction = np.array([1.0, 0.0, 0.0] if axis is None else axis.numbers("xyz", 3))
-    length = np.linalg.norm(direction)
-    if not length > 0:
-        raise ProblemError(f"{(axis or element).place}: joint {name!r} has an axis of length zero; give a direction")
-    return np.asarray(direction / length)
 
 
 def _freedom(element: Element, name: str, kind: str) -> Freedom:
@@ -180,16 +187,12 @@ def _freedom(element: Element, name: str, kind: str) -> Freedom:
         if value < 0:
             place = (dynamics or element).place
             raise ProblemError(f"{place}: joint {name!r} has {what} {value:g}; it must not be negative")
-    return Freedom(name, element.place, damping, friction, limits=_limits(limit, kind))
-
-
-def _limits(limit: Element | None, kind: str) -> Limits:
     if limit is None:
-        return Limits()
+        return Freedom(name, element.place, damping, friction)
     ends = (-np.inf, np.inf) if kind == "continuous" else (limit.number("lower", 0.0), limit.number("upper", 0.0))
     # Zero stands for "not known" in many files.
     effort, velocity = (abs(limit.number(what, 0.0)) or np.inf for what in ("effort", "velocity"))
-    return Limits(*ends, effort, velocity)
+    return Freedom(name, element.place, damping, friction, limits=Limits(*ends, effort, velocity))
 
 
 def _mimic(element: Element, joints: dict[str, Connection]) -> Tie:
@@ -212,3 +215,62 @@ def _mimic(element: Element, joints: dict[str, Connection]) -> Tie:
     if ratio == 0:
         raise ProblemError(f"{mimic.place}: joint {own!r} follows with multiplier 0; make it fixed")
     return Tie(f"{own} follows {leader}", leader, own, ratio, offset, mimic.place)
+
+
+_PATIENCE = 10.0
+"""Seconds for macros."""
+_EXPAND = """
+import sys, xacro
+try:
+    text = xacro.process_file(sys.argv[1]).toprettyxml(indent="  ")
+except Exception as error:
+    sys.exit(next(iter(str(error).strip().splitlines()), type(error).__name__))
+sys.stdout.buffer.write(text.encode())
+"""
+
+
+def opened(path: Path) -> tuple[Description, Source]:
+    """What a file says, and the file.
+
+    Raises:
+        ProblemError: for a file that is none of a robot.
+    """
+    document = parse(path, read_bytes(path))
+    has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
+    if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
+        document = _expanded(path)
+    return described(document)
+
+
+def described(document: Document) -> tuple[Description, Source]:
+    """What a document says, and where.
+
+    Raises:
+        ProblemError: for one that is none of a robot.
+    """
+    tag = document.root.tag
+    if tag == "robot":
+        found = described_urdf(document)
+        links, joints = ({one.text("name"): one for one in document.root.all(kind)} for kind in ("link", "joint"))
+        return found, Source(document, "URDF", links, joints)
+    if tag == "mujoco":
+        return mjcf.described(document)
+    raise ProblemError(f"{document.root.place}: its root is <{tag}>; give a URDF (<robot>) or an MJCF (<mujoco>)")
+
+
+def _expanded(path: Path) -> Document:
+    """The URDF that a xacro file stands for."""
+    if find_spec("xacro") is None:
+        raise ProblemError(f"{path} has macros; install the package xacro, or expand it to a URDF first")
+    # In a process of its own: macros may go on for ever.
+    command = [sys.executable, "-c", _EXPAND, str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise ProblemError(
+            f"{path} is not expanded by xacro within {_PATIENCE:g} s; take out what repeats itself"
+        ) from None
+    if done.returncode:
+        reason = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), "without a reason")
+        raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); correct it")
+    return replace(parse(Path(f"{path} (expanded)"), done.stdout), file=path)

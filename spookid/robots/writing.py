@@ -156,11 +156,11 @@ def _content(
         write_inertial = _urdf_inertial if source.format == "URDF" else _mjcf_inertial
         edits += write_inertial(source.document, element, inertial)
     for name, values in joints.items():
-        element = _element(robot, source.joints, name, "joint")
-        if source.format == "URDF":
-            edits += _urdf_dynamics(source.document, element, values)
-        else:
-            edits += source.document.with_attributes(element, {what: text(value) for what, value in values.items()})
+        element, found = _element(robot, source.joints, name, "joint"), {w: text(v) for w, v in values.items()}
+        if source.format == "MJCF":
+            edits += source.document.with_attributes(element, found)
+        elif found:
+            edits += _set(source.document, element, "dynamics", found)
     return source.document.edited(edits)
 
 
@@ -183,43 +183,28 @@ def _urdf_inertial(document: Document, link: Element, inertial: Inertial | None)
     element = link.one("inertial")
     if inertial is None:
         return [] if element is None else document.without(element)
-    if element is None:
-        lines = _urdf_lines(inertial, np.eye(3))
-        return document.with_child(link, ["<inertial>", *(f"  {line}" for line in lines.values()), "</inertial>"])
-    origin = element.one("origin")
+    origin = None if element is None else element.one("origin")
     axes = np.eye(3) if origin is None else turn(origin.numbers("rpy", 3, (0, 0, 0)))
-    edits: list[Edit] = []
-    new = []
-    for tag, line in _urdf_lines(inertial, axes).items():
-        child = element.one(tag)
-        if child is None:
-            new.append(line)
-        else:
-            edits += document.with_attributes(child, _urdf_values(inertial, axes)[tag])
+    own = _above(axes.T @ inertial.inertia @ axes, float(np.abs(inertial.inertia).max()))
+    entries = {f"i{'xyz'[i]}{'xyz'[j]}": text(own[i, j]) for i in range(3) for j in range(i, 3)}
+    values = {"origin": {"xyz": text(*inertial.center)}, "mass": {"value": text(inertial.mass)}, "inertia": entries}
+    if element is None:
+        lines = [f"  {_tag(name, attributes)}" for name, attributes in values.items()]
+        return document.with_child(link, ["<inertial>", *lines, "</inertial>"])
+    children = {name: element.one(name) for name in values}
+    edits = [e for name, child in children.items() if child for e in document.with_attributes(child, values[name])]
+    new = [_tag(name, values[name]) for name, child in children.items() if child is None]
     return edits + (document.with_child(element, new) if new else [])
 
 
-def _urdf_values(inertial: Inertial, axes: Array) -> dict[str, dict[str, str | None]]:
-    """Attributes of the elements of an ``<inertial>``."""
-    own = _above(axes.T @ inertial.inertia @ axes, float(np.abs(inertial.inertia).max()))
-    entries = {f"i{'xyz'[i]}{'xyz'[j]}": text(own[i, j]) for i in range(3) for j in range(i, 3)}
-    return {"origin": {"xyz": text(*inertial.center)}, "mass": {"value": text(inertial.mass)}, "inertia": {**entries}}
+def _tag(name: str, attributes: Mapping[str, str | None]) -> str:
+    return f"<{name} " + " ".join(f'{what}="{value}"' for what, value in attributes.items()) + "/>"
 
 
-def _urdf_lines(inertial: Inertial, axes: Array) -> dict[str, str]:
-    """The same as elements."""
-    values = _urdf_values(inertial, axes).items()
-    return {tag: f"<{tag} " + " ".join(f'{name}="{v}"' for name, v in own.items()) + "/>" for tag, own in values}
-
-
-def _urdf_dynamics(document: Document, joint: Element, values: Mapping[str, float]) -> list[Edit]:
-    if not values:
-        return []
-    element = joint.one("dynamics")
-    if element is not None:
-        return document.with_attributes(element, {what: text(value) for what, value in values.items()})
-    attributes = " ".join(f'{what}="{text(value)}"' for what, value in values.items())
-    return document.with_child(joint, [f"<dynamics {attributes}/>"])
+def _set(document: Document, parent: Element, tag: str, values: Mapping[str, str | None]) -> list[Edit]:
+    """Attributes of the child of that tag, which is there afterwards."""
+    element = parent.one(tag)
+    return document.with_attributes(element, values) if element else document.with_child(parent, [_tag(tag, values)])
 
 
 def _mjcf_inertial(document: Document, body: Element, inertial: Inertial | None) -> list[Edit]:
@@ -230,10 +215,8 @@ def _mjcf_inertial(document: Document, body: Element, inertial: Inertial | None)
     quaternion = np.roll(Rotation.from_matrix(axes).as_quat(), 1)
     values: dict[str, str | None] = {"pos": text(*inertial.center), "quat": text(*quaternion)}
     values |= {"mass": text(inertial.mass), "diaginertia": text(*moments)}
-    element = body.one("inertial")
-    if element is None:
-        return document.with_child(body, ["<inertial " + " ".join(f'{n}="{v}"' for n, v in values.items()) + "/>"])
-    return document.with_attributes(element, {**dict.fromkeys(_OTHERS), **values})
+    others = dict.fromkeys(_OTHERS) if body.one("inertial") else {}
+    return _set(document, body, "inertial", {**others, **values})
 
 
 # --- what stands beside it ---

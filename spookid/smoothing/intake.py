@@ -13,8 +13,7 @@ from spookid.argument_checks import is_number
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.channels import Sensor
-from spookid.data.files import listing
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError, listing, shown
 from spookid.kernels.arrays import Array
 from spookid.parameter import number
 from spookid.results.findings import Finding

@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.results.folders import reading

@@ -16,7 +16,7 @@ from spookid.assembly.assembly import settings_of
 from spookid.assembly.constants import numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
-from spookid.data.logs.archives import read_npz
+from spookid.data.logs.tables import read_npz
 from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.files import listing
 from spookid.data.recording import Recording
+from spookid.errors import listing
 from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import OnlineEstimate

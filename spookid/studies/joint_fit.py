@@ -32,7 +32,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration, whole_path
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
-from spookid.data.recording_files import SAMPLE
+from spookid.data.recording import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.delays import free_delays
 from spookid.estimation.extrapolation import extrapolated

@@ -20,7 +20,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
-from spookid.data.recording_files import SAMPLE, RecordingFiles
+from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
 from spookid.files import abandoned, remove, replacing

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
-from spookid.data.recording_files import RecordingFiles
+from spookid.data.recording import RecordingFiles
 from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.mechanics.joints import Joint

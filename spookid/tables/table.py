@@ -76,13 +76,9 @@ def _rounded(value: float, decimals: int) -> str:
 
 def bounds(lower: float, upper: float) -> str:
     """The interval in words; empty if it is infinite."""
-    if math.isinf(lower) and math.isinf(upper):
-        return ""
     if math.isinf(upper):
-        return f"≥ {number(lower, 6)}"
-    if math.isinf(lower):
-        return f"≤ {number(upper, 6)}"
-    return f"[{number(lower, 6)}, {number(upper, 6)}]"
+        return "" if math.isinf(lower) else f"≥ {number(lower, 6)}"
+    return f"≤ {number(upper, 6)}" if math.isinf(lower) else f"[{number(lower, 6)}, {number(upper, 6)}]"
 
 
 def seconds(time: float) -> str:
@@ -167,16 +163,16 @@ class Table:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        head = self._row("th", self.head)
-        body = "\n".join(self._row("td", row) for row in self.rows)
-        return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-
-    def _row(self, tag: str, cells: TableRow) -> str:
-        sides = ("left" if i in self._lefts else "right" for i in range(len(cells)))
-        texts = (
-            f'<{tag} style="text-align: {side}">{html.escape(c)}</{tag}>' for side, c in zip(sides, cells, strict=True)
-        )
-        return f"<tr>{''.join(texts)}</tr>"
+        sides = ["left" if i in self._lefts else "right" for i in range(len(self.head))]
+        head, *rows = [
+            "".join(
+                f'<{tag} style="text-align: {side}">{html.escape(cell)}</{tag}>'
+                for side, cell in zip(sides, cells, strict=True)
+            )
+            for tag, cells in (("th", self.head), *(("td", row) for row in self.rows))
+        ]
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
     @property
     def _lefts(self) -> Collection[int]:
@@ -241,31 +237,12 @@ def _width(column: TableRow) -> int:
 
 
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_SIGNS = r"< > | - \pm \leq \geq \surd ^{\circ}"
+_GREEK = r"\kappa \zeta \sigma \mu \lambda \theta \tau \varphi \omega \Sigma \Delta"
 _SPECIAL = {
     **{c: rf"\{c}" for c in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "√": r"$\surd$",
-    "°": r"$^{\circ}$",
-    "κ": r"$\kappa$",
-    "ζ": r"$\zeta$",
-    "σ": r"$\sigma$",
-    "μ": r"$\mu$",
-    "λ": r"$\lambda$",
-    "θ": r"$\theta$",
-    "τ": r"$\tau$",
-    "φ": r"$\varphi$",
-    "ω": r"$\omega$",
-    "Σ": r"$\Sigma$",
-    "Δ": r"$\Delta$",
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{c: f"${name}$" for c, name in zip("<>|−±≤≥√°κζσμλθτφωΣΔ", f"{_SIGNS} {_GREEK}".split(), strict=True)},
 }
 _TOKENS = re.compile(
     r"(?P<mantissa>(?<![\w.])\d+(?:\.\d*)?|\))e(?P<exponent>[+-]?\d+)(?!\w)"

@@ -114,11 +114,8 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 def as_html(blocks: Iterable[Block]) -> str:
     """For notebooks; the first sentence is the title."""
     title, *others = blocks
-    return "\n".join([f"<p><strong>{_escaped(title)}</strong></p>", *map(_block, others)])
-
-
-def _block(block: Block) -> str:
-    return block._repr_html_() if isinstance(block, Table) else f"<p>{_escaped(block)}</p>"
+    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{_escaped(block)}</p>" for block in others)
+    return "\n".join([f"<p><strong>{_escaped(title)}</strong></p>", *shown])
 
 
 def _escaped(text: Block) -> str:

@@ -86,7 +86,7 @@ def test_links_may_stay_apart_and_joints_be_held(arm: Path) -> None:
 
 def test_macros_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xacro")
-    monkeypatch.setattr("spookid.robots.formats._PATIENCE", 1.0)
+    monkeypatch.setattr("spookid.robots.urdf._PATIENCE", 1.0)
     path = tmp_path / "arm.xacro"
     head = '<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="'
     for text, message in (("${9**9**9}", "is not expanded by xacro within 1 s"), ("${nothing}", "cannot be expanded")):

@@ -11,14 +11,14 @@ from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray, checked_signals, checked_time, floats
-from spookid.data.files import listing, names
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError, listing, shown
+from spookid.files import AnyPath, unreadable
 from spookid.records import dataclass
 from spookid.tables.table import counted
 
@@ -37,7 +37,7 @@ def library(module: str, package: str, what: str, install: str = "'spookid[logs]
 
 @contextmanager
 def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
-    """Turn whatever a library raises at a file into one sentence.
+    """Turn whatever a library raises at a file into one sentence; what is not there is refused before it is asked.
 
     Args:
         kind: what the file should be.
@@ -47,37 +47,16 @@ def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
         ProblemError: for every exception; one that is already told passes.
     """
     try:
+        if not path.is_dir():
+            path.open("rb").close()
         yield
     except ProblemError:
         raise
-    except OSError as error:
-        if error.strerror is not None:  # of the system; those of libraries have none
-            raise unreadable(path, error) from None
-        raise _damaged(path, kind, remedy, error) from None
     except Exception as error:
-        raise _damaged(path, kind, remedy, error) from None
-
-
-def file_at(path: Path) -> None:
-    """Refuse what is not there or no file, before a library does in words of its own.
-
-    Raises:
-        ProblemError: likewise if it may not be read.
-    """
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: OSError) -> ProblemError:
-    return ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path")
-
-
-def _damaged(path: Path, kind: str, remedy: str, error: Exception) -> ProblemError:
-    reason = next(iter(str(error).strip().splitlines()), "")[:80].rstrip(".:; ") or type(error).__name__
-    return ProblemError(f"{path} is no {kind} or is damaged ({reason}); {remedy}")
+        if isinstance(error, OSError) and error.strerror is not None:  # of the system; those of libraries have none
+            raise unreadable(path, error) from None
+        reason = next(iter(str(error).strip().splitlines()), "")[:80].rstrip(".:; ") or type(error).__name__
+        raise ProblemError(f"{path} is no {kind} or is damaged ({reason}); {remedy}") from None
 
 
 _MOST_NUMBERS = 200_000_000
@@ -115,6 +94,26 @@ class Clock:
     def number(self, i: Any) -> int:
         return int(i if self.rows is None else self.rows[i])
 
+    def taken(self, order: NDArray[np.intp]) -> Clock:
+        """Some of its samples, in an order."""
+        columns = {name: values[order] for name, values in self.columns.items()}
+        rows = order if self.rows is None else self.rows[order]
+        return replace(self, stamps=self.stamps[order], columns=columns, rows=rows)
+
+
+def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
+    """Columns by their clocks: those of ``time``, and those of the signals that have a column of stamps of their own.
+
+    Args:
+        words: other fields of the clocks.
+    """
+    shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
+    found = [Clock(place, time, columns[time], shared, **words)]
+    for stamps in dict.fromkeys(own.values()):
+        signals = {name: columns[name] for name, column in own.items() if column == stamps}
+        found.append(Clock(place, stamps, columns[stamps], signals, ordered=False, **words))
+    return found
+
 
 @dataclass(frozen=True)
 class Options:
@@ -128,13 +127,24 @@ class Options:
     """Columns that are wanted, None: all."""
     units: Mapping[str, str]
     """Unit by column, or by what stands before the brackets of several."""
+    own: Mapping[str, str]
+    """Column of the stamps of signals that have other ones."""
 
     @classmethod
-    def of(cls, path: Any, name: str | None, signals: Iterable[str] | None, units: object) -> Options:
-        chosen, where = names(signals), Path(path)
-        if not (units is None or isinstance(units, Mapping)):
-            raise ProblemError(f"{where}: units is {shown(units)}; give a dict of column to its unit")
-        return cls(where, name or where.stem, None if chosen is None else tuple(chosen), dict(units or {}))
+    def of(
+        cls, path: AnyPath, name: str | None, signals: Iterable[str] | None, units: object, times: object = None
+    ) -> Options:
+        where = Path(path)
+        for what, given, of in (("units", units, "column to its unit"), ("times", times, "signal to its time column")):
+            if not (given is None or isinstance(given, Mapping)):
+                raise ProblemError(f"{where}: {what} is {shown(given)}; give a dict of {of}")
+        chosen = (signals,) if isinstance(signals, str) else None if signals is None else tuple(signals)
+        return cls(where, name or where.stem, chosen, dict(units or {}), dict(times or {}))  # type: ignore[call-overload]
+
+    @property
+    def of_own(self) -> set[str]:
+        """Signals with stamps of their own, and these."""
+        return {*self.own, *self.own.values()}
 
     def wants(self, name: str) -> bool:
         """True if a column is to be read; ``q`` stands for ``q[0]``, ``q[1]`` too."""
@@ -153,8 +163,7 @@ class Options:
                 raise ProblemError(f"{self.path} has no signal {name!r}; it has {short_listing(there)}")
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
+class Parts(NamedTuple):
     """What a recording is made of."""
 
     t: FloatArray
@@ -258,7 +267,7 @@ def _in_order(clock: Clock) -> Clock:
     timeless = np.flatnonzero(~np.isfinite(t))
     if not clock.ordered:
         order = np.argsort(t, kind="stable")
-        return _taken(clock, order[np.isfinite(t[order])])
+        return clock.taken(order[np.isfinite(t[order])])
     if timeless.size:
         where = f"{clock.row} {clock.number(timeless[0])}"
         raise ProblemError(f"{clock.place} {where} has no time; remove the {clock.row} or give it one")
@@ -298,12 +307,6 @@ def _merged(clock: Clock, notes: list[str]) -> Clock:
     return replace(clock, stamps=t[new], columns=columns, rows=None if clock.rows is None else clock.rows[new])
 
 
-def _taken(clock: Clock, order: NDArray[np.intp]) -> Clock:
-    rows = order if clock.rows is None else clock.rows[order]
-    columns = {name: values[order] for name, values in clock.columns.items()}
-    return replace(clock, stamps=clock.stamps[order], columns=columns, rows=rows)
-
-
 _NONE = ("", "-", "1")
 """How files say that a number has no unit."""
 _SPELLINGS = {
@@ -334,7 +337,7 @@ def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> F
         return values
     if unit.strip() in _UNCLEAR:
         raise ProblemError(f"{what} has the unit {unit!r}; with units= say which one it is, {_UNCLEAR[unit.strip()]}")
-    known = _registry(f"{what}: the unit {unit!r}")
+    known = _units(f"{what}: the unit {unit!r}")
     try:
         quantity = known.Quantity(values, _spelled(unit))
         converted = quantity.to_base_units()
@@ -350,7 +353,7 @@ def is_unit(text: str) -> bool:
     if text.strip() in _NONE:
         return True
     try:
-        _registry("a row of units").Unit(_spelled(text))
+        _units("a row of units").Unit(_spelled(text))
     except ProblemError:
         raise
     except Exception:
@@ -365,10 +368,10 @@ def _spelled(unit: str) -> str:
     return unit.strip()
 
 
-def _registry(what: str) -> Any:
-    return _units(library("pint", "pint", what, install="pint"))
+def _units(what: str) -> Any:
+    return _registry(library("pint", "pint", what, install="pint"))
 
 
 @cache
-def _units(pint: Any) -> Any:
+def _registry(pint: Any) -> Any:
     return pint.UnitRegistry()

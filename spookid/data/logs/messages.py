@@ -1,13 +1,15 @@
 """Messages of topics as columns: joint states by the names of joints, everything else by the paths of its numbers.
 
-Bags of ROS 1 and ROS 2, and messages of ROS in other files, through rosbags; MCAP files,
-through mcap, with messages of these, of Protocol Buffers and in JSON.
+Bags of ROS 1 and ROS 2, and messages of ROS in other files, through rosbags; MCAP files, through mcap, with messages of
+these, of Protocol Buffers and in JSON; ULog files of PX4, through pyulog.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
-from spookid.data.logs.columns import Clock, Options, file_at, library, reading
+from spookid.data.logs.columns import Clock, Options, library, reading
 from spookid.errors import ProblemError, shown
 from spookid.records import dataclass
 
@@ -84,7 +86,7 @@ class Topics:
         found = [
             topic
             for topic, kind in there.items()
-            if not _is_ros(kind)
+            if "/" not in kind  # not of ROS
             or kind.rpartition("/")[2] in _KNOWN
             or any(name.startswith(topic.strip("/") + "/") for name in chosen)
         ]
@@ -96,10 +98,6 @@ class Topics:
 
     def prefix(self, topic: str) -> str | None:
         return (self.prefixes or {}).get(topic)
-
-
-def _is_ros(kind: str) -> bool:
-    return "/" in kind
 
 
 @dataclass
@@ -116,11 +114,6 @@ class Messages:
     """Of each message [ns]."""
     alike: dict[tuple[str, ...], tuple[list[int], list[tuple[float, ...]]]] = field(default_factory=dict)
     """Messages that have the same signals, by these: their numbers, and the values."""
-
-    @property
-    def known(self) -> list[str]:
-        """Signals there are, chosen or not."""
-        return list(dict.fromkeys(name for names in self.alike for name in names))
 
     def add(self, message: Any, logged: int) -> None:
         """Take the numbers of a message that came at a time [ns]."""
@@ -168,13 +161,8 @@ class Messages:
             for i, name in enumerate(names):
                 if self.options.wants(name):
                     found.setdefault(name, []).append((of, table[:, i]))
-        return {name: _in_order(pieces) for name, pieces in found.items()}
-
-
-def _in_order(pieces: list[tuple[NDArray[np.intp], FloatArray]]) -> tuple[NDArray[np.intp], FloatArray]:
-    of, values = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    order = np.argsort(of)
-    return of[order], values[order]
+        joined = {n: tuple(map(np.concatenate, zip(*pieces, strict=True))) for n, pieces in found.items()}
+        return {name: (of[order := np.argsort(of)], values[order]) for name, (of, values) in joined.items()}
 
 
 def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
@@ -186,7 +174,7 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
     Raises:
         ProblemError: if a chosen signal is in no topic, or no topic has a number.
     """
-    options.check([name for messages in found for name in messages.known])
+    options.check(dict.fromkeys(name for messages in found for names in messages.alike for name in names))
     first = min((stamp for messages in found for stamp in messages.stamps), default=0) if from_zero else 0
     clocks = [clock for messages in found for clock in messages.clocks(first)]
     if not clocks:
@@ -251,9 +239,6 @@ def _field(message: Any, name: str) -> Any:
     return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
 
 
-_REMEDY = "mend a bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
-
-
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     """Clocks of the topics of a bag: a file of ROS 1, or the folder of a bag of ROS 2.
 
@@ -262,9 +247,9 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     """
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
-    bag = _bag(path)
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
-    with reading(path, "ROS bag", _REMEDY), highlevel.AnyReader([bag], default_typestore=store) as reader:
+    remedy = "mend a bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
+    with reading(path, "ROS bag", remedy), highlevel.AnyReader([_bag(path)], default_typestore=store) as reader:
         wanted = topics.read({one.topic: one.msgtype for one in reader.connections}, options.signals)
         chosen = [one for one in reader.connections if one.topic in wanted]
         found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
@@ -275,10 +260,8 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
 
 def _bag(path: Path) -> Path:
     """The file of a bag of ROS 1, or the folder of one of ROS 2, which a file in it may stand for."""
-    if not path.is_dir():
-        file_at(path)
-        if path.suffix == ".bag":
-            return path
+    if path.suffix == ".bag" and not path.is_dir():
+        return path
     folder = path if path.is_dir() else path.parent
     if not (folder / "metadata.yaml").exists():
         raise ProblemError(
@@ -288,15 +271,8 @@ def _bag(path: Path) -> Path:
     return folder
 
 
-def decoder(path: Path, encoding: str, kind: str, definition: str) -> Callable[[bytes], Any]:
-    """What makes messages of the bytes of a ROS message.
-
-    Args:
-        encoding: "ros1" or "cdr".
-        kind: type of the message.
-        definition: as the file says it, with those of its parts; IDL where ``encoding`` is of ROS 2 and it is none of
-            ROS's own language.
-    """
+def _ros_decoder(path: Path, encoding: str, kind: str, definition: str) -> Callable[[bytes], Any]:
+    """Of messages of a kind in "ros1" or "cdr"; definitions of ROS 2 may be in IDL."""
     types = library("rosbags.typesys", "rosbags", f"{path}: a message of ROS")
     store = types.get_typestore(types.Stores.EMPTY)
     name = kind if "/msg/" in kind else kind.replace("/", "/msg/", 1)
@@ -320,7 +296,6 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     """
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
-    file_at(path)
     decoders: dict[int, Callable[[bytes], Any]] = {}
     with reading(path, "MCAP file", "write it anew, or mend it with: mcap recover"), path.open("rb") as file:
         reader = mcap.make_reader(file, validate_crcs=True)
@@ -354,7 +329,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
         protobuf = library("mcap_protobuf.decoder", "mcap-protobuf-support", f"{path}: a message of Protocol Buffers")
         made: Callable[[bytes], Any] | None = protobuf.DecoderFactory().decoder_for(encoding, schema)
     elif encoding in ("cdr", "ros1") and schema is not None:
-        made = decoder(path, encoding, schema.name, schema.data.decode())
+        made = _ros_decoder(path, encoding, schema.name, schema.data.decode())
     else:
         made = None
     if made is None:
@@ -363,3 +338,37 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
             "could be read: leave it out with topics="
         )
     return made
+
+
+def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
+    """Clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a second one.
+
+    Raises:
+        ProblemError: for what is no ULog file, or damaged, and a topic that is not there.
+    """
+    path = options.path
+    pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
+    with reading(path, "ULog file", "copy it from the device anew"):
+        with redirect_stdout(io.StringIO()):  # pyulog prints what it meets
+            log = pyulog.ULog(str(path))
+        note = f"{path} is damaged; what could be read of it was taken." if log.file_corruption else ""
+        data = {f"{one.name}_{one.multi_id}" if one.multi_id else one.name: one.data for one in log.data_list}
+        wanted = topics.read(dict.fromkeys(data, ""), options.signals)
+    columns: dict[str, dict[str, Any]] = {}
+    for topic in wanted:
+        chosen = topics.prefix(topic)
+        prefix = topic if chosen is None else chosen
+        fields = {n: v for n, v in data[topic].items() if n != "timestamp" and not n.startswith("_padding")}
+        columns[topic] = {f"{prefix}/{name}" if prefix else name: values for name, values in fields.items()}
+    options.check([name for own in columns.values() for name in own])
+    ticks = {topic: np.asarray(data[topic]["timestamp"]).astype(np.int64) for topic in wanted}  # microseconds
+    clocks = []
+    for topic, own in columns.items():
+        wanted_of, place = {n: v for n, v in own.items() if options.wants(n)}, f"{path} topic {topic!r}"
+        clock = Clock(place, "timestamp", ticks[topic], wanted_of, row="message", ordered=False, note=note)
+        clocks.append(measured(clock, options))
+    clocks = [clock for clock in clocks if clock.columns]
+    if not clocks:
+        raise ProblemError(f"{path} has no topic with numbers; log one")
+    first = min((clock.stamps[0] for clock in clocks if len(clock.stamps)), default=0) if from_zero else 0
+    return [replace(clock, stamps=(clock.stamps - first) / 1e6) for clock in clocks]

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
-from spookid.data.files import listing
-from spookid.data.logs.columns import Clock, Options, is_unit, unreadable
+from spookid.data.logs.columns import Clock, Options, by_clocks, is_unit
 from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError, listing, shown
+from spookid.files import unreadable
 from spookid.records import dataclass
 
 _MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-nan(ind)", "nan(ind)", "1.#qnan", "-1.#ind")
@@ -72,17 +72,17 @@ class Form:
             raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
 
 
-def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -> list[Clock]:
-    """The clock of ``time``, and those of the signals that have a time column of their ``own``.
+def read_text(options: Options, time: str, form: Form) -> list[Clock]:
+    """The clock of ``time``, and those of the signals that have a time column of their own.
 
     Raises:
         ProblemError: for what is no such text; names file, line and column.
     """
     sheet = _sheet(form, time)
-    others = {*own, *own.values()}
+    own = options.own
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
     wanted = columns_of(f"{form.path} line {sheet.line}", sheet.header, time, chosen)
-    for name in others:
+    for name in options.of_own:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
     if sheet.table is not None:
@@ -108,25 +108,19 @@ def _clocks(
     sheet: _Sheet, values: dict[str, FloatArray], time: str, own: Mapping[str, str], units: dict[str, str], note: str
 ) -> list[Clock]:
     """Columns by their clocks; rows without a time of the first one are of the others, which may be longer."""
-    place, others = str(sheet.path), {*own, *own.values()}
-    stamped = np.isfinite(values[time]) if own else np.full(len(sheet.lines), True)
-    of_time = {name: v for name, v in values.items() if name != time and name not in others}
-    for name, v in of_time.items():
+    place, lines = str(sheet.path), sheet.lines
+    first, *others = by_clocks(place, values, time, own, units=units, row="line", rows=lines, note=note)
+    if not own:
+        return [first]
+    stamped = np.isfinite(first.stamps)
+    for name, v in first.columns.items():
         timeless = np.flatnonzero(~stamped & np.isfinite(v))
         if timeless.size:
             raise ProblemError(
-                f"{place} line {sheet.lines[timeless[0]]} has a value of {name!r} and no time; remove it, give it a "
-                "time, or name the time column of its own with times="
+                f"{place} line {lines[timeless[0]]} has a value of {name!r} and no time; remove it, give it a time, or "
+                "name the time column of its own with times="
             )
-    columns = {name: v[stamped] for name, v in of_time.items()}
-    rows = sheet.lines[stamped]
-    clocks = [Clock(place, time, values[time][stamped], columns, units, row="line", rows=rows, note=note)]
-    for stamps in dict.fromkeys(own.values()):
-        columns = {name: values[name] for name, column in own.items() if column == stamps}
-        clocks.append(
-            Clock(place, stamps, values[stamps], columns, units, "column", "line", sheet.lines, ordered=False)
-        )
-    return clocks
+    return [first.taken(np.flatnonzero(stamped)), *others]
 
 
 def _sheet(form: Form, time: str) -> _Sheet:

@@ -1,0 +1,349 @@
+"""Named arrays in groups: HDF5 files, through h5py, and MATLAB files, through SciPy, of version 7.3 through h5py.
+
+Which arrays are stamps, and which are signals of which clock, is the same for both.
+
+SciPy takes the lengths in a MATLAB file of version 5 at their word: a damaged one may end the process. Therefore they
+are checked before ("MAT-File Format", MathWorks, level 5).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.data.arrays import NUMERIC_KINDS
+from spookid.data.logs.columns import Clock, Options, library, reading, short_listing, whole
+from spookid.errors import ProblemError
+from spookid.records import dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An array that is read when it is needed."""
+
+    shape: tuple[int, ...]
+    """With axes of length one left out."""
+    kind: str
+    """``dtype.kind``."""
+    load: Callable[[], NDArray[Any]]
+    """The array, of that shape."""
+    unit: str | None = None
+    """As the file says it."""
+
+
+def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:
+    """Each array of numbers that is as long as the stamps called ``time`` in its group or in one around it.
+
+    A matrix with as many rows, or columns, as there are stamps is a signal for each of the others: ``q[0]``, ``q[1]``.
+
+    Args:
+        leaves: arrays by path.
+        separator: between the names of groups.
+        hint: what a message adds where there are no stamps.
+
+    Raises:
+        ProblemError: without stamps, and for a chosen array that is none of numbers or not as long.
+    """
+    place, own = str(options.path), options.own
+    for name in (*own, *own.values()):
+        if name not in leaves:
+            raise ProblemError(f"{place} has no array {name!r}, which times= names; it has {short_listing([*leaves])}")
+    of = {name: own.get(name) or _stamps(name, leaves, time, separator) for name in leaves}
+    stamps = {found for found in of.values() if found is not None}
+    if not stamps:
+        raise ProblemError(
+            f"{place} has no array {time!r} of times; it has {short_listing([*leaves])}: name one with time={hint}"
+        )
+    lengths = {name: _length(leaves[name], name, place) for name in sorted(stamps)}
+    found: dict[str, dict[str, Any]] = {}
+    known: list[str] = []
+    for name, leaf in leaves.items():
+        clock = of[name]
+        columns = [] if name in stamps or clock is None else _columns(name, leaf, lengths[clock])
+        known += columns or ([name] if options.signals and name in options.signals else [])
+        if clock is None or name in stamps:
+            continue
+        wanted = [column for column in columns if options.wants(column)]
+        if wanted:
+            found.setdefault(clock, {}).update(_loaded(leaf, columns, wanted, lengths[clock]))
+        elif name in own or name in (options.signals or ()):
+            held = f"of shape {leaf.shape} has" if leaf.kind in NUMERIC_KINDS else "holds words or objects,"
+            raise ProblemError(
+                f"{place}: array {name!r} {held} not one number for each of the {lengths[clock]:,} times of {clock!r}; "
+                "choose others with signals="
+            )
+    options.check(known)
+    made = []
+    # As they stand in the file; one at least, so that a recording can say that it has no signals.
+    for name in [name for name in leaves if name in found] or sorted(stamps)[:1]:
+        signals = found.get(name, {})
+        said = {column: leaves.get(column, leaves.get(whole(column))) for column in (name, *signals)}
+        units = {column: leaf.unit for column, leaf in said.items() if leaf and leaf.unit}
+        t, ordered = leaves[name].load(), name not in own.values()
+        made.append(Clock(place, name, t, signals, units, "array", "sample", ordered=ordered))
+    return made
+
+
+def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
+    """Path of the stamps in the group of an array, or in the nearest group around it that has some."""
+    group = name
+    while True:
+        group, _, _ = group.rpartition(separator)
+        path = f"{group}{separator}{time}" if group else time
+        if path in leaves:
+            return path
+        if not group:
+            return None
+
+
+def _length(leaf: Leaf, name: str, place: str) -> int:
+    if len(leaf.shape) != 1 or leaf.kind not in NUMERIC_KINDS:
+        what = f"has shape {leaf.shape or 1}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
+        raise ProblemError(f"{place}: array {name!r} of times {what}; name one of numbers in a row with time=")
+    return leaf.shape[0]
+
+
+def _columns(name: str, leaf: Leaf, count: int) -> list[str]:
+    """Names of the signals of an array; none if it has not one number for each time."""
+    if leaf.kind not in NUMERIC_KINDS or count not in leaf.shape or len(leaf.shape) > 2:
+        return []
+    if len(leaf.shape) == 1:
+        return [name]
+    others = leaf.shape[1] if leaf.shape[0] == count else leaf.shape[0]
+    return [f"{name}[{i}]" for i in range(others)]
+
+
+def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> dict[str, Any]:
+    array = leaf.load()
+    if array.ndim == 1:
+        return {columns[0]: array}
+    table = array if array.shape[0] == count else array.T
+    return {name: np.ascontiguousarray(table[:, columns.index(name)]) for name in wanted}
+
+
+def read_hdf5(options: Options, time: str) -> list[Clock]:
+    """Clocks of the datasets and of the fields of compound ones, by their paths in the file.
+
+    Raises:
+        ProblemError: for what is no HDF5 file, and as for arrays in groups.
+    """
+    path = options.path
+    h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
+    with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
+        return clocks(_leaves(file), options, time, "/")
+
+
+def _read_matlab73(options: Options, time: str) -> list[Clock]:
+    """Those of a MATLAB file of version 7.3, which is one of HDF5 with all matrices transposed."""
+    path = options.path
+    h5py = library("h5py", "h5py", f"{path}: a MATLAB file of version 7.3")
+    with reading(path, "MATLAB file", "save it anew in MATLAB"), h5py.File(path, "r") as file:
+        leaves = {
+            name.replace("/", "."): leaf
+            for name, leaf in _leaves(file).items()
+            if not name.startswith("#") and file[name].attrs.get("MATLAB_class", b"double") not in (b"char", b"cell")
+        }
+        return clocks(leaves, options, time, ".")
+
+
+def _leaves(file: Any) -> dict[str, Leaf]:
+    found: dict[str, Leaf] = {}
+
+    def visit(name: str, node: Any) -> None:
+        if not hasattr(node, "dtype") or node.shape is None:  # a group, or a dataset without space
+            return
+        for field in node.dtype.names or (None,):
+            path = name if field is None else f"{name}/{field}"
+            kind = (node.dtype if field is None else node.dtype[field]).kind
+            inner = () if field is None else node.dtype[field].shape
+            shape = tuple(n for n in (*node.shape, *inner) if n != 1)
+            said = (node.attrs.get(key) for key in ("units", "unit"))
+            texts = (one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in said)
+            unit = next((one for one in texts if isinstance(one, str)), None)
+            found[path] = Leaf(shape, kind, partial(_load, node, field), unit)
+
+    file.visititems(visit)
+    return found
+
+
+def _load(node: Any, field: str | None) -> Any:
+    array = node[()] if field is None else node[()][field]
+    return np.squeeze(np.asarray(array))
+
+
+_OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Time and ts.Data"
+
+
+def read_matlab(options: Options, time: str) -> list[Clock]:
+    """Clocks of the arrays of a file and of its structs, named ``struct.field``.
+
+    Raises:
+        ProblemError: for what is no MATLAB file, and as for arrays in groups.
+    """
+    from scipy import io
+
+    path = options.path
+    with reading(path, "MATLAB file", "save it anew in MATLAB, or with scipy.io.savemat"):
+        check_lengths(path.read_bytes())
+        try:
+            variables = io.loadmat(path, squeeze_me=True, struct_as_record=False, appendmat=False)
+        except NotImplementedError:  # SciPy's way to say version 7.3
+            return _read_matlab73(options, time)
+    hint = _OBJECTS if "__function_workspace__" in variables else ""
+    named = {name: value for name, value in variables.items() if not name.startswith("__")}
+    return clocks(dict(_variables(named, "")), options, time, ".", hint)
+
+
+def _variables(variables: Mapping[str, Any], group: str) -> Iterator[tuple[str, Leaf]]:
+    for name, value in variables.items():
+        if type(value).__name__ == "mat_struct":
+            yield from _variables(vars(value), f"{group}{name}.")
+        else:
+            array = np.asarray(value)
+            yield f"{group}{name}", Leaf(array.shape, array.dtype.kind, array.copy)
+
+
+_HEADER, _VERSION = 128, 0x0100
+_MATRIX, _COMPRESSED = 14, 15
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
+"""Bytes of a value of each type."""
+_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _NUMBERS = 1, 2, 3, 4, 5, range(6, 16)
+_DEEPEST = 50
+
+
+class _Element(NamedTuple):
+    kind: int
+    start: int
+    """Of its data."""
+    size: int
+    following: int
+    """Where the next one begins."""
+
+
+def check_lengths(content: bytes) -> None:
+    """Refuse a file in which an element is longer than what holds it, or holds another number of values than it says.
+
+    Raises:
+        ValueError: for such a file; others of no version 5 are left to the reader.
+    """
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    if order is None or len(content) < _HEADER or struct.unpack(f"{order}H", content[124:126]) != (_VERSION,):
+        return
+    _File(content, order).variables(_HEADER)
+
+
+class _File:
+    """Bytes of one order."""
+
+    def __init__(self, content: bytes, order: str) -> None:
+        self._content, self._order = content, order
+
+    def variables(self, at: int) -> None:
+        """Those that stand one after another to the end."""
+        while at < len(self._content):
+            one = self._element(at, len(self._content), padded=False)
+            if one.kind == _COMPRESSED:
+                try:
+                    inside = zlib.decompress(self._content[one.start : one.start + one.size])
+                except zlib.error as error:
+                    raise ValueError(f"compressed data are damaged ({error})") from None
+                _File(inside, self._order).variables(0)
+            elif one.kind == _MATRIX:
+                self._matrix(one, 0)
+            else:
+                raise ValueError(f"a variable of type {one.kind}")
+            at = one.following
+
+    def _numbers(self, letter: str, one: _Element) -> list[int]:
+        count = one.size // struct.calcsize(letter)
+        return list(struct.unpack_from(f"{self._order}{count}{letter}", self._content, one.start))
+
+    def _element(self, at: int, end: int, padded: bool = True) -> _Element:
+        """The one that begins there, with its tag."""
+        if at + 8 > end:
+            raise ValueError("an element is cut off")
+        kind, size = struct.unpack_from(f"{self._order}II", self._content, at)
+        if kind >> 16:  # of four bytes at the most, in the tag
+            kind, size = kind & 0xFFFF, kind >> 16
+            if size > 4 or kind not in _SIZES:
+                raise ValueError("a short element is damaged")
+            return _Element(kind, at + 4, size, at + 8)
+        following = at + 8 + (-(-size // 8) * 8 if padded and kind != _COMPRESSED else size)
+        if at + 8 + size > end:
+            raise ValueError("an element is longer than what holds it")
+        return _Element(kind, at + 8, size, following)
+
+    def _matrix(self, one: _Element, depth: int) -> None:
+        """An array, whatever is in it."""
+        if one.size == 0:
+            return  # an empty one has no more
+        end = one.start + one.size
+        flags = self._element(one.start, end)
+        if flags.kind != 6 or flags.size != 8 or depth > _DEEPEST:
+            raise ValueError("flags of an array are damaged")
+        word = self._numbers("I", flags)[0]
+        kind, is_complex = word & 0xFF, bool(word & 0x800)
+        if kind not in (_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, *_NUMBERS):
+            return  # functions and the like are left out, or refused, by the reader
+        shape = self._element(flags.following, end)
+        sizes = self._numbers("i", shape) if shape.kind in (5, 6) else []
+        if len(sizes) < 2 or min(sizes) < 0:
+            raise ValueError("the shape of an array is damaged")
+        name = self._element(shape.following, end)
+        at, count = name.following, math.prod(sizes)
+        if name.kind not in (1, 2, 16):
+            raise ValueError("the name of an array is damaged")
+        if kind == _SPARSE:
+            self._sparse(at, end, sizes)
+            return
+        if kind in (_CELL, _STRUCT, _OBJECT):
+            self._parts(kind, at, end, count, depth)
+            return
+        for _ in range(1 + is_complex):
+            values = self._element(at, end)
+            width = _SIZES.get(values.kind)
+            known = width is not None and values.size % width == 0
+            if not known or (kind != _CHAR and values.size // (width or 1) != count):
+                raise ValueError("an array has not as many values as its shape says")
+            at = values.following
+
+    def _sparse(self, at: int, end: int, sizes: list[int]) -> None:
+        """Rows of the values, where columns begin among them, and the values."""
+        rows = self._element(at, end)
+        begins = self._element(rows.following, end)
+        values = self._element(begins.following, end)
+        if rows.kind not in (5, 6) or begins.kind not in (5, 6) or values.kind not in _SIZES:
+            raise ValueError("a sparse array is damaged")
+        of, edges = self._numbers("i", rows), self._numbers("i", begins)
+        fits = len(edges) == sizes[1] + 1 and edges == sorted(edges) and edges[0] == 0 and edges[-1] <= len(of)
+        if not fits or not all(0 <= row < sizes[0] for row in of[: edges[-1]]):
+            raise ValueError("a sparse array is damaged")
+        if values.size < edges[-1]:  # of logical ones a byte each
+            raise ValueError("a sparse array has not as many values as it says")
+
+    def _parts(self, kind: int, at: int, end: int, count: int, depth: int) -> None:
+        """Cells, or fields of structs."""
+        if kind == _OBJECT:
+            at = self._element(at, end).following
+        if kind != _CELL:
+            width = self._element(at, end)
+            if width.kind != 5 or width.size != 4:
+                raise ValueError("names of fields are damaged")
+            names = self._element(width.following, end)
+            (length,) = self._numbers("i", width)
+            if names.kind != 1 or length <= 0 or names.size % length:
+                raise ValueError("names of fields are damaged")
+            at, count = names.following, count * (names.size // length)
+        for _ in range(count):
+            part = self._element(at, end)
+            if part.kind != _MATRIX:
+                raise ValueError("a part of an array is none")
+            self._matrix(part, depth + 1)
+            at = part.following

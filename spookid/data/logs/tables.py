@@ -1,0 +1,192 @@
+"""Tables of columns: NumPy archives (.npz), data frames of pandas, and Parquet files through pyarrow.
+
+Archives are read as what they say they are: nothing is allocated that the file does not hold.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from spookid.data.arrays import NUMERIC_KINDS
+from spookid.data.logs.columns import Clock, Options, by_clocks, library, reading, short_listing, whole
+from spookid.errors import ProblemError, listing
+from spookid.files import unreadable
+
+_LARGE, _DENSE = 2**31, 100
+"""Bytes from which an array counts as large, and how many times smaller than itself it may then be compressed."""
+
+
+def read_npz(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, NDArray[Any]]:
+    """Every array of an archive by its name; those not wanted are left unread, as empty arrays.
+
+    Raises:
+        OSError: as the system says it.
+        ValueError: for whatever else is wrong, with the array's name and what it is in words.
+    """
+    with path.open("rb") as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except Exception as error:  # of a library, at bytes that may be anything
+            raise ValueError("it is no NumPy archive") from error
+        found: dict[str, NDArray[Any]] = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name in found:
+                raise ValueError(f"array {name!r} stands in it twice")
+            try:
+                found[name] = _array(archive, member) if wanted(name) else np.empty(0)
+            except Exception as error:
+                why = error if isinstance(error, _Refused) else "is damaged"
+                raise ValueError(f"array {name!r} {why}") from error
+        return found
+
+
+class _Refused(Exception):  # noqa: N818, what is wrong with an array, in words
+    pass
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    if member.file_size > _LARGE and member.file_size > _DENSE * member.compress_size:
+        raise _Refused(f"would be {member.file_size:,} bytes of the {member.compress_size:,} in the file")
+    content = archive.read(member)
+    stream = io.BytesIO(content)
+    version = npy.read_magic(stream)
+    header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if header is None:
+        raise _Refused(f"is of version {version} of NumPy's format, not of 1.0 or 2.0")
+    shape, by_column, dtype = header(stream)
+    if dtype.hasobject:
+        raise _Refused("holds Python objects")
+    start, count = stream.tell(), math.prod(shape)  # of Python's whole numbers, which do not overflow
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content) - start or count > len(content):
+        raise _Refused(f"says that its shape is {shape}, and has {len(content) - start:,} bytes")
+    return np.ndarray(shape, dtype, content, start, order="F" if by_column else "C").copy()
+
+
+def read_archive(options: Options, time: str) -> list[Clock]:
+    """The clock of the array ``time``, and those of the signals that have an array of stamps of their own.
+
+    Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
+    array; those of Python objects are refused.
+    """
+    path, needed = options.path, {time, *options.of_own}
+    try:
+        arrays = read_npz(path, lambda name: name in needed or options.wants(name))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError as error:
+        raise ProblemError(f"{path}: {error}; write it with numpy.savez, of plain numbers") from None
+    needed |= set(options.chosen(arrays))
+    for name in [time, *needed]:
+        if name not in arrays:
+            remedy = ": name one of them with time=" if name == time else ""
+            raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}{remedy}")
+    if options.signals is None:
+        shape = arrays[time].shape
+        needed |= {n for n, one in arrays.items() if one.shape == shape and one.dtype.kind in NUMERIC_KINDS}
+    columns = {name: array for name, array in arrays.items() if name in needed}
+    return by_clocks(str(path), columns, time, options.own, kind="array", row="sample")
+
+
+def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list[Clock]:
+    """Clocks of the columns of numbers of a data frame; its index is the time if no column is called so.
+
+    Raises:
+        ProblemError: for what is no data frame, a missing column, and one whose name is no text.
+    """
+    place = options.path
+    pandas = library("pandas", "pandas", f"{place}: a data frame")
+    if not isinstance(frame, pandas.DataFrame):
+        raise ProblemError(f"{place} is a {type(frame).__name__}; give a pandas.DataFrame")
+    series: dict[str, Any] = {}
+    for i, name in enumerate(frame.columns):
+        if not isinstance(name, str) or name in series:
+            wrong = f"two columns named {name!r}" if name in series else f"a column named {name!r}, which is no text"
+            raise ProblemError(f"{place} has {wrong}; rename it")
+        series[name] = frame.iloc[:, i]
+    dates = isinstance(frame.index, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
+    if time not in series and (frame.index.name == time or dates):
+        series[time] = frame.index.to_series()
+    numeric = {name: pandas.api.types.is_numeric_dtype(values.dtype) for name, values in series.items()}
+    columns = {name: _frame_values(series[name], numeric[name], from_zero) for name in _chosen(options, numeric, time)}
+    return by_clocks(str(place), columns, time, options.own)
+
+
+def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
+    """Clocks of the columns of numbers of a Parquet file, and of lists that are all of one length: ``q[0]``, ``q[1]``.
+
+    Raises:
+        ProblemError: for what is no Parquet file, a missing column, and lists of several lengths.
+    """
+    path = options.path
+    arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
+    parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
+    with reading(path, "Parquet file", "write it anew"), parquet.ParquetFile(path) as file:
+        numeric = {field.name: _is_numeric(arrow.types, field.type) for field in file.schema_arrow}
+        table = file.read(columns=_chosen(options, numeric, time))
+        columns: dict[str, Any] = {}
+        for name in table.column_names:
+            columns.update(_arrow_values(arrow.types, name, table.column(name), options, from_zero))
+    return by_clocks(str(path), columns, time, options.own)
+
+
+def _chosen(options: Options, numeric: Mapping[str, bool], time: str) -> list[str]:
+    """Columns to read: those of stamps, and what was chosen or else all of numbers."""
+    needed = {time: None, **dict.fromkeys([*options.own, *options.own.values(), *(options.signals or ())])}
+    for name in needed:
+        if name not in numeric and (name == time or whole(name) not in numeric):
+            remedy = ": name one of them with time=" if name == time else ""
+            raise ProblemError(f"{options.path} has no column {name!r}; it has {short_listing([*numeric])}{remedy}")
+    needed |= dict.fromkeys(map(whole, options.signals or ()))
+    return [name for name, is_number in numeric.items() if name in needed or (options.signals is None and is_number)]
+
+
+def _frame_values(series: Any, numeric: bool, from_zero: bool) -> NDArray[Any]:
+    if numeric:
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    zone = getattr(series.dtype, "tz", None)
+    return _seconds(np.asarray((series if zone is None else series.dt.tz_convert(None)).to_numpy()), from_zero)
+
+
+def _arrow_values(types: Any, name: str, column: Any, options: Options, from_zero: bool) -> dict[str, NDArray[Any]]:
+    if not _is_list(types, column.type):
+        return {name: _seconds(np.asarray(column.to_numpy(zero_copy_only=False)), from_zero)}
+    lists = column.to_pylist()
+    lengths = {None if one is None else len(one) for one in lists}
+    if len(lengths) > 1 or lengths == {None}:
+        if options.signals is None:
+            return {}
+        raise ProblemError(f"{options.path}, column {name!r} has lists of several lengths; choose others with signals=")
+    values = np.array(lists, dtype=np.float64)
+    names = [f"{name}[{i}]" for i in range(values.shape[1] if lists else 0)]
+    return {one: values[:, i] for i, one in enumerate(names) if options.wants(one)}
+
+
+def _is_list(types: Any, kind: Any) -> bool:
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_numeric(types: Any, kind: Any) -> bool:
+    """True for numbers, and for lists of them."""
+    one = kind.value_type if _is_list(types, kind) else kind
+    return bool(types.is_integer(one) or types.is_floating(one) or types.is_boolean(one))
+
+
+def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:
+    """Dates as seconds since the first one, or since 1970; durations in seconds; anything else as it is."""
+    if values.dtype.kind not in "mM" or not values.size:
+        return values
+    missing = np.isnat(values)
+    ticks = values.astype(f"{values.dtype.kind}8[ns]").astype(np.int64)
+    if values.dtype.kind == "M" and from_zero and not missing.all():
+        ticks = ticks - ticks[~missing].min()
+    return np.where(missing, np.nan, ticks / 1e9)
