@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import gravity as gravity
     from spookid.mechanics.body import tilted_gravity as tilted_gravity
     from spookid.mechanics.coefficients import Asymmetric as Asymmetric
+    from spookid.mechanics.coefficients import Coordinate as Coordinate
     from spookid.mechanics.coefficients import Fourier as Fourier
     from spookid.mechanics.constraints import Constraint as Constraint
     from spookid.mechanics.constraints import Coupling as Coupling
@@ -101,7 +102,6 @@ if TYPE_CHECKING:
     from spookid.mechanics.contacts import Impact as Impact
     from spookid.mechanics.contacts import PointContact as PointContact
     from spookid.mechanics.contacts import Weld as Weld
-    from spookid.mechanics.coordinate import Coordinate as Coordinate
     from spookid.mechanics.friction_loads import ContinuousFriction as ContinuousFriction
     from spookid.mechanics.friction_loads import Drag as Drag
     from spookid.mechanics.friction_loads import Friction as Friction

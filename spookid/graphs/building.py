@@ -10,7 +10,7 @@ from typing import Any
 
 from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import Coordinates, GraphFactor
+from spookid.graphs.factor import Coordinates, GraphFactor, Observation, Prior
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import (
     Dynamics,
@@ -20,7 +20,6 @@ from spookid.graphs.integration import (
     Trapezoid,
     VelocityConstraint,
 )
-from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
 from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, point, vector

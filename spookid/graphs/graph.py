@@ -18,10 +18,8 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import MEANING, GraphFactor, Variables
-from spookid.graphs.knowledge import Prior
-from spookid.graphs.picture import Picture
-from spookid.graphs.solution import GraphSolution
+from spookid.graphs.factor import MEANING, GraphFactor, Prior, Variables
+from spookid.graphs.solution import GraphSolution, Picture
 from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.arrays import Array, Mask

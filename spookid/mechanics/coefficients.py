@@ -1,11 +1,14 @@
-"""Coefficients of joints as they are declared, one number or one for each coordinate, those that
-differ by direction or vary with the position, and limits."""
+"""One degree of freedom of a joint.
+
+Coefficients of joints as they are declared, one number or one for each coordinate, those that
+differ by direction or vary with the position, and limits.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import casadi as ca
 import numpy as np
@@ -13,9 +16,45 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
+from spookid.mechanics import rotations
 from spookid.mechanics.inertia import at_guess
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, symbolic
 from spookid.records import dataclass
+
+
+@dataclass(frozen=True)
+class Coordinate(metaclass=Checked):
+    """One degree of freedom that a joint leaves.
+
+    Args:
+        name: of it within its joint, for labels of joints that have several.
+        unit: "rad" or "m".
+        period: of what a sensor shows of it, 2π of an angle that may turn over; None if it has none.
+        counts_turns: True if its joint tells one turn from the next.
+    """
+
+    name: str
+    unit: Literal["rad", "m"]
+    period: float | None = None
+    counts_turns: bool = False
+
+    @property
+    def turns_over(self) -> bool:
+        """True if it begins anew after a turn."""
+        return self.period is not None and not self.counts_turns
+
+    def in_range(self, value: ca.SX) -> ca.SX:
+        """The same value, one that turns over within half a period of zero."""
+        if not self.turns_over or self.period is None:
+            return value
+        turn = 2 * math.pi / self.period
+        return rotations.wrapped(turn * value) / turn
+
+    @property
+    def effort(self) -> str:
+        """Unit of what acts along it."""
+        return {"rad": "N m", "m": "N"}[self.unit]
+
 
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""

@@ -34,7 +34,7 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.constraints import Mechanism
-from spookid.mechanics.touching import Touch
+from spookid.mechanics.holding import Touch
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 

@@ -23,10 +23,9 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.coordinate import solved
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.manifold import Manifold, solved, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass

@@ -12,7 +12,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError
 from spookid.mechanics import rotations
-from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import QUATERNION, Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x

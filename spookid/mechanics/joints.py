@@ -15,13 +15,20 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, is_plain, limits_of, refuse_negative
-from spookid.mechanics.consistency import check_joint, written
-from spookid.mechanics.coordinate import Coordinate, solved
+from spookid.mechanics.coefficients import (
+    COMPLIANCE,
+    Coordinate,
+    Limits,
+    acts,
+    coefficient,
+    is_plain,
+    limits_of,
+    refuse_negative,
+)
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.loads import Bound, Load, Spring
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate
+from spookid.mechanics.manifold import Manifold, solved
+from spookid.mechanics.moving import MovingFrame, angle_about_x, check_joint, inserted, rate, written
 from spookid.parameter import expression, stacked, symbolic
 from spookid.records import dataclass
 

@@ -26,9 +26,8 @@ from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joint_coordinates import along as acting_along
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import Values
+from spookid.mechanics.kinematics import Recursion, Turning, Values, Wrench
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.records import dataclass
 

@@ -45,8 +45,7 @@ from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
-from spookid.stepping.dry_friction import DryFriction, Form, rubbing
-from spookid.stepping.impulses import Laws, Settings, Slips
+from spookid.stepping.impulses import DryFriction, Form, Laws, Settings, Slips, rubbing
 from spookid.transcription.factor import Box, Factor, Group, Kind
 
 _SOFT = 1e-3

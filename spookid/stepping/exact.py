@@ -31,8 +31,8 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
-from spookid.stepping.complementarity import bounded
-from spookid.stepping.complementarity.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
+from spookid.stepping import bounded
+from spookid.stepping.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.simulation import (
     ROUNDING,

@@ -22,16 +22,15 @@ from spookid.data.state import Motion
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion
 from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings, StepFunction, Window
-from spookid.stepping.joint_step import JointScheme, JointStep
-from spookid.stepping.unknowns import hats, middle
+from spookid.stepping.unknowns import JointScheme, JointStep, hats, middle
 from spookid.transcription.factor import Factor, Group, Kind
 
 

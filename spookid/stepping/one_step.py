@@ -27,9 +27,9 @@ from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.contact_law import ContactStep, Reactions
-from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
+    DryFriction,
     ForwardStep,
     Settings,
     Slips,

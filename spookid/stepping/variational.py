@@ -37,9 +37,9 @@ from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper, rigid_notices
 from spookid.stepping.contact_law import Reactions
-from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
+    DryFriction,
     ForwardStep,
     Settings,
     Slips,

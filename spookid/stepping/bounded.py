@@ -44,7 +44,7 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
-from spookid.stepping.complementarity import linear
+from spookid.stepping import lemke
 
 _DEPENDENT = 1e-11
 """Singular values below this share of the largest are zero."""
@@ -379,5 +379,5 @@ def _lemke(p: Bounded) -> Array | None:
     q = np.concatenate(
         [p.rates[pushes], p.rates[rubs], -p.rates[rubs], (p.constant - p.W @ p.loads_before)[rubs], -p.loads_before]
     )
-    found = linear.solve(M, q)
+    found = lemke.solve(M, q)
     return None if found is None else expand @ found

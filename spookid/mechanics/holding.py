@@ -1,10 +1,15 @@
 """Points and frames of bodies that touch another body: where they are on it, and how fast they move there; the
-constraint rows of a model: of its joints, of constraints on positions, of those on velocities, in this order."""
+constraint rows of a model: of its joints, of constraints on positions, of those on velocities, in this order.
+
+Coordinates that joints leave, one by one.
+
+Spanning trees of joints: which of them place bodies, and which close loops.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -14,6 +19,7 @@ import casadi as ca
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.constraints import Constraint, Mechanism, Passage, Positions
 from spookid.mechanics.joints import Joint
 from spookid.parameter import stacked
@@ -310,3 +316,53 @@ class Holding:
                 i, holds = fast.index(tie), held[number]
                 parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
         return stacked(parts)
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """One coordinate of one joint."""
+
+    joint: Joint
+    index: int
+    """Among those of its joint."""
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Its name and unit."""
+        return self.joint.coordinates[self.index]
+
+    @property
+    def label(self) -> str:
+        """That of the joint, if it has no other coordinate."""
+        return self.joint.labels[self.index]
+
+    @property
+    def rubs(self) -> bool:
+        """True if it has dry friction of any kind."""
+        return self.joint.rubbing[self.index]
+
+
+def rooted(bodies: Sequence[Body]) -> set[int]:
+    """What nothing has to place, by ``id``: the ground and free bodies."""
+    return {id(GROUND)} | {id(body) for body in bodies if body.free}
+
+
+def spanning_tree(bodies: Sequence[Body], joints: Sequence[Joint], measured: Collection[Joint]) -> list[Joint]:
+    """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
+
+    Of a loop a joint is left out whose effort is not measured, if there is one (Prim's algorithm): noise of a
+    measurement is a row along a coordinate of the tree.
+    """
+    order = _grown(bodies, joints)
+    if any(joint not in order for joint in measured):
+        order = _grown(bodies, sorted(joints, key=lambda joint: joint not in measured))
+    return order
+
+
+def _grown(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[Joint]:
+    """By the first of the joints wherever there is a choice."""
+    placed, order = rooted(bodies), list[Joint]()
+    while fresh := [j for j in joints if sum(id(body) in placed for body in j.bodies()) == 1]:
+        order.append(fresh[0])
+        placed |= {id(body) for body in fresh[0].bodies()}
+    return order
