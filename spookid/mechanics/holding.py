@@ -1,9 +1,7 @@
-"""Points and frames of bodies that touch another body: where they are on it, and how fast they move there; the
-constraint rows of a model: of its joints, of constraints on positions, of those on velocities, in this order.
+"""What holds the bodies of a model: points and frames that touch, constraint rows, and the tree of joints.
 
-Coordinates that joints leave, one by one.
-
-Spanning trees of joints: which of them place bodies, and which close loops.
+Constraint rows are those of joints, of constraints on positions, of those on velocities, in this order. Joints of a
+spanning tree place bodies; the others close loops.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import casadi as ca
 
@@ -20,12 +18,13 @@ from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import Coordinate
-from spookid.mechanics.constraints import Constraint, Mechanism, Passage, Positions
+from spookid.mechanics.constraints import Constraint, Passage, Positions, of_rows
 from spookid.mechanics.joints import Joint
 from spookid.parameter import stacked
 from spookid.records import dataclass
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from spookid.mechanics.model import JointState, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +85,26 @@ class Touch(Constraint):
         """Axes of ``on`` along which it has rows."""
         return self.axes
 
-    def of_recording(self, given: Mapping[str, T], recording: str, field: str) -> T:
-        """What is given by the names of recordings, of one.
+    def of_recording(self, given: Any, recording: str | None, field: str, otherwise: Any) -> Any:
+        """What is given, at once or by the names of recordings; as of no recording ``otherwise``.
 
         Raises:
-            ProblemError: if nothing is said of it.
+            ProblemError: if nothing is said of the recording.
         """
+        if not isinstance(given, Mapping):
+            return given
+        if recording is None:
+            return otherwise
         if recording not in given:
             names = ", ".join(map(repr, given))
             raise ProblemError(f"{self.what}: {field} says nothing of recording {recording!r}; it speaks of {names}")
         return given[recording]
 
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
+    def labels(self, model: Model) -> tuple[str, ...]:
         """x, y, z, and of a ``Weld`` rx, ry, rz."""
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
 
-    def check(self, model: Mechanism) -> None:
+    def check(self, model: Model) -> None:
         """Both bodies must be in the model."""
         for body in self.bodies():
             if body is not GROUND and body not in model.bodies:
@@ -111,11 +114,11 @@ class Touch(Constraint):
         """That of the frame and that which it stays on."""
         return self.frame.body, self.on.body
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
+    def expressions(self, model: Model) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
-    def place_of(self, model: Mechanism, q: ca.SX) -> ca.SX:
+    def place_of(self, model: Model, q: ca.SX) -> ca.SX:
         """Where the frame is on the other one, (rows,) [m]; of a ``Weld`` the rotation, a quaternion, is behind."""
         own, other = model.moving(self.frame, q), model.moving(self.on, q)
         along = self._chosen(other.axes.T @ (own.origin - other.origin))
@@ -129,7 +132,7 @@ class Touch(Constraint):
         turn = rotations.multiply(place[n:], rotations.conjugate(before[n:]))
         return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
 
-    def over_step(self, model: Mechanism, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
+    def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """By how much it moves in a step, over h."""
         before, after = (self.place_of(model, q) for q in (passage.q, passage.q_next))
         return self.moved(after, before) / passage.step
@@ -142,7 +145,7 @@ class Touch(Constraint):
     def _chosen(self, along: ca.SX) -> ca.SX:
         return ca.vertcat(*(along["xyz".index(axis)] for axis in self.rows_along))
 
-    def rates(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
+    def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         """A(q) v, (rows,) [m/s, rad/s]."""
         along = self._chosen(self.velocity(model, q, v))
         if not self.turns:
@@ -151,7 +154,7 @@ class Touch(Constraint):
         turning = other.axes.T @ (own.body_axes @ own.omega - other.body_axes @ other.omega)
         return ca.vertcat(along, turning)
 
-    def velocity(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
+    def velocity(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         """Of the frame's origin over the other body, along the axes of ``on``, (3,) [m/s]."""
         own, other = model.moving(self.frame, q, v), model.moving(self.on, q, v)
         spin = other.body_axes @ other.omega
@@ -162,33 +165,6 @@ class Touch(Constraint):
         return ca.SX(1, 1)
 
 
-class Placed(Protocol):
-    """A joint in some state."""
-
-    @property
-    def violation(self) -> ca.SX:
-        """g."""
-
-    @property
-    def displacement(self) -> ca.SX:
-        """Its coordinates."""
-
-
-class Tied(Mechanism, Protocol):
-    """A model with constraints."""
-
-    @property
-    def ties(self) -> Sequence[Constraint]:
-        """In the order of their rows."""
-
-    @property
-    def signals(self) -> Sequence[str]:
-        """Names of its inputs."""
-
-    def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> Placed:
-        """A joint in a state."""
-
-
 class Holding:
     """The rows of one model.
 
@@ -196,7 +172,7 @@ class Holding:
         original: in whose joints its constraints are written, which are the model's in the same order.
     """
 
-    def __init__(self, model: Tied, original: Mechanism) -> None:
+    def __init__(self, model: Model, original: Model) -> None:
         self._model, self._original = model, original
         joints: dict[Joint | Constraint, tuple[str, ...]]
         joints = {joint: (*joint.linear, *joint.angular) for joint in model.joints}
@@ -233,7 +209,7 @@ class Holding:
         """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
-    def violation(self, q: ca.SX, joints: Sequence[Placed] | None = None) -> ca.SX:
+    def violation(self, q: ca.SX, joints: Sequence[JointState] | None = None) -> ca.SX:
         """g(q) of the rows on positions.
 
         Args:
@@ -263,7 +239,7 @@ class Holding:
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self._violation(q, list(told) if tied else [])
 
-    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[Placed] | None = None) -> ca.SX:
+    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[JointState] | None = None) -> ca.SX:
         states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
         parts = [state.violation for state in states]
         return stacked([*parts, *(self.tied(tie, q) for tie in ties)])
@@ -288,8 +264,7 @@ class Holding:
         inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)}
         parts = []
         for tie in (tie for tie in self._model.ties if tie.on_velocities):
-            own, count = tie.speeds(inputs), len(self.names[tie])
-            parts.append(own if own.numel() == count else ca.repmat(own, count))
+            parts.append(of_rows(tie.speeds(inputs), len(self.names[tie])))
         return stacked(parts)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
@@ -17,9 +17,11 @@ from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.manifold import Manifold
 from spookid.parameter import parameters_in, stacked, substitute
 from spookid.records import dataclass
+
+if TYPE_CHECKING:
+    from spookid.mechanics.joints import Joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,64 +158,16 @@ _APART = 1e-8
 """Largest violation, and difference of positions, that is rounding."""
 
 
-class Named(Protocol):
-    """A coordinate."""
-
-    @property
-    def name(self) -> str:
-        """Of it within its joint."""
-
-
-class Written(Protocol):
-    """What a kind of joint is; see ``Joint``."""
-
-    linear: ClassVar[tuple[str, ...]]
-    """Names of its first rows."""
-    angular: ClassVar[tuple[str, ...]]
-    """Names of its other rows."""
-
-    @property
-    def parent(self) -> Frame:
-        """Frame a."""
-
-    @property
-    def child(self) -> Frame:
-        """Frame b."""
-
-    @property
-    def coordinates(self) -> Sequence[Named]:
-        """Those that it leaves."""
-
-    @property
-    def manifold(self) -> Manifold:
-        """Of its position."""
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-
-    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Of its rows."""
-
-    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """On its manifold."""
-
-    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Of its coordinates."""
-
-    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Of frame b in frame a."""
-
-
-def check_joint(joint: Written, what: str) -> None:
+def check_joint(joint: Joint, what: str) -> None:
     """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other.
 
     Raises:
         ProblemError: with ``what`` at the beginning.
     """
-    there = _there(joint)
-    moved = _moved(joint, there, what)
-    a, b = MovingFrame.grounded(Frame(GROUND, ca.SX(3, 1), ca.SX.eye(3))), _on(moved)
+    there, still = _there(joint), ca.SX(3, 1)
+    origin, turn = _moved(joint, there, what)
+    b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
+    a = MovingFrame.grounded(Frame(GROUND, still, ca.SX.eye(3)))
     with evaluating(what):
         violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))
     for name, found, wanted in (("violation", violation, joint.rows), ("position", position, joint.manifold.ambient)):
@@ -224,7 +178,9 @@ def check_joint(joint: Written, what: str) -> None:
             f"{what}: where its transform leads, its violation is {np.max(np.abs(violation)):.3g}, not 0"
             "; correct what the joint's transform or its violation returns"
         )
-    if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in _signs(joint)) > _APART:
+    # A quaternion and its negative are one rotation.
+    signs = (1.0, -1.0) if any(kind == "rotation" for kind, _ in joint.manifold.parts) else (1.0,)
+    if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in signs) > _APART:
         raise ProblemError(
             f"{what}: its transform of the position {there} leads to the position {position}"
             "; correct what the joint's transform or its displacement returns"
@@ -234,49 +190,33 @@ def check_joint(joint: Written, what: str) -> None:
     _check_rank(joint, seen, what)
 
 
-def written(joint: Written) -> list[ca.SX]:
+def written(joint: Joint) -> list[ca.SX]:
     """What a joint's methods give in a state of numbers: all of them that may hold a Parameter."""
-    a, b = anywhere(joint.parent, 0), anywhere(joint.child, 1)
-    found = (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(_point(_there(joint))))
-    return [ca.SX(part) for part in found]
+    a, b, there = anywhere(joint.parent, 0), anywhere(joint.child, 1), ca.SX(ca.DM(_there(joint)))
+    return list(map(ca.SX, (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(there))))
 
 
-def _there(joint: Written) -> Array:
+def _there(joint: Joint) -> Array:
     """A position that is no special one."""
-    return np.concatenate([_some(kind, size) for kind, size in joint.manifold.parts] or [np.zeros(0)])
+    points = [np.linspace(0.4, 0.2, size) for _, size in joint.manifold.parts]
+    return joint.manifold.normed(np.concatenate(points)) if points else np.zeros(0)
 
 
-def _some(kind: str, size: int) -> Array:
-    """A point that is no special one."""
-    point = np.linspace(0.4, 0.2, size)
-    return point if kind == "flat" else point / np.linalg.norm(point)
-
-
-def _point(there: Array) -> ca.SX:
-    return ca.SX(ca.DM(there))
-
-
-def _moved(joint: Written, there: Array, what: str) -> tuple[Array, Array]:
+def _moved(joint: Joint, there: Array, what: str) -> list[ca.SX]:
     """Where the transform of a position leads.
 
     Raises:
         ProblemError: if it gives no origin and unit quaternion.
     """
     with evaluating(f"{what}: transform"):
-        found: Any = joint.transform(_point(there))
+        found: Any = joint.transform(ca.SX(ca.DM(there)))
         parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
     if [part.size for part in parts] != [3, 4]:
         raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
     length = float(np.linalg.norm(parts[1]))
     if abs(length - 1) > _APART:
         raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
-    return parts[0], parts[1]
-
-
-def _on(moved: tuple[Array, Array]) -> MovingFrame:
-    """Frame b there, at rest."""
-    origin, turn = (ca.SX(ca.DM(part)) for part in moved)
-    return MovingFrame(Frame(_THERE, ca.SX(3, 1), ca.SX.eye(3)), origin, turn, ca.SX(3, 1), ca.SX(3, 1))
+    return [ca.SX(ca.DM(part)) for part in parts]
 
 
 def _number(part: Any) -> Array:
@@ -286,7 +226,7 @@ def _number(part: Any) -> Array:
     return np.atleast_1d(substitute(formula, guesses)) if formula.numel() else np.zeros(0)
 
 
-def _seen(joint: Written, a: MovingFrame, b: MovingFrame) -> Array:
+def _seen(joint: Joint, a: MovingFrame, b: MovingFrame) -> Array:
     """What rows and coordinates change with the velocity of frame b, (6, 6), each row of length 1, or 0 of none."""
     moving = b.in_symbols()
     held = ca.jacobian(ca.SX(joint.violation(a, moving)), moving.pose) @ moving.basis
@@ -297,7 +237,7 @@ def _seen(joint: Written, a: MovingFrame, b: MovingFrame) -> Array:
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))
 
 
-def _check_rank(joint: Written, seen: Array, what: str) -> None:
+def _check_rank(joint: Joint, seen: Array, what: str) -> None:
     """Raise ProblemError if some of the rows and coordinates change with the same motions."""
     left, sizes, _ = np.linalg.svd(seen)
     if sizes[-1] > _APART:
@@ -310,8 +250,3 @@ def _check_rank(joint: Written, seen: Array, what: str) -> None:
     raise ProblemError(
         f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
     )
-
-
-def _signs(joint: Written) -> tuple[float, ...]:
-    """A quaternion and its negative are one rotation."""
-    return (1.0, -1.0) if any(kind == "rotation" for kind, _ in joint.manifold.parts) else (1.0,)

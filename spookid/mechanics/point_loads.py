@@ -11,7 +11,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import not_negative
 from spookid.mechanics.moving import MovingFrame, anywhere
 from spookid.parameter import symbolic
 
@@ -148,10 +148,8 @@ class SpringDamper(PointLoad):
 
     def __init__(self, a: Frame, b: Frame, *, stiffness: Any = 0, rest: Any = 0, damping: Any = 0) -> None:
         self.frames = (a, b)
-        self._stiffness, self._rest, self._damping = (
-            _positive(value, name, self._what)
-            for name, value in (("stiffness", stiffness), ("rest", rest), ("damping", damping))
-        )
+        self._stiffness = not_negative(stiffness, "stiffness", self._what)
+        self._rest, self._damping = not_negative(rest, "rest", self._what), not_negative(damping, "damping", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         """Each end is pulled towards the other."""
@@ -176,8 +174,8 @@ class PointDrag(PointLoad):
 
     def __init__(self, frame: Frame, *, linear: Any = 0, quadratic: Any = 0) -> None:
         self.frames = (frame,)
-        self._linear = _positive(linear, "linear", self._what)
-        self._quadratic = _positive(quadratic, "quadratic", self._what)
+        self._linear = not_negative(linear, "linear", self._what)
+        self._quadratic = not_negative(quadratic, "quadratic", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         """Against the velocity."""
@@ -265,12 +263,6 @@ class Propeller(PointLoad):
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         """About the axis."""
         return [-self._moment * self._thrust * inputs[0] * at[0].x]
-
-
-def _positive(value: Any, name: str, what: str) -> ca.SX:
-    found = symbolic(value, f"{what}: {name}")
-    refuse_negative(found, name, what)
-    return found
 
 
 def _size(vector: ca.SX) -> ca.SX:
