@@ -280,30 +280,24 @@ class Prior(GraphFactor):
 
     @property
     def default(self) -> str:
-        """With the name of the variable."""
         return f"prior {self.variable}"
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The one."""
         return (self.variable,)
 
     @property
     def first_only(self) -> bool:
-        """As it was asked for."""
         return self.at == "first"
 
     @property
     def optional(self) -> bool:
-        """True if its values are data."""
         return self._named
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """Names that were given as values."""
         return tuple(map(str, self.value)) if self._named else ()
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """Names of the directions that it is of."""
         own = variables.labels(self.variable)
         return tuple(own[i] for i in self.directions(variables))
 
@@ -322,7 +316,6 @@ class Prior(GraphFactor):
         return tuple(own.index(row) if isinstance(row, str) else int(row) for row in self.rows)
 
     def error(self, at: Window) -> ca.SX:
-        """The difference."""
         space, x, directions = at.variables.space(self.variable), at.now[self.variable], self.directions(at.variables)
         value = [at.given[str(one)] for one in self.value] if self._named else [float(one) for one in self.value]
         wanted = space.ambient if self.rows is None else len(directions)
@@ -376,7 +369,6 @@ class Observation(GraphFactor):
 
     @property
     def default(self) -> str:
-        """With the name of the signal."""
         return f"observation {self.signal}"
 
     @property
@@ -390,15 +382,12 @@ class Observation(GraphFactor):
         return True
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """The one."""
         return (self.signal,)
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """That of the signal."""
         return (self.signal,)
 
     def error(self, at: Window) -> ca.SX:
-        """Predicted less measured."""
         what = f"{self.what} of {self.signal!r}"
         with evaluating(what):
             value = self.shown(**{name: at.now[name] for name in self.variables})

@@ -304,11 +304,9 @@ class Graph(Tabular, metaclass=Checked):
         self.picture.draw(axes, steps)
 
     def blocks(self) -> Sequence[Block]:
-        """Tables of variables and factors."""
         return self.picture.blocks()
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row for each factor."""
         return self.picture.records()
 
     def __repr__(self) -> str:

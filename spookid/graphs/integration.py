@@ -31,17 +31,14 @@ class _Constraint(GraphFactor):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Its own, and the independent ones if it links them."""
         return self.own if self.coordinates == "dependent" else (*self.own, self.linked)
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """Constraints by number, then links by name."""
         count = variables.system.constraint(ca.SX.sym("q", variables.system.manifold.ambient)).numel()
         rows = tuple(f"constraint {i}" for i in range(count))
         return rows if self.coordinates == "dependent" else rows + variables.labels(self.linked)
 
     def error(self, at: Window) -> ca.SX:
-        """Both."""
         rows = self._constraint(at)
         return rows if self.coordinates == "dependent" else ca.vertcat(rows, self._link(at))
 
@@ -122,21 +119,17 @@ class _Integration(GraphFactor):
 
     @property
     def reach(self) -> int:
-        """To the next step."""
         return 1
 
     @property
     def default(self) -> str:
-        """With the name of what is integrated."""
         return f"{super().default} {self.variable}"
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Both."""
         return self.variable, self.rate
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each direction of the variable."""
         return variables.labels(self.variable)
 
 
@@ -151,7 +144,6 @@ class Euler(_Integration):
     """
 
     def error(self, at: Window) -> ca.SX:
-        """(22)."""
         return at.changes(self.variable)[0] - at.step * at.now[self.rate]
 
 
@@ -166,7 +158,6 @@ class Trapezoid(_Integration):
     """
 
     def error(self, at: Window) -> ca.SX:
-        """(23)."""
         return at.changes(self.variable)[0] - at.step / 2 * (at.now[self.rate] + at.after[self.rate])
 
 
@@ -196,25 +187,20 @@ class SoftEquality(GraphFactor):
 
     @property
     def default(self) -> str:
-        """With the name of the variable."""
         return f"{super().default} {self.variable}"
 
     @property
     def reach(self) -> int:
-        """Its order."""
         return self.order
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The one."""
         return (self.variable,)
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each direction of the variable."""
         return variables.labels(self.variable)
 
     def error(self, at: Window) -> ca.SX:
-        """The first or the second difference."""
         changes = at.changes(self.variable)
         return changes[0] if self.order == 1 else changes[1] - changes[0]
 
@@ -260,7 +246,6 @@ class Dynamics(GraphFactor):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Positions and rates, and the accelerations of either coordinates."""
         return "q", "v", self._accelerated
 
     @property
@@ -268,15 +253,12 @@ class Dynamics(GraphFactor):
         return "a" if self.coordinates == "dependent" else "ddz"
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """The inputs."""
         return system.signals
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each rate."""
         return variables.labels(self._accelerated)
 
     def error(self, at: Window) -> ca.SX:
-        """(26) or (27)."""
         found = accelerations(at.system, at.now["q"], at.now["v"], self._force(at))
         chosen = found if self.coordinates == "dependent" else found[list(at.system.independent)]
         return chosen - at.now[self._accelerated]
@@ -302,11 +284,9 @@ class InverseDynamics(Dynamics):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Those of the dynamics, and the efforts."""
         return *super().variables, "Q"
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """The inputs, if they act."""
         return super().signals(system) if self.inputs else ()
 
     def _inputs(self, at: Window) -> ca.SX:

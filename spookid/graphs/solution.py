@@ -105,7 +105,6 @@ class Picture(Tabular):
         ]
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row for each factor."""
         return [
             {"factor": f.name, "hard": f.hard, "rows": f.rows, "first_only": f.first_only, "of": f.said}
             for f in self.factors
@@ -338,7 +337,6 @@ class GraphSolution(Tabular):
         return found
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row for each parameter."""
         return [
             {"parameter": name, "estimate": value, "std_err": self.standard_errors[name]}
             for name, value in self.parameters.items()

@@ -165,18 +165,15 @@ class Distance(Constraint):
             raise ProblemError(f"{self.what} has length {float(self.length):g}; it must be positive")
 
     def labels(self, model: Model) -> tuple[str, ...]:
-        """One row."""
         return ("length",)
 
     def check(self, model: Model) -> None:
-        """Both bodies must be in the model."""
         for body in (self.frame_a.body, self.frame_b.body):
             if body is not GROUND and body not in model.bodies:
                 what = f"{self.what} ends at Body {body.name!r}"
                 raise ProblemError(f"{what}, which is not in the bodies; add it to the bodies")
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
         ends = self.frame_a.expressions() + self.frame_b.expressions()
         return [self.compliance, self.damping, self.length, *ends]
 
@@ -233,18 +230,15 @@ class LinearConstraint(Constraint):
             raise ProblemError(f"{self.what} has ratio 0; lock the coordinate with another joint")
 
     def labels(self, model: Model) -> tuple[str, ...]:
-        """One row."""
         return ("ratio",)
 
     def check(self, model: Model) -> None:
-        """All joints must be in the model."""
         for joint in (term.joint for term in self.terms):
             if joint not in model.joints:
                 what = f"{self.what} ties {joint.kind} {joint.name!r}"
                 raise ProblemError(f"{what}, which is not in the model; add it to the joints")
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
         return [self.compliance, self.damping, self.offset, *(term.ratio for term in self.terms)]
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
@@ -353,7 +347,6 @@ class Coupling(LinearConstraint):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """In the order given."""
         return tuple(Term(joint, coordinate, ratio) for (joint, coordinate), ratio in self.ratios.items())
 
 

@@ -188,7 +188,6 @@ class Impact(Touch):
         return found
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
         return [*super().expressions(model), self.restitution, *([] if self.sticks else [self.friction])]
 
     def height(self, model: Model, q: ca.SX) -> ca.SX:
@@ -271,12 +270,10 @@ class HeldContact(Touch):
 
     @property
     def creeps(self) -> float | None:
-        """``slip``."""
         return self.slip
 
     @property
     def stabilized(self) -> bool:
-        """True if its rows are at acceleration level."""
         return self.level != "position"
 
     def schedule(self, recording: str | None) -> bool | str | Sequence[tuple[float, float]]:

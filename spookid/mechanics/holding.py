@@ -105,7 +105,6 @@ class Touch(Constraint):
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
 
     def check(self, model: Model) -> None:
-        """Both bodies must be in the model."""
         for body in self.bodies():
             if body is not GROUND and body not in model.bodies:
                 raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies; add it to them")
@@ -115,7 +114,6 @@ class Touch(Constraint):
         return self.frame.body, self.on.body
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
     def place_of(self, model: Model, q: ca.SX) -> ca.SX:
@@ -146,7 +144,6 @@ class Touch(Constraint):
         return ca.vertcat(*(along["xyz".index(axis)] for axis in self.rows_along))
 
     def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
-        """A(q) v, (rows,) [m/s, rad/s]."""
         along = self._chosen(self.velocity(model, q, v))
         if not self.turns:
             return along
@@ -161,7 +158,6 @@ class Touch(Constraint):
         return other.axes.T @ (own.velocity - other.velocity - ca.cross(spin, own.origin - other.origin))
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Zero."""
         return ca.SX(1, 1)
 
 
@@ -266,6 +262,14 @@ class Holding:
         for tie in (tie for tie in self._model.ties if tie.on_velocities):
             parts.append(of_rows(tie.speeds(inputs), len(self.names[tie])))
         return stacked(parts)
+
+    def all_speeds(self, u: ca.SX) -> ca.SX:
+        """The same of all rows, 0 of those on positions, (n_g,)."""
+        return ca.vertcat(ca.SX(self.count - self.on_velocities, 1), self.speeds(u))
+
+    def speed_data(self, u: ca.SX) -> ca.SX:
+        """The inputs, for factors that have them only for γ; nothing if no γ is one."""
+        return u if self.takes_inputs else ca.SX.sym("none", 0)
 
     @property
     def takes_inputs(self) -> bool:

@@ -204,9 +204,9 @@ class JointCoordinates:
         return sum(len(self.model.holding.names[thing]) for thing in self.closing)
 
     @property
-    def cut_rates(self) -> int:
-        """How many coordinates the joints have that close loops."""
-        return sum(len(joint.coordinates) for joint in self.cut)
+    def private(self) -> int:
+        """Unknowns of a step for what closes: λ, and the random impulses along coordinates of cut joints."""
+        return self.closing_rows + len(self.cut_places)
 
     def order(self) -> list[tuple[Joint, Body, Body]]:
         """Joints of the tree with the body on the side of the root and the other one."""

@@ -140,11 +140,9 @@ class Screw(Joint):
         return moved + rotations.wrapped(angle_about_x(a, b) - moved)
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A turn about x and a shift along it."""
         return ca.vertcat(self.pitch * position, 0, 0), _turned(position)
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """About x and along it."""
         return ca.vertcat(self.pitch * rates, 0, 0), ca.vertcat(rates, 0, 0)
 
     def expressions(self) -> list[ca.SX]:
@@ -166,11 +164,9 @@ class Universal(Joint):
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Both angles in (−π, π]."""
         return ca.vertcat(angle_about_x(a, b), ca.atan2(ca.dot(a.x, b.z), ca.dot(a.x, b.x)))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """One turn after the other."""
         return ca.SX(3, 1), _turned(position[0], position[1])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -192,7 +188,6 @@ class Spherical(Joint):
 
     @property
     def manifold(self) -> Manifold:
-        """A unit quaternion."""
         return QUATERNION
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -200,18 +195,15 @@ class Spherical(Joint):
         return a.origin - b.origin
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """The quaternion of the child's axes in the parent's."""
         return b.orientation_in(a)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """In closed form, (3,) [rad/s]."""
         return b.frame.axes.T @ b.omega - b.axes.T @ (a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         return ca.SX(3, 1), position
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Its rates are the angular velocity."""
         return ca.SX(3, 1), rates
 
 

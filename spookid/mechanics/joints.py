@@ -366,7 +366,6 @@ class Hinge(Joint):
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Its angle in (−π, π]."""
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -374,12 +373,10 @@ class Hinge(Joint):
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A turn about x."""
         half = position / 2
         return ca.SX(3, 1), ca.vertcat(ca.cos(half), ca.sin(half), 0, 0)
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """About x."""
         return ca.SX(3, 1), ca.vertcat(rates, 0, 0)
 
     def carried(

@@ -164,7 +164,6 @@ class Spring(Load):
         self.reported = {"stiffness": self._stiffness, "rest": self._rest}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−k (x − x₀)."""
         return -_one(self._stiffness, position) * (position - _one(self._rest, position))
 
 

@@ -152,7 +152,6 @@ class SpringDamper(PointLoad):
         self._rest, self._damping = not_negative(rest, "rest", self._what), not_negative(damping, "damping", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Each end is pulled towards the other."""
         between, parting = at[1].origin - at[0].origin, at[1].velocity - at[0].velocity
         length = _size(between)
         along = between / length
@@ -178,7 +177,6 @@ class PointDrag(PointLoad):
         self._quadratic = not_negative(quadratic, "quadratic", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Against the velocity."""
         v = at[0].velocity
         return [-(self._linear + self._quadratic * _size(v)) * v]
 
@@ -221,7 +219,6 @@ class PointForce(_Given):
     """
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """The vector."""
         return [self._given(at[0], inputs)]
 
 
@@ -229,7 +226,6 @@ class PointTorque(_Given):
     """A torque on the body of a frame [N m]; arguments as of ``PointForce``."""
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """The vector."""
         return [self._given(at[0], inputs)]
 
 
@@ -257,11 +253,9 @@ class Propeller(PointLoad):
         self._moment = symbolic(moment, f"{self._what}: moment")
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Along the axis."""
         return [self._thrust * inputs[0] * at[0].x]
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """About the axis."""
         return [-self._moment * self._thrust * inputs[0] * at[0].x]
 
 

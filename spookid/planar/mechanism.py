@@ -155,7 +155,6 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs of the loads, each once."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
     @property

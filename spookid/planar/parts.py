@@ -326,7 +326,6 @@ class MovingSlider(_Slider):
         return cross(at.span(self.link), at.position(self.point) - at.position(self.link.start)) / self.link.length
 
     def sliding(self, at: Placement) -> ca.SX:
-        """Along the link, from its start."""
         apart = at.selection(self.point) - at.selection(self.link.start)
         return at.span(self.link).T @ apart / self.link.length
 
@@ -366,7 +365,6 @@ class AbsoluteAngle(_Angle):
     """
 
     def reference(self, at: Placement) -> ca.SX:
-        """The x axis."""
         return ca.SX([1, 0])
 
 
@@ -391,7 +389,6 @@ class RelativeAngle(_Angle):
             raise ProblemError(f"{self.what} is of {self.link.name!r} against itself; give two links")
 
     def reference(self, at: Placement) -> ca.SX:
-        """Along the one."""
         return at.span(self.against)
 
 

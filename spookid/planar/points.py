@@ -68,7 +68,6 @@ class Ground(Point):
 
     @property
     def fixed(self) -> bool:
-        """It does not move."""
         return True
 
 

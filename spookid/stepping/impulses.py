@@ -37,7 +37,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
-from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -174,6 +174,11 @@ class Slips:
     position: ca.SX
     """Coordinates of all joints where loads act, angles of hinges in (−π, π], (n_s,) [rad or m]."""
 
+    @classmethod
+    def between(cls, now: ca.SX, sides: tuple[ca.SX, ca.SX], change: ca.SX, position: ca.SX) -> Slips:
+        """Of a step of second order, from s on one side to s₊ on the other."""
+        return cls(now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
+
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
     """Random impulses of a forward step, behind its other inputs; none if they are not wanted.
@@ -222,32 +227,29 @@ HATS = 1 / 6
 
 
 def random_factor(
-    model: Model,
+    joints: JointCoordinates,
     settings: Settings,
-    places: Sequence[int],
     impulses: ca.SX,
     variables: Mapping[int, ca.SX],
     data: ca.SX,
     private: tuple[int, range] | None = None,
-    known: int | None = None,
     overlap: float = 0.0,
 ) -> Factor:
     """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
 
     Args:
-        places: of each impulse among ``Settings.disturbance``.
-        known: how many, the first, may be measured; by default all.
+        impulses: along the coordinates of the tree and of free bodies, then of cut joints.
         overlap: ``Factor.overlap`` of the inputs.
 
     Raises:
-        ProblemError: for another that is measured.
+        ProblemError: for a cut joint whose effort is measured.
     """
-    names = disturbance_names(model)
-    measured = {motor.label: motor for motor in model.motors if motor.measured}
+    names = disturbance_names(joints.model)
+    measured = {motor.label: motor for motor in joints.model.motors if motor.measured}
     rows, noise, density = [], [], []
-    for row, place in enumerate(places):
+    for row, place in enumerate([*joints.places, *joints.cut_places]):
         motor = measured.get(names[place])
-        if motor is not None and known is not None and row >= known:
+        if motor is not None and row >= len(joints.places):
             raise ProblemError(
                 f"{motor.place}: the effort of {motor.label} is measured, as that of every joint of a loop; "
                 "leave one of them without a motor that is measured"

@@ -89,15 +89,15 @@ class SpookStep:
 
     @property
     def speed_data(self) -> ca.SX:
-        """The inputs, for factors that have them only for γ; nothing if no γ is one."""
-        return self.u if self.model.holding.takes_inputs else ca.SX.sym("none", 0)
+        """Data of factors that have inputs only for γ."""
+        return self.model.holding.speed_data(self.u)
 
     @property
     def first_rows(self) -> tuple[ca.SX, ca.SX]:
         """What constraints lack in a first state: g, 0 of those on velocities, and G v − γ, each (n_g,)."""
-        fast = self.model.holding.on_velocities
-        speeds = ca.vertcat(ca.SX(self.model.rows - fast, 1), self.model.holding.speeds(self.u))
-        return ca.vertcat(self.at.violation, ca.SX(fast, 1)), self.at.constraint @ self.v - speeds
+        holding = self.model.holding
+        apart = ca.vertcat(self.at.violation, ca.SX(holding.on_velocities, 1))
+        return apart, self.at.constraint @ self.v - holding.all_speeds(self.u)
 
     def eliminated(self, w: ca.SX) -> ca.SX:
         """λ(w) = Σ⁻¹ (a − G w), (n_g,)."""
@@ -159,7 +159,7 @@ def doubled(model: Model, unknowns: Array, step: float) -> Array:
 
 
 @dataclass(frozen=True)
-class SpookSpace(WorkScheme, StateScheme):
+class SpookSpace(WorkScheme["_SplitStep"], StateScheme):
     """Positions and velocities at each step as unknowns; see ``Spook`` for what the members are."""
 
     name = "spook"
@@ -178,9 +178,7 @@ class SpookSpace(WorkScheme, StateScheme):
                 )
 
     def reactions(self, model: Model) -> int:
-        """What cut joints have transmitted since the step before."""
-        joints = JointCoordinates(model)
-        return joints.closing_rows + joints.cut_rates
+        return JointCoordinates(model).private
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """Unknowns of which every other one belongs to the same motion in steps of 2h; None with loops, whose
@@ -194,12 +192,10 @@ class SpookSpace(WorkScheme, StateScheme):
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of a step, its hard rows, and those of the first state."""
         step = self.step(model, settings)
-        friction = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         first = [_first_factor(step)] if model.rows else []
-        return [*first, step.random_factor(), _hard_factor(step), *friction]
+        return [*first, step.random_factor(), _hard_factor(step), *step.friction_factors()]
 
-    def step(self, model: Model, settings: Settings) -> _SplitStep:
-        """That from x to x₊."""
+    def symbols(self, model: Model, settings: Settings) -> _SplitStep:
         return _SplitStep(model, settings, self.law, self.manifold(model))
 
 
@@ -209,24 +205,18 @@ class _SplitStep(VirtualWork):
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
         self.model, self.settings, self.law = model, settings, law
         self.joints, m = JointCoordinates(model), model.state.ambient
-        rows, rates = self.joints.closing_rows, self.joints.cut_rates
-        self.base = SpookStep(model, settings, law, manifold, rows + rates)
+        first, last = m + self.joints.closing_rows, m + self.joints.private
+        self.base = SpookStep(model, settings, law, manifold, self.joints.private)
+        self.q = self.base.q
         self.variables, self.u, self.extra = self.base.variables, self.base.u, self.base.extra
-        self.loads, self.random = self.base.x_next[m : m + rows], self.base.x_next[m + rows : m + rows + rates]
+        self.loads, self.random = self.base.x_next[m:first], self.base.x_next[first:last]
         self.slips = self.base.slips(self.base.v_next)
-
-    @property
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
-        return self.base.q
 
     @cached_property
     def at(self) -> Mechanics:
-        """The mechanics at these poses."""
         return self.base.at
 
     def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
         base, at = self.base, self.at
         force = at.force + at.gyroscopic(base.v) + self.model.pushed(base.q, base.v_next, self.u)
         impulse = at.mass @ (base.v_next - base.v) - self.settings.step * force
@@ -304,7 +294,6 @@ class Spook(StateScheme, Stepper):
                 )
 
     def reactions(self, model: Model) -> int:
-        """λ if it is lifted."""
         return model.rows if self._lifted else 0
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
@@ -336,7 +325,6 @@ class Spook(StateScheme, Stepper):
         return step.multipliers if self._lifted else step.eliminated(step.v_next)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """Over the step from x to x₊."""
         step = self._step(model, settings)
         slips = step.slips(step.v_next)
         return StepFunction(
@@ -372,7 +360,6 @@ class Spook(StateScheme, Stepper):
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n_u)."""
         return held[:-1]
 
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import casadi as ca
 import numpy as np
@@ -49,6 +49,9 @@ from spookid.stepping.impulses import (
     random_factor,
 )
 from spookid.transcription.factor import Factor, Group, Kind
+
+W = TypeVar("W", bound="VirtualWork")
+J = TypeVar("J", bound="JointStep")
 
 
 class PositionScheme(Scheme):
@@ -107,7 +110,6 @@ class StateScheme(Scheme):
     """True if v is that of the interval before, so that (v₊ − v)/h is the acceleration at q."""
 
     def motion(self, model: Model) -> Manifold:
-        """That of the states."""
         return model.state
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
@@ -121,7 +123,6 @@ class StateScheme(Scheme):
         return Window({0: before, 1: x, 2: after}, Motion(x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h)))
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """The first of the unknowns."""
         return unknowns[:, : model.state.ambient]
 
 
@@ -163,10 +164,8 @@ class VirtualWork(ABC):
     """Unknowns of the friction law."""
     slips: Slips
 
-    @property
-    @abstractmethod
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
+    q: ca.SX
+    """Poses of all bodies, (7 n_b,)."""
 
     @abstractmethod
     def transmitted(self, along: ca.SX) -> Transmitted:
@@ -223,22 +222,28 @@ class VirtualWork(ABC):
 
     def random_factor(self, private: tuple[int, range] | None = None, overlap: float = 0.0) -> Factor:
         """Random impulses along the coordinates over their standard deviations."""
-        joints, impulses = self.joints, ca.vertcat(self.residual, self.random)
-        places, known = [*joints.places, *joints.cut_places], len(joints.places)
-        at = places, impulses, self.variables, self.u, private, known, overlap
-        return random_factor(self.model, self.settings, *at)
+        impulses = ca.vertcat(self.residual, self.random)
+        return random_factor(self.joints, self.settings, impulses, self.variables, self.u, private, overlap)
+
+    def friction_factors(self) -> list[Factor]:
+        """The law of dry friction."""
+        return self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)
 
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
         return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
 
-class WorkScheme(Scheme):
+class WorkScheme(Scheme, Generic[W]):
     """A scheme whose random rows are virtual work."""
 
     @abstractmethod
-    def step(self, model: Model, settings: Settings) -> VirtualWork:
-        """Its symbols."""
+    def symbols(self, model: Model, settings: Settings) -> W:
+        """Those of a step."""
+
+    def step(self, model: Model, settings: Settings) -> W:
+        """The same, kept: a fit needs it several times, and building expressions takes longer than an iteration."""
+        return cast(W, _kept(self, model, settings))
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of a step, (n_g,), from the impulses that its joints transmit."""
@@ -246,14 +251,18 @@ class WorkScheme(Scheme):
         return StepFunction(step.variables, step.u, step.settled(step.multipliers))
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the same step."""
         step = self.step(model, settings)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, step.settled(value))
 
 
+@lru_cache(maxsize=8)
+def _kept(scheme: WorkScheme[VirtualWork], model: Model, settings: Settings) -> VirtualWork:
+    return scheme.symbols(model, settings)
+
+
 @dataclass(frozen=True)
-class JointScheme(WorkScheme, PositionScheme):
+class JointScheme(WorkScheme[J], PositionScheme):
     """Unknowns of a step begin with the coordinates of the joints."""
 
     name = "variational"
@@ -263,20 +272,17 @@ class JointScheme(WorkScheme, PositionScheme):
     """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def motion(self, model: Model) -> Manifold:
-        """The coordinates of the joints."""
         return JointCoordinates(model).manifold
 
     def reactions(self, model: Model) -> int:
         """What closes transmits, and in a likelihood the random impulses along coordinates of cut joints."""
         joints = JointCoordinates(model)
-        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
+        return joints.closing_rows if self.weighted else joints.private
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
         return JointCoordinates(model).configuration(x)
 
     def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
-        """Of all bodies, by recursion along the tree."""
         return moving(JointCoordinates(model), x, s, a, order)
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
@@ -284,22 +290,14 @@ class JointScheme(WorkScheme, PositionScheme):
         tree = JointCoordinates(model).along(states, displacements)
         return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
 
-    @abstractmethod
-    def step(self, model: Model, settings: Settings) -> JointStep:
-        """That around t_k."""
-
-    def impulse(self, step: JointStep, at: int, hard: bool) -> Factor:
+    def impulse(self, step: J, at: int, hard: bool) -> Factor:
         """The random, weighted or hard rows of a step, whose own unknowns have the offset ``at``."""
         first = self.motion(step.model).tangent
-        private = (at, range(first, first + step.loads.numel() + step.random.numel()))
-        if not step.joints.closing:
-            return self._impulse(step, None, hard)
-        return self._impulse(step, private, hard)
-
-    def _impulse(self, step: JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:
+        own = (at, range(first, first + step.loads.numel() + step.random.numel()))
+        private = own if step.joints.closing else None
         return step.weighted(private, hard) if self.weighted else step.random_factor(private, HATS)
 
-    def closed(self, step: JointStep) -> list[Factor]:
+    def closed(self, step: J) -> list[Factor]:
         """Rows of joints that close loops and of constraints on positions, hard at every step: none or one."""
         rows = step.closed
         if not rows:
@@ -308,11 +306,6 @@ class JointScheme(WorkScheme, PositionScheme):
         held = ca.substitute(ca.vertcat(*rows.values()), step.here[:n], x[:n])
         labels, none = step.model.holding.labels(rows), ca.SX.sym("none", 0)
         return [Factor("joints", Group.STATE, held, {0: x}, none, labels, kind=Kind.HARD)]
-
-    def rubbing(self, step: JointStep) -> list[Factor]:
-        """Those of the law of dry friction."""
-        law = self.law.factors(step.model, step.settings, step.slips, step.extra, step.variables)
-        return [factor.substituted(step.symbols, step.values) for factor in law]
 
 
 def moving(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
@@ -339,7 +332,7 @@ class JointStep(VirtualWork):
         self,
         model: Model,
         settings: Settings,
-        scheme: JointScheme,
+        scheme: JointScheme[Any],
         variables: Mapping[int, ca.SX],
         here: ca.SX,
         moved: tuple[ca.SX, ca.SX],
@@ -354,10 +347,10 @@ class JointStep(VirtualWork):
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         self.symbols, self.values = ca.vertcat(self.here, s, a), ca.vertcat(here, *moved)
         self.motion = Recursion(self.joints, x, s, a)
+        self.q = self.motion.q
         self.slips = self._slips()
 
     def settled(self, expression: ca.SX) -> ca.SX:
-        """In the unknowns at the steps."""
         settled: ca.SX = ca.substitute(ca.densify(expression), self.symbols, self.values)
         return settled
 
@@ -378,8 +371,11 @@ class JointStep(VirtualWork):
         displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
         sides = now - change / 2, now + change / 2
         ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
-        position = stacked(ranged)
-        return Slips(now=now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
+        return Slips.between(now, sides, change, stacked(ranged))
+
+    def friction_factors(self) -> list[Factor]:
+        """Those of the law of dry friction, in the unknowns at the steps."""
+        return [factor.substituted(self.symbols, self.values) for factor in super().friction_factors()]
 
     @property
     def closed(self) -> dict[Joint | Constraint, ca.SX]:
@@ -392,17 +388,10 @@ class JointStep(VirtualWork):
         rows: dict[Joint | Constraint, ca.SX] = {joint: model.joint(joint, q).violation for joint in self.joints.cut}
         return rows | {tie: model.holding.tied(tie, q, at) for tie in model.ties if not tie.on_velocities}
 
-    @property
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
-        return self.motion.q
-
     def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
         return self.joints.transmitted(self.q, self.motion.in_world(self._needed(along)))
 
     def net(self, along: ca.SX) -> ca.SX:
-        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
         return self.motion.along(self._needed(along))
 
     def _needed(self, along: ca.SX) -> dict[Body, Wrench]:

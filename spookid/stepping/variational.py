@@ -84,11 +84,9 @@ class Variational(PositionScheme, Stepper):
         return self
 
     def notices(self, model: Model) -> list[str]:
-        """Which joints are not as compliant as declared."""
         return rigid_notices(model)
 
     def reactions(self, model: Model) -> int:
-        """The multipliers of rigid joints."""
         return model.rows
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
@@ -127,7 +125,6 @@ class Variational(PositionScheme, Stepper):
         return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + model.rows])
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the step around t_k."""
         step = _Inner(model, settings, self.law, self.manifold(model))
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
@@ -216,9 +213,8 @@ class _Inner:
         """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
         space, holding = self._model.configuration, self._model.holding
         before, here = (self.variables[i] for i in range(2))
-        data = self.u if holding.takes_inputs else ca.SX.sym("none", 0)
         passage = Passage.between(space, before[: space.ambient], here[: space.ambient], self._step)
-        rows = holding.over_step(passage, self.u)
+        rows, data = holding.over_step(passage, self.u), holding.speed_data(self.u)
         labels = holding.labels()[self._model.rows - holding.on_velocities :]
         return Factor(VELOCITY_ROWS, Group.STATE, rows, {0: before, 1: here}, data, labels, kind=Kind.HARD)
 
@@ -247,9 +243,7 @@ class _Sides:
 def _slips(at: Mechanics, sides: _Sides) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
-    return Slips(
-        now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both, position=at.displacement
-    )
+    return Slips.between(middle, both, at.slip @ sides.change, at.displacement)
 
 
 def _impulse(
