@@ -281,12 +281,6 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
     return total
 
 
-def is_load_dependent(joint: Joint) -> bool:
-    """True if dry friction hangs on the forces in the joint."""
-    middle = ca.SX([0.5] * len(joint.coordinates))
-    return not joint.bound(middle, middle).load.is_zero()
-
-
 _RANK = 1e-7
 """Singular values of the closing rows, in the metric of M, that are zero to this share of the largest."""
 

@@ -18,7 +18,6 @@ from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import (
     COMPLIANCE,
     Coordinate,
-    Limits,
     acts,
     coefficient,
     is_plain,
@@ -233,10 +232,20 @@ class Joint(metaclass=Checked):
         return sum(efforts, ca.SX.zeros(len(self.coordinates)))
 
     @cached_property
+    def some_bound(self) -> Bound:
+        """That at a position and at rates of numbers."""
+        numbers = ca.SX([0.5] * len(self.coordinates))
+        return self.bound(numbers, numbers)
+
+    @cached_property
     def rubbing(self) -> tuple[bool, ...]:
         """True for each coordinate that has dry friction of any kind."""
-        numbers = ca.SX([0.5] * len(self.coordinates))
-        return self.bound(numbers, numbers).acts
+        return self.some_bound.acts
+
+    @property
+    def follows_load(self) -> bool:
+        """True if its dry friction grows with the forces that it transmits."""
+        return not self.some_bound.load.is_zero()
 
     @property
     def rubs(self) -> bool:
@@ -276,7 +285,14 @@ class Joint(metaclass=Checked):
 
     def __post_init__(self, dry: Any) -> None:
         what = f"{self.place}: {self.kind} {self.name!r}"
-        self._check_frames(what)
+        count = self.rows + len(self.coordinates)
+        if count != _BODY:
+            raise ProblemError(
+                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
+                f"and coordinates as make {_BODY}"
+            )
+        if self.parent.body is self.child.body:
+            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
         if dry is not None:
             self._renamed("dry", dry, "load_friction", what)
         self._convert(what)
@@ -288,22 +304,6 @@ class Joint(metaclass=Checked):
             )
         if self.is_own:
             check_joint(self, what)
-
-    def _limits(self, what: str) -> Limits | None:
-        found = limits_of(self.limits, self.coordinates, what)
-        if found and any(kind == "rotation" for kind, _ in self.manifold.parts):
-            raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
-        return found
-
-    def _check_frames(self, what: str) -> None:
-        count = self.rows + len(self.coordinates)
-        if count != _BODY:
-            raise ProblemError(
-                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
-                f"and coordinates as make {_BODY}"
-            )
-        if self.parent.body is self.child.body:
-            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
 
     def _renamed(self, alias: str, value: Any, name: str, what: str) -> None:
         """Take a value under another name, which must not have one of its own."""
@@ -332,7 +332,9 @@ class Joint(metaclass=Checked):
         values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
         if self.stribeck is not None:
             values["stribeck"] = symbolic(self.stribeck, f"{what}: stribeck", (2,))
-        values["limits"] = self._limits(what)
+        values["limits"] = limits_of(self.limits, self.coordinates, what)
+        if values["limits"] and any(kind == "rotation" for kind, _ in self.manifold.parts):
+            raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
         values["loads"] = (*loads, *collected(self.loads, Load, f"{what}: loads"))
         for load in values["loads"]:
             load.check(len(self.coordinates), what)

@@ -50,12 +50,12 @@ class Mechanics:
     """q, (7 n_b,)."""
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
-        """f_g = (0, −ω × Jω) of each body, (6 n_b,)."""
+        """f_g of each body at these velocities, (6 n_b,)."""
         return self.gyroscopic_of(self.mass, v)
 
     @staticmethod
     def gyroscopic_of(mass: ca.SX, v: ca.SX) -> ca.SX:
-        """The same for a given M."""
+        """f_g = (0, −ω × Jω) of each body for a given M, (6 n_b,)."""
         torques = []
         for i in range(v.numel() // 6):
             omega = v[6 * i + 3 : 6 * i + 6]
@@ -283,10 +283,8 @@ class Model(metaclass=Checked):
     @property
     def beliefs(self) -> tuple[Belief, ...]:
         """What is known beforehand of the inertias of its bodies."""
-        known = [
-            (body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs
-        ]
-        return tuple(replace(belief, title=f"{name} {belief.title}") for name, belief in known)
+        own = [(body.name, body.distribution) for body in self.bodies if body.distribution]
+        return tuple(replace(b, title=f"{name} {b.title}") for name, inertia in own for b in inertia.beliefs)
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""
@@ -302,22 +300,17 @@ class Model(metaclass=Checked):
             return replace(at, **dict(zip(names, parts, strict=True)), configuration=q)
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]
-        empty = ca.SX(0, 1)
-        violation = self.holding.violation(q, states)
-        rates = ca.vertcat(empty, *(state.rates for state in states))
+        violation, none = self.holding.violation(q, states), ca.SX(0, v.numel())
+        held = jacobian(violation, q, self.configuration) if violation.numel() else none
         return Mechanics(
             violation=violation,
-            constraint=ca.vertcat(self._jacobian(violation, q), ca.jacobian(self.holding.rates(q, v), v)),
-            slip=ca.jacobian(rates, v),
-            displacement=ca.vertcat(empty, *(state.displacement for state in states)),
+            constraint=ca.vertcat(held, ca.jacobian(self.holding.rates(q, v), v)),
+            slip=ca.jacobian(stacked(state.rates for state in states), v),
+            displacement=stacked(state.displacement for state in states),
             mass=self.inertia(),
             force=self.weight(),
             configuration=q,
         )
-
-    def _jacobian(self, violation: ca.SX, q: ca.SX) -> ca.SX:
-        n = self.configuration.tangent
-        return jacobian(violation, q, self.configuration) if violation.numel() else ca.SX(0, n)
 
     def inertia(self) -> ca.SX:
         """M, (6 n_b, 6 n_b), block diagonal; rotations in each body's own frame."""

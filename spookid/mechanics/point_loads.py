@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, Literal, Self
 
 import casadi as ca
@@ -106,24 +107,10 @@ class PointLoad(metaclass=Checked):
 
     def on(self, frames: Iterable[Frame]) -> PointLoad:
         """The same load on other frames."""
-        return _Moved(self, tuple(frames))
-
-
-class _Moved(PointLoad):
-    """A load on other frames than its own."""
-
-    def __init__(self, load: PointLoad, frames: tuple[Frame, ...]) -> None:
-        self._load, self.frames, self.signals, self.place = load, frames, load.signals, load.place
-
-    @property
-    def title(self) -> str:
-        return self._load.title
-
-    def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        return self._load.forces(at, inputs)
-
-    def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        return self._load.torques(at, inputs)
+        other = copy(self)
+        object.__setattr__(other, "frames", tuple(frames))
+        object.__setattr__(other, "place", self.place)
+        return other
 
 
 Axes = Literal["world", "frame"]

@@ -177,7 +177,7 @@ class Regressor:
     @cached_property
     def _acting(self) -> tuple[Parameter, ...]:
         """Free Parameters on which forces depend or might, as all of bodies; those in π that has symbols left out."""
-        bounds = [joint.bound(*[ca.SX([0.5] * len(joint.coordinates))] * 2).load for joint in self.model.joints]
+        bounds = [joint.some_bound.load for joint in self.model.joints]
         named = parameters_in([*bounds, *self._pi.values()], "the model")
         names = {p.name for p in (*self.parameters, *named)}
         inside = {p.name for p in self._inside}

@@ -44,7 +44,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.system import System
-from spookid.parameter import is_zero, stacked
+from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
@@ -296,7 +296,7 @@ class JointSystem(System, metaclass=Checked):
                 f"{self.place}: JointSystem is of a model with closed loops or constraints, which have no independent "
                 "joint coordinates; leave them out, or describe the mechanism with spookid.planar"
             )
-        loaded = next((joint for joint in self.model.joints if _follows_load(joint)), None)
+        loaded = next((joint for joint in self.model.joints if joint.follows_load), None)
         if loaded is not None:
             raise ProblemError(
                 f"{loaded.place}: {loaded.kind} {loaded.name!r} has load_friction, whose force is no function of "
@@ -363,10 +363,3 @@ class JointSystem(System, metaclass=Checked):
         given = ca.vertcat(_INSTANT, self.friction_width * ca.DM.ones(widths.numel()))
         lacking = ca.substitute(found.lacking / settings.step, ca.vertcat(settings.step, widths), given)
         return found.symbols, found.u, [ca.jacobian(lacking, found.symbols[-self.manifold.tangent :]), -lacking]
-
-
-def _follows_load(joint: Joint) -> bool:
-    """True if its dry friction grows with the forces that it transmits."""
-    numbers = ca.SX([0.5] * len(joint.coordinates))
-    bound = joint.bound(numbers, numbers)
-    return not all(is_zero(part) for part in ca.vertsplit(bound.load)) if joint.coordinates else False
