@@ -164,16 +164,14 @@ def inverse_dynamics(
     return Graph(system, [*factors, *others], step=step)
 
 
-def _reference(system: System, reference: object, what: str) -> tuple[str, ...]:
+def _reference(system: System, reference: Any, what: str) -> tuple[str, ...]:
     """One signal for each independent coordinate."""
     names = (reference,) if isinstance(reference, str) else reference
     own = _independent(system)
-    if not (
-        isinstance(names, Sequence) and len(names) == len(own) and all(isinstance(name, str) and name for name in names)
-    ):
-        raise ProblemError(
-            f"{what}: reference is {shown(reference)}; give the name of a signal for each of {', '.join(own)}"
-        )
+    fits = isinstance(names, Sequence) and len(names) == len(own)
+    if not (fits and all(isinstance(name, str) and name for name in names)):
+        remedy = f"give the name of a signal for each of {', '.join(own)}"
+        raise ProblemError(f"{what}: reference is {shown(reference)}; {remedy}")
     return tuple(names)
 
 

@@ -27,7 +27,7 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold, split
-from spookid.mechanics.system import System
+from spookid.mechanics.system import System, floats
 from spookid.parameter import symbolic
 from spookid.transcription.factor import Group
 
@@ -152,11 +152,7 @@ class GraphFactor(metaclass=Checked):
     """Which part of the cost it belongs to."""
 
     def __post_init__(self) -> None:
-        try:
-            values = np.atleast_1d(np.asarray(self.sigma, dtype=float))
-        except (TypeError, ValueError, OverflowError):
-            raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers") from None
-        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+        if np.any(numbers(self.sigma, f"{self.what}: sigma") < 0):
             raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a hard row")
         for variable in self.variables:
             if not (isinstance(variable, str) and variable in MEANING):
@@ -222,16 +218,31 @@ class GraphFactor(metaclass=Checked):
         return np.broadcast_to(values, rows).copy()
 
 
+@dataclass(frozen=True, eq=False)
+class OfVariable(GraphFactor):
+    """A factor of one variable, with a row for each of its directions."""
+
+    variable: str
+
+    @property
+    def default(self) -> str:
+        return f"{super().default} {self.variable}"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.variable,)
+
+    def labels(self, variables: Variables) -> tuple[str, ...]:
+        return variables.labels(self.variable)
+
+
 def numbers(values: Any, what: str) -> Array:
     """Values as a vector.
 
     Raises:
         ProblemError: if they are no finite numbers; ``what`` begins the sentence.
     """
-    try:
-        found = np.atleast_1d(np.asarray(values, dtype=float))
-    except (TypeError, ValueError, OverflowError):
-        raise ProblemError(f"{what} is {shown(values)}; give numbers") from None
+    found = np.atleast_1d(floats(values, what, "numbers"))
     if found.ndim != 1 or not np.all(np.isfinite(found)):
         raise ProblemError(f"{what} is {shown(values)}; give finite numbers, one for each row")
     return found
@@ -241,7 +252,7 @@ At = Literal["first", "every"]
 
 
 @dataclass(frozen=True, eq=False)
-class Prior(GraphFactor):
+class Prior(OfVariable):
     """e = x ⊟ x₀ (21), of all directions of a variable or of some::
 
         Prior("q", q0)                                              # where the motion begins
@@ -256,7 +267,6 @@ class Prior(GraphFactor):
         sigma: in the unit of x.
     """
 
-    variable: str
     value: Sequence[float] | Sequence[str]
     at: At = "first"
     rows: Sequence[str | int] | None = None
@@ -279,14 +289,6 @@ class Prior(GraphFactor):
         return any(isinstance(one, str) for one in self.value)
 
     @property
-    def default(self) -> str:
-        return f"prior {self.variable}"
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.variable,)
-
-    @property
     def first_only(self) -> bool:
         return self.at == "first"
 
@@ -298,7 +300,7 @@ class Prior(GraphFactor):
         return tuple(map(str, self.value)) if self._named else ()
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        own = variables.labels(self.variable)
+        own = super().labels(variables)
         return tuple(own[i] for i in self.directions(variables))
 
     def directions(self, variables: Variables) -> tuple[int, ...]:

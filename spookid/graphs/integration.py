@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window, independent
+from spookid.graphs.factor import Coordinates, GraphFactor, OfVariable, Variables, Window, independent
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
 
@@ -105,10 +105,9 @@ _RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
 
 
 @dataclass(frozen=True, eq=False)
-class _Integration(GraphFactor):
+class _Integration(OfVariable):
     """Of a variable and its rate."""
 
-    variable: str
     rate: str
 
     def __post_init__(self) -> None:
@@ -122,15 +121,8 @@ class _Integration(GraphFactor):
         return 1
 
     @property
-    def default(self) -> str:
-        return f"{super().default} {self.variable}"
-
-    @property
     def variables(self) -> tuple[str, ...]:
         return self.variable, self.rate
-
-    def labels(self, variables: Variables) -> tuple[str, ...]:
-        return variables.labels(self.variable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +154,7 @@ class Trapezoid(_Integration):
 
 
 @dataclass(frozen=True, eq=False)
-class SoftEquality(GraphFactor):
+class SoftEquality(OfVariable):
     """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
 
     A large sigma settles what nothing else does, such as how an effort alternates from step to step, to which a
@@ -175,7 +167,6 @@ class SoftEquality(GraphFactor):
         sigma: in the unit of x; not 0, which would hold it still.
     """
 
-    variable: str
     order: int = 1
 
     def __post_init__(self) -> None:
@@ -186,19 +177,8 @@ class SoftEquality(GraphFactor):
             raise ProblemError(f"{self.what} has sigma 0, which holds {self.variable} still; give a positive one")
 
     @property
-    def default(self) -> str:
-        return f"{super().default} {self.variable}"
-
-    @property
     def reach(self) -> int:
         return self.order
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.variable,)
-
-    def labels(self, variables: Variables) -> tuple[str, ...]:
-        return variables.labels(self.variable)
 
     def error(self, at: Window) -> ca.SX:
         changes = at.changes(self.variable)
@@ -226,9 +206,7 @@ def accelerations(system: System, q: ca.SX, v: ca.SX, force: ca.SX) -> ca.SX:
 
 def _solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
     """Of a symmetric positive definite matrix, by LDLᵀ."""
-    factors = ca.ldl(ca.densify(matrix), False)
-    found: ca.SX = ca.ldl_solve(ca.densify(right), *factors)
-    return found
+    return ca.SX(ca.ldl_solve(ca.densify(right), *ca.ldl(ca.densify(matrix), False)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.stepping import lemke
 
-_DEPENDENT = 1e-11
+DEPENDENT = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOCKED = 1e-9
 """Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
@@ -111,7 +111,7 @@ def own_response(R: Array) -> Array:
 def is_dependent(R: Array) -> bool:
     """True if R, scaled by its diagonal, is singular."""
     own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
-    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=_DEPENDENT) < len(R))
+    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=DEPENDENT) < len(R))
 
 
 STICKING = 0
@@ -227,8 +227,6 @@ _SETTLED = 1e-11
 """Largest error in the reactions, as a share of the largest bound or reaction."""
 _SAME = 1e-6
 """Share of a distance in which two solutions do not differ."""
-_NO_RANK = 1e-11
-"""Singular values below this share of the largest are zero."""
 _dgesv = lapack.dgesv
 
 
@@ -343,7 +341,7 @@ class _Newton:
                 rows[pair] -= np.outer(way, (bound > 0) * self._p.widening(here.u)[pair[0]])
                 slope = rows
         if self._p.dependent:
-            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=_NO_RANK)[0])
+            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=DEPENDENT)[0])
         step, info = _dgesv(slope, -here.error)[2:]
         return step if info == 0 and np.isfinite(step).all() else None
 

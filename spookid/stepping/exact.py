@@ -21,6 +21,7 @@ factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is sym
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
@@ -39,9 +40,9 @@ from spookid.stepping.simulation import (
     BoundStep,
     NewtonStepper,
     Progress,
-    StepFailedError,
     bound,
     has_redundant_rows,
+    marched,
     small,
     smallest,
 )
@@ -84,16 +85,16 @@ class Refinement:
         Raises:
             StepFailedError: naming a step that no division solves.
         """
-        states = np.empty((steps + 1, len(start)))
-        states[0], left = start, 0.0
         tolerance = max(TOLERANCE / np.sqrt(steps), _ROUNDING)  # errors of steps are not all to one side
-        for k in progress(range(steps)) if progress is not None else range(steps):
-            try:
-                states[k + 1], moved = self._refined(k, states[k], tolerance)
-            except ArithmeticError as error:
-                raise StepFailedError(k + 1, error.args[0], states[: k + 1], self.stepper.fault()) from None
-            left += moved**2
-        return Refined(states, float(np.sqrt(left)))
+        squares = [0.0]
+
+        def after(k: int, x: Array) -> Array:
+            x_next, moved = self._refined(k, x, tolerance)
+            squares.append(moved**2)
+            return x_next
+
+        states = marched(self.stepper, start, steps, after, progress)
+        return Refined(states, math.sqrt(sum(squares)))
 
     def _refined(self, k: int, x: Array, tolerance: float) -> tuple[Array, float]:
         """The state after step k, and by how much its last refinement moved it."""

@@ -27,7 +27,7 @@ the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -261,19 +261,9 @@ def random_factor(
             scale = settings.step * settings.torques[motor.signal] * motor.sensitivity
         rows.append(impulses[row] / scale)
         noise.append(names[place] if motor is None else measured_noise(motor.signal))
-    return Factor(
-        "impulse",
-        Group.STATE,
-        stacked(rows),
-        variables,
-        data,
-        tuple(f"Δp {name}" for name in noise),
-        motion=True,
-        private=private,
-        noise=tuple(noise),
-        density=tuple(density),
-        overlap=overlap,
-    )
+    given = "impulse", Group.STATE, stacked(rows), variables, data, tuple(f"Δp {name}" for name in noise)
+    whitened: dict[str, Any] = {"noise": tuple(noise), "density": tuple(density), "overlap": overlap}
+    return Factor(*given, motion=True, private=private, **whitened)
 
 
 _SWITCHING = 10.0
@@ -325,7 +315,8 @@ class DryFriction:
         for i, j in enumerate(rubbing(model)):
             sides = [slip[j] for slip in slips.rubbing]
             if self.form == "smooth":
-                ratios[j] = -_sign(sides, settings.slip_width[j])
+                width = settings.slip_width[j]
+                ratios[j] = -(smooth_sign(sides[0], width) if len(sides) == 1 else mean_sign(sides[0], sides[1], width))
             else:
                 ratios[j] = _over_step(unknowns[i], sides, settings.turn_width[j])
         return ca.densify(ratios)
@@ -408,8 +399,3 @@ def _over_step(end: ca.SX, slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
     turned = forth**2 / (forth**2 + forth * ca.fmax(-after, 0) + square)
     returned = back**2 / (back**2 + back * ca.fmax(after, 0) + square)
     return end - (1 + end) * turned + (1 - end) * returned
-
-
-def _sign(slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
-    """Of one slip, or the mean between two."""
-    return smooth_sign(slips[0], width) if len(slips) == 1 else mean_sign(slips[0], slips[1], width)

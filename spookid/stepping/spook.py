@@ -28,7 +28,7 @@ springs, motors. Signs follow these equations; those printed with (2.8), (2.29) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -38,7 +38,9 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
@@ -129,12 +131,8 @@ class SpookStep:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
         force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
         along = along_coordinates(self.model, self.settings, self.slips(w), friction, self.u)
-        return (
-            self.at.mass @ (w - self.v)
-            - self.at.constraint.T @ multipliers
-            - self.at.slip.T @ along
-            - self.settings.step * force
-        )
+        at, h = self.at, self.settings.step
+        return at.mass @ (w - self.v) - at.constraint.T @ multipliers - at.slip.T @ along - h * force
 
 
 def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
@@ -147,6 +145,13 @@ def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
     shares = (1 / (1 + 4 * damping / h) for damping, epsilon in things for _ in range(epsilon.numel()))
     relaxation = stacked(shares)[:held]
     return ca.vertcat(4 / h**2 * compliance[:held] * relaxation, compliance[held:] / h), relaxation, held
+
+
+def _refuse_rigid(things: Iterable[Joint | Constraint], why: str) -> None:
+    """Raise ProblemError for the first of them that has no compliance."""
+    for thing in things:
+        if any(map(is_zero, ca.vertsplit(thing.compliance))):
+            raise ProblemError(f"{thing.place}: {thing.kind} {thing.name!r} has compliance 0{why}")
 
 
 def doubled(model: Model, unknowns: Array, step: float) -> Array:
@@ -170,12 +175,11 @@ class SpookSpace(WorkScheme["_SplitStep"], StateScheme):
 
     def check_model(self, model: Model) -> None:
         """Raise ProblemError for a rigid loop, whose redundant impulses nothing determines."""
-        for joint in model.holding.names if model.has_loops else model.ties:
-            if any(map(is_zero, ca.vertsplit(joint.compliance))):
-                raise ProblemError(
-                    f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0 in a mechanism with loops, so "
-                    "Spook() cannot estimate the noise; give its joints compliance or use Variational()"
-                )
+        _refuse_rigid(
+            model.holding.names if model.has_loops else model.ties,
+            " in a mechanism with loops, so Spook() cannot estimate the noise; give its joints compliance or use "
+            "Variational()",
+        )
 
     def reactions(self, model: Model) -> int:
         return JointCoordinates(model).private
@@ -186,7 +190,7 @@ class SpookSpace(WorkScheme["_SplitStep"], StateScheme):
         return None if self.reactions(model) else doubled(model, unknowns, step)
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, (N − 1, n_u): the inputs' means over each step."""
+        """The inputs' means over each step, (N − 1, n_u)."""
         return mean
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
@@ -228,10 +232,8 @@ def _hard_factor(step: _SplitStep) -> Factor:
     model, base = step.model, step.base
     moved = model.configuration.difference(base.q_next, base.q) / step.settings.step
     rows = ca.vertcat(moved - base.v_next, base.constraint(base.v_next, step.multipliers))
-    labels = tuple(f"v {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))
-    return Factor(
-        "step", Group.STATE, rows, step.variables, base.speed_data, labels + model.holding.labels(), kind=Kind.HARD
-    )
+    labels = row_labels(model, "v") + model.holding.labels()
+    return Factor("step", Group.STATE, rows, step.variables, base.speed_data, labels, kind=Kind.HARD)
 
 
 def _first_factor(step: _SplitStep) -> Factor:
@@ -284,14 +286,9 @@ class Spook(StateScheme, Stepper):
 
     def check_model(self, model: Model) -> None:
         """Raise ProblemError for a rigid joint whose multipliers are to be eliminated."""
-        if self._lifted:
-            return
-        for joint in model.holding.names:
-            if any(map(is_zero, ca.vertsplit(joint.compliance))):
-                raise ProblemError(
-                    f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
-                    'multipliers; use Spook(multipliers="lifted") or Variational()'
-                )
+        remedy = 'use Spook(multipliers="lifted") or Variational()'
+        if not self._lifted:
+            _refuse_rigid(model.holding.names, f", so Spook() cannot eliminate its multipliers; {remedy}")
 
     def reactions(self, model: Model) -> int:
         return model.rows if self._lifted else 0
@@ -310,8 +307,9 @@ class Spook(StateScheme, Stepper):
         friction = self.law.factors(model, settings, step.slips(step.v_next), step.extra, step.variables)
         if not self._lifted:
             return [_initial_factor(step, step.sigma), _impulse_factor(step, step.eliminated), *friction]
-        impulse = _impulse_factor(step, step.lifted)
-        return [_initial_factor(step, step.softened), impulse, _constraint_factor(step), *friction]
+        rows, labels = step.constraint(step.v_next, step.multipliers), model.holding.labels()  # (2.18)
+        held = Factor("constraint", Group.STATE, rows, step.variables, step.speed_data, labels, kind=Kind.HARD)
+        return [_initial_factor(step, step.softened), _impulse_factor(step, step.lifted), held, *friction]
 
     def _step(self, model: Model, settings: Settings) -> SpookStep:
         return SpookStep(model, settings, self.law, self.manifold(model), self.reactions(model))
@@ -367,28 +365,8 @@ def _impulse_factor(step: SpookStep, multipliers: Callable[[ca.SX], ca.SX]) -> F
     """Δp_q and Δp_u of a step times √κ (3.7, 3.8 with 2.30), with the multipliers as a function of w."""
     moved = step.model.configuration.minus(step.q_next, step.q) / step.settings.step
     residuals = [step.impulse(w, multipliers(w)) for w in (moved, step.v_next)]
-    return Factor(
-        "impulse",
-        Group.STATE,
-        ca.sqrt(step.settings.weight) * ca.vertcat(*residuals),
-        step.variables,
-        step.u,
-        row_labels(step.model, "Δp_q") + row_labels(step.model, "Δp_u"),
-        motion=True,
-    )
-
-
-def _constraint_factor(step: SpookStep) -> Factor:
-    """Σλ + G v₊ = a as hard rows (2.18)."""
-    return Factor(
-        "constraint",
-        Group.STATE,
-        step.constraint(step.v_next, step.multipliers),
-        step.variables,
-        step.speed_data,
-        step.model.holding.labels(),
-        kind=Kind.HARD,
-    )
+    rows, labels = ca.sqrt(step.settings.weight) * ca.vertcat(*residuals), ("Δp_q", "Δp_u")
+    return Factor("impulse", Group.STATE, rows, step.variables, step.u, _both(step, labels), motion=True)
 
 
 def _initial_factor(step: SpookStep, sigma: ca.SX) -> Factor:
@@ -399,15 +377,12 @@ def _initial_factor(step: SpookStep, sigma: ca.SX) -> Factor:
     G, (apart, parting) = step.at.constraint, step.first_rows
     projected = _pseudo_inverse_times(G, ca.horzcat(-apart / step.settings.step, parting))
     weighted = step.at.mass @ projected + G.T @ ((G @ projected) / ca.horzcat(sigma, sigma))
-    return Factor(
-        "initial state",
-        Group.STATE,
-        ca.sqrt(step.settings.weight) * ca.densify(ca.vec(weighted)),
-        {0: step.x},
-        step.speed_data,
-        row_labels(step.model, "Δp_q0") + row_labels(step.model, "Δp_u0"),
-        first_only=True,
-    )
+    rows, labels = ca.sqrt(step.settings.weight) * ca.densify(ca.vec(weighted)), _both(step, ("Δp_q0", "Δp_u0"))
+    return Factor("initial state", Group.STATE, rows, {0: step.x}, step.speed_data, labels, first_only=True)
+
+
+def _both(step: SpookStep, quantities: tuple[str, str]) -> tuple[str, ...]:
+    return tuple(label for quantity in quantities for label in row_labels(step.model, quantity))
 
 
 def _pseudo_inverse_times(G: ca.SX, right: ca.SX) -> ca.SX:
