@@ -211,8 +211,7 @@ class Holding:
         Args:
             joints: the model's, in the state q, if they are known.
         """
-        ties = [tie for tie in self._model.ties if not tie.on_velocities]
-        return self._violation(q, ties, joints)
+        return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities], joints)
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
         """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
@@ -248,8 +247,7 @@ class Holding:
 
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """A(q) v of the rows on velocities."""
-        rows = (tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
-        return stacked(rows)
+        return stacked(tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
 
     def speeds(self, u: ca.SX) -> ca.SX:
         """γ of the rows on velocities.
@@ -257,11 +255,8 @@ class Holding:
         Args:
             u: inputs in the order of ``signals``, (n_u,).
         """
-        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)}
-        parts = []
-        for tie in (tie for tie in self._model.ties if tie.on_velocities):
-            parts.append(of_rows(tie.speeds(inputs), len(self.names[tie])))
-        return stacked(parts)
+        inputs, fast = self._model.by_signal(u), (tie for tie in self._model.ties if tie.on_velocities)
+        return stacked(of_rows(tie.speeds(inputs), len(self.names[tie])) for tie in fast)
 
     def all_speeds(self, u: ca.SX) -> ca.SX:
         """The same of all rows, 0 of those on positions, (n_g,)."""
@@ -288,7 +283,7 @@ class Holding:
             multipliers: λ of all rows, (n_g,).
         """
         fast = [tie for tie in self._model.ties if tie.on_velocities]
-        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
+        inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]
         if held is not None and multipliers is not None:
             for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):

@@ -12,7 +12,7 @@ The dynamically consistent projector: which part of a force along the coordinate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import casadi as ca
@@ -256,6 +256,29 @@ def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX
     bound = joint.bound(position, rate)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
     return joint.effort(position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
+
+
+def impulses_along(
+    model: Model, u: ca.SX, acting: Callable[[Joint, slice], ca.SX], rates: ca.SX, changes: ca.SX, step: ca.SX
+) -> ca.SX:
+    """Impulse along each coordinate of the joints over a step: of what acts on a joint, armatures, motors, (n_s,).
+
+    Args:
+        u: inputs, (n_u,).
+        acting: impulse along the coordinates of a joint, which are those of the slice.
+        rates, changes: of all joints, and by how much the rates change in the step, (n_s,).
+    """
+    inputs, found = model.by_signal(u), list[ca.SX]()
+    for joint in model.joints:
+        own = model.freedoms_of(joint)
+        along = acting(joint, own)
+        if acts(joint.armature):
+            along -= joint.armature * changes[own, 0]
+        found += [along[i] for i in range(len(joint.coordinates))]
+    for motor in model.motors:
+        place = model.freedoms_of(motor.joint).start + motor.coordinate
+        found[place] += motor.impulse(step, inputs[motor.signal], rates[place], changes[place])
+    return stacked(found)
 
 
 def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:

@@ -149,12 +149,12 @@ class Model(metaclass=Checked):
     def _check_names(self) -> None:
         holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
         for things in (self.bodies, holding, self.contacts):
-            seen: dict[str, Any] = {}
+            seen = set[str]()
             for thing in things:
                 if thing.name in seen:
-                    kind = type(thing).__name__
-                    raise ProblemError(f"{thing.place}: {kind} {thing.name!r} has the name of another one; rename it")
-                seen[thing.name] = thing
+                    what = f"{thing.place}: {type(thing).__name__} {thing.name!r}"
+                    raise ProblemError(f"{what} has the name of another one; rename it")
+                seen.add(thing.name)
 
     def _check_membership(self) -> None:
         if GROUND in self.bodies:
@@ -178,10 +178,8 @@ class Model(metaclass=Checked):
         """Refuse a signal that acts in two ways."""
         for motor, one in ((motor, one) for motor in self.motors for one in self.inputs if one.signal == motor.signal):
             if not (one.hold == motor.hold and ca.is_equal(one.delay, motor.delay, 9)):
-                raise ProblemError(
-                    f"{motor.place}: Motor takes {motor.signal!r} with another delay or hold than another Motor does; "
-                    "give both the same"
-                )
+                what = f"{motor.place}: Motor takes {motor.signal!r}"
+                raise ProblemError(f"{what} with another delay or hold than another Motor does; give both the same")
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
@@ -227,6 +225,10 @@ class Model(metaclass=Checked):
         things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
         others = (signal for thing in things for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
+
+    def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
+        """Inputs (n_u,) by the names of their signals."""
+        return {signal: u[i] for i, signal in enumerate(self.signals)}
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -326,7 +328,7 @@ class Model(metaclass=Checked):
         Args:
             u: inputs in the order of ``signals``, (n_u,).
         """
-        total, inputs = ca.SX(self.configuration.tangent, 1), {signal: u[i] for i, signal in enumerate(self.signals)}
+        total, inputs = ca.SX(self.configuration.tangent, 1), self.by_signal(u)
         for load in self.loads:
             at = [self.moving(frame, q, v) for frame in load.frames]
             own = stacked(inputs[signal] for signal in load.signals)

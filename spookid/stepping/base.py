@@ -217,14 +217,13 @@ class Stepper(Scheme, metaclass=Checked):
         return marched
 
 
-def _declared(compliance: ca.SX) -> bool:
-    """True for one that somebody gave: neither nothing nor what joints have by default."""
-    return not (is_constant(compliance) and float(compliance) in (0.0, COMPLIANCE))
-
-
 def rigid_notices(model: Model) -> list[str]:
     """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = [thing.name for thing in model.holding.names if any(map(_declared, ca.vertsplit(thing.compliance)))]
+
+    def declared(compliance: ca.SX) -> bool:  # neither nothing nor what joints have by default
+        return not (is_constant(compliance) and float(compliance) in (0.0, COMPLIANCE))
+
+    soft = [thing.name for thing in model.holding.names if any(map(declared, ca.vertsplit(thing.compliance)))]
     if not soft:
         return []
     return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]

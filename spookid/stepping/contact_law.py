@@ -276,6 +276,8 @@ class Reactions:
             *(row == 0 for _ in touching for row in range(3)),
         )
         self._pushing = [i for i, pushes in enumerate(self.unilateral) if pushes]
+        first = len(self._pushing) - len(model.contacts)
+        self._rebounding = [(first + k, contact) for k, contact in enumerate(model.contacts) if contact.rebounds]
 
     @property
     def discs(self) -> tuple[tuple[int, int], ...]:
@@ -305,12 +307,6 @@ class Reactions:
             up = rebounds(contact, now[i], speed, h)
             rows[i] = ca.if_else(up, normal_rates(contact, now[i], h * rows[i], speed, h)[1], rows[i])
         return stacked(rows)
-
-    @property
-    def _rebounding(self) -> list[tuple[int, Contact]]:
-        """Contacts that rebound, and which of what pushes they are."""
-        first = len(self._pushing) - len(self.model.contacts)
-        return [(first + k, contact) for k, contact in enumerate(self.model.contacts) if contact.rebounds]
 
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
         """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v of rebounds."""

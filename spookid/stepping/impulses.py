@@ -35,9 +35,8 @@ import numpy as np
 from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
-from spookid.mechanics.coefficients import acts
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
+from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names, impulses_along
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -207,19 +206,13 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
         friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
-    h, inputs = settings.step, {signal: u[i] for i, signal in enumerate(model.signals)}
-    impulses: list[ca.SX] = []
-    for joint in model.joints:
-        own = model.freedoms_of(joint)
+    h, inputs = settings.step, model.by_signal(u)
+
+    def acting(joint: Joint, own: slice) -> ca.SX:
         effort = joint.effort(slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
-        along = h * effort + friction[own, 0]
-        if acts(joint.armature):
-            along -= joint.armature * slips.change[own, 0]
-        impulses += [along[i] for i in range(len(joint.coordinates))]
-    for motor in model.motors:
-        place = model.freedoms_of(motor.joint).start + motor.coordinate
-        impulses[place] += motor.impulse(h, inputs[motor.signal], slips.now[place], slips.change[place])
-    return stacked(impulses)
+        return h * effort + friction[own, 0]
+
+    return impulses_along(model, u, acting, slips.now, slips.change, h)
 
 
 HATS = 1 / 6

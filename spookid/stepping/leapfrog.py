@@ -139,15 +139,10 @@ class _Step(JointStep):
     @cached_property
     def contacts(self) -> ContactStep:
         """Those that push."""
-        before, behind = (self.motion.v + i * self.settings.step / 2 * self._quickening for i in (-1, 1))
+        quickening = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)  # S a
+        before, behind = (self.motion.v + i * self.settings.step / 2 * quickening for i in (-1, 1))
         q_next = self.joints.configuration(self.x_next)
         return ContactStep(self.model, self.settings, self.law.form, self.q, before, q_next, behind, self.touching)
-
-    @property
-    def _quickening(self) -> ca.SX:
-        """S a, (6 n_b,)."""
-        slopes: ca.SX = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)
-        return slopes
 
     @property
     def pushed(self) -> ca.SX:

@@ -240,16 +240,8 @@ class OneStep(StateScheme, Stepper):
             held, fast = self._labels(model)
             rows += [at.violation, at.constraint @ v - model.holding.all_speeds(step.u)]
             labels = [*(f"{label} apart" for label in held), *(f"{label} parting" for label in held + fast)]
-        return Factor(
-            "first state",
-            Group.STATE,
-            ca.vertcat(*rows),
-            {0: x},
-            model.holding.speed_data(step.u),
-            (*names, *labels),
-            first_only=True,
-            kind=Kind.HARD,
-        )
+        given = "first state", Group.STATE, ca.vertcat(*rows), {0: x}, model.holding.speed_data(step.u)
+        return Factor(*given, (*names, *labels), first_only=True, kind=Kind.HARD)
 
     def _symbols(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
         """The unknowns at both ends of a step, and the step."""

@@ -98,19 +98,9 @@ class Variational(PositionScheme, Stepper):
         step = _Inner(model, settings, self.law, self.manifold(model))
         impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
         weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
-        factors = [
-            Factor(
-                "impulse",
-                Group.STATE,
-                weight * impulse,
-                step.variables,
-                step.u,
-                row_labels(model, "Δp"),
-                motion=True,
-                kind=Kind.HARD if hard else Kind.SOFT,
-                private=(1, range(m, m + model.rows)) if model.rows else None,
-            )
-        ]
+        given = "impulse", Group.STATE, weight * impulse, step.variables, step.u, row_labels(model, "Δp")
+        private = (1, range(m, m + model.rows)) if model.rows else None
+        factors = [Factor(*given, motion=True, kind=Kind.HARD if hard else Kind.SOFT, private=private)]
         held = model.rows - model.holding.on_velocities
         if held:
             rows, none = model.holding.labels()[:held], ca.SX.sym("none", 0)
