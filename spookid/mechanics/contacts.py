@@ -33,6 +33,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.coefficients import not_negative
 from spookid.mechanics.holding import Touch
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
@@ -90,9 +91,7 @@ class Contact(metaclass=Checked):
         if not 0 < self.threshold < math.inf:
             raise ProblemError(f"{what}: threshold is {shown(self.threshold)}; give a positive speed in m/s")
         for name in _NOT_NEGATIVE:
-            value = symbolic(getattr(self, name), f"{what}: {name}")
-            if is_constant(value) and float(value) < 0:
-                raise ProblemError(f"{what}: {name} is {float(value):g}; it must not be negative")
+            value = not_negative(getattr(self, name), name, what)
             if name == "restitution" and is_constant(value) and float(value) > 1:
                 raise ProblemError(f"{what}: restitution is {float(value):g}; an impact cannot add speed, give 0 to 1")
             object.__setattr__(self, name, value)

@@ -140,7 +140,7 @@ class SpringDamper(PointLoad):
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         between, parting = at[1].origin - at[0].origin, at[1].velocity - at[0].velocity
-        length = _size(between)
+        length = size(between)
         along = between / length
         pull = self._stiffness * (length - self._rest) + self._damping * ca.dot(along, parting)
         return pull * along, -pull * along
@@ -165,7 +165,7 @@ class PointDrag(PointLoad):
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         v = at[0].velocity
-        return [-(self._linear + self._quadratic * _size(v)) * v]
+        return [-(self._linear + self._quadratic * size(v)) * v]
 
 
 class _Given(PointLoad):
@@ -246,6 +246,6 @@ class Propeller(PointLoad):
         return [-self._moment * self._thrust * inputs[0] * at[0].x]
 
 
-def _size(vector: ca.SX) -> ca.SX:
+def size(vector: ca.SX) -> ca.SX:
     """|x|, with a slope where it is zero."""
     return ca.sqrt(ca.sumsqr(vector) + _ROUNDING**2)

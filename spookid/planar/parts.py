@@ -18,11 +18,9 @@ import casadi as ca
 
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.friction_loads import smooth_sign
+from spookid.mechanics.point_loads import size
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.planar.points import Ground, Link, Part, Placement, Point, check_name, cross
-
-_ROUNDING = 1e-12
-"""Length [m] below which the direction of a spring is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +146,7 @@ class Spring(PlanarLoad):
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """Each end is pulled towards the other."""
         apart = at.position(self.b) - at.position(self.a)
-        length = ca.sqrt(ca.sumsqr(apart) + _ROUNDING**2)
+        length = size(apart)
         along = (apart / length).T @ (at.selection(self.b) - at.selection(self.a))
         return -along.T * (self.stiffness * (length - self.rest) + self.damping * (along @ v))
 

@@ -124,8 +124,6 @@ OPEN = 2
 """Mode of a unilateral constraint without reaction."""
 
 MOST_PIECES = 5000
-_ACCURATE = 1e-9
-"""Largest error of a solution, as a share of the largest bound or reaction."""
 _SINGULAR = 1e-12
 """Determinants below this share of the product of the rows' lengths are zero."""
 
@@ -157,7 +155,7 @@ def nearest(p: Bounded, last: Array) -> Array | None:
         return None
     modes, signs = table
     u = _solved(*_systems(p, modes, signs))
-    u = u[_errors(p, u) <= _ACCURATE * np.max(np.abs(u), axis=1, initial=0.0)]
+    u = u[_errors(p, u) <= lemke.ACCURATE * np.max(np.abs(u), axis=1, initial=0.0)]
     return u[np.argmin(((u - last) ** 2) @ own_response(p.R))] if len(u) else None
 
 

@@ -43,6 +43,7 @@ from spookid.mechanics import rotations
 from spookid.mechanics.contacts import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.point_loads import size as length_of
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
 from spookid.stepping.impulses import DryFriction, Form, Laws, Settings, Slips, rubbing
@@ -55,8 +56,6 @@ _HARD = 1e-4
 _SWITCHING = 0.1
 """Share of the mechanism's mass by which a rate counts as an impulse where a solver opens or closes a contact: with too
 much of it the noise of a gap over a step is taken for a lift."""
-_TINY = 1e-12
-"""Length below which a slip has no direction."""
 _PAIRS = {"box": ("normal", "along +x", "along −x", "along +y", "along −y"), "disc": ("normal", "disc")}
 """Names of the pairs of a contact."""
 CONTACT_LAW = "contact law"
@@ -230,7 +229,7 @@ class Touching:
         if self.contact.cone == "box":
             codes, bound = ca.SX.sym("tangents", 2), pushed * ca.SX.ones(2)
             return [normal, Box(codes, -slip, z - ca.sign(codes), (0, 1), aimed, -bound, bound)]
-        codes, length = ca.SX.sym("disc"), ca.sqrt(ca.sumsqr(aimed) + _TINY**2)
+        codes, length = ca.SX.sym("disc"), length_of(aimed)
         return [normal, Box(codes, -slip, z - aimed / length, (0, 0), length, ca.SX(-1), pushed)]
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:

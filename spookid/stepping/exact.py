@@ -36,6 +36,7 @@ from spookid.stepping import bounded
 from spookid.stepping.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.simulation import (
+    MAX_NEWTON,
     ROUNDING,
     BoundStep,
     NewtonStepper,
@@ -132,7 +133,6 @@ class Refinement:
         return np.concatenate([x[:poses], (x[poses:] + beyond[poses:]) / 2])
 
 
-_MOST_ROUNDS = 60
 _dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
@@ -172,7 +172,7 @@ class ExactStepper(BoundStep):
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for repeated in range(_MOST_ROUNDS):
+        for repeated in range(MAX_NEWTON):
             self._inputs[2][:] = unknowns
             self._run()
             change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)

@@ -141,7 +141,7 @@ def instant(model: Model, settings: Settings) -> Instant:
     """The equations of motion of a model without closed loops and constraints; those are an instant's if h is small."""
     scheme = JointSpace()
     step = scheme.step(model, settings)
-    before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
+    before, here, after = scheme.three(model)
     moved = middle(*sides(step.joints.manifold, (before, here, after), settings.step), settings.step)
     return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
 
@@ -150,8 +150,7 @@ class _JointStep(JointStep):
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
     def __init__(self, model: Model, settings: Settings, scheme: JointSpace) -> None:
-        size = scheme.manifold(model).ambient
-        variables = {i: ca.SX.sym(name, size) for i, name in enumerate(("x_before", "x", "x_after"))}
+        variables = dict(enumerate(scheme.three(model)))
         moved = sides(JointCoordinates(model).manifold, list(variables.values()), settings.step)
         super().__init__(model, settings, scheme, variables, variables[1], middle(*moved, settings.step))
         self.schedule = Schedule.of(model)
@@ -247,11 +246,10 @@ class _PoseStep(VirtualWork):
 
     def __init__(self, model: Model, settings: Settings, scheme: PoseSpace) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
-        self.joints, size = JointCoordinates(model), scheme.manifold(model).ambient
-        self.variables = {i: ca.SX.sym(name, size) for i, name in enumerate(("x_before", "x", "x_after"))}
+        self.joints, self.variables = JointCoordinates(model), dict(enumerate(scheme.three(model)))
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = model.configuration.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, n + self.joints.private, size]
+        cuts = [0, n, n + rows, n + self.joints.private, self.variables[1].numel()]
         self.q, self.loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
         difference, h = model.configuration.difference, settings.step
         self.v = difference(self.q, self.variables[0][:n]) / h

@@ -27,7 +27,7 @@ _TOLERANCE = 1e-12
 """A step is solved when a Newton correction of the velocities is below this share of the largest."""
 ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
-_MAX_NEWTON = 60
+MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
 _FEW = 32
 """Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
@@ -112,7 +112,7 @@ class NewtonStepper(BoundStep):
         self._routine: NewtonRoutine | None = None
         if 0 < step.unknowns.numel() <= _FEW:
             values = _Evaluation(*self._outputs)
-            limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, _MAX_NEWTON)
+            limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, MAX_NEWTON)
             self._routine = newton_routine(self._run, self._inputs[2], values, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
@@ -135,7 +135,7 @@ class NewtonStepper(BoundStep):
     def _solved(self, unknowns: Array) -> tuple[Array, Array]:
         """As ``step``, in Python."""
         here, last = self._evaluate(unknowns), np.inf
-        for _ in range(_MAX_NEWTON):
+        for _ in range(MAX_NEWTON):
             delta = self._newton(here)
             if delta is None:
                 break

@@ -70,7 +70,7 @@ class PositionScheme(Scheme):
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Rates are means of both sides, accelerations their difference, over three steps."""
-        x, motion = self._three(model), self.motion(model)
+        x, motion = self.three(model), self.motion(model)
         if order == 0:
             still = ca.SX(motion.tangent, 1)
             return Window({0: x[1]}, self.moving(model, x[1], still, still, 0))
@@ -82,13 +82,13 @@ class PositionScheme(Scheme):
         accelerations."""
         if order != 1:
             return None if order else self.window(model, settings, 0)
-        x, motion = self._three(model), self.motion(model)
+        x, motion = self.three(model), self.motion(model)
         near, far = sides(motion, x, settings.step)
         return Window(dict(enumerate(x)), self.moving(model, x[0], (3 * near - far) / 2, ca.SX(motion.tangent, 1), 1))
 
-    def _three(self, model: Model) -> list[ca.SX]:
+    def three(self, model: Model) -> list[ca.SX]:
         """Symbols of the unknowns at three steps."""
-        return [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
+        return [ca.SX.sym(name, self.manifold(model).ambient) for name in ("x_before", "x", "x_after")]
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """v_k is the mean of both sides, extrapolated at the ends."""

@@ -32,7 +32,6 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper, rigid_notices
@@ -95,7 +94,7 @@ class Variational(PositionScheme, Stepper):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
-        step = _Inner(model, settings, self.law, self.manifold(model))
+        step = _Inner(model, settings, self)
         impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
         weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
         given = "impulse", Group.STATE, weight * impulse, step.variables, step.u, row_labels(model, "Δp")
@@ -115,7 +114,7 @@ class Variational(PositionScheme, Stepper):
         return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + model.rows])
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        step = _Inner(model, settings, self.law, self.manifold(model))
+        step = _Inner(model, settings, self)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
@@ -185,19 +184,19 @@ class Variational(PositionScheme, Stepper):
 class _Inner:
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
-    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+    def __init__(self, model: Model, settings: Settings, scheme: Variational) -> None:
         self._model, self._step = model, settings.step
-        before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
+        before, self.here, after = scheme.three(model)
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
         n = model.configuration.ambient
-        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, manifold.ambient])
+        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, before.numel()])
         self.v = model.configuration.difference(q, before[:n]) / settings.step
         self.v_next = model.configuration.difference(after[:n], q) / settings.step
         self.at = model.mechanics(q)
         self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
         self.slips = _slips(self.at, self.sides)
-        self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
+        self.friction = scheme.law.impulses(model, settings, self.slips, self.multipliers, self.extra)
 
     def rolling(self) -> Factor:
         """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
