@@ -87,7 +87,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"spookid\.(graphs\.factor\.Variables|studies\.excitation_rows\.Cone|transcription\.transcription\.Transcription)",
     ),
-    ("py:.*", r"spookid\.(planar\.(closing\.Closing|linkage\.Linkage)|smoothing\.stream\.Mark)"),
+    ("py:.*", r"spookid\.(planar\.closing\.Closing|smoothing\.stream\.Mark)"),
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})

@@ -15,8 +15,8 @@ import numpy as np
 from spookid import LogCholesky, robots
 from spookid.mechanics import rotations
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.recursion import Recursion
 from spookid.parameter import parameters_in
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -23,7 +23,7 @@ from spookid import JointPosition, LogCholesky, Parameter, Problem, Recording, l
 from spookid.cli.main import main as spookid
 from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import substitute
 from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.tables.table import uncertain

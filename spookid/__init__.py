@@ -21,10 +21,9 @@ _NAMES = {
     "data.state": "State",
     "errors": "ProblemError",
     "mechanics.body": "Body GROUND PointMasses gravity tilted_gravity",
-    "mechanics.coefficients": "Asymmetric Fourier",
+    "mechanics.coefficients": "Asymmetric Coordinate Fourier",
     "mechanics.constraints": "Constraint Coupling Distance Gear",
     "mechanics.contacts": "Contact Impact PointContact Weld",
-    "mechanics.coordinate": "Coordinate",
     "mechanics.friction_loads": "ContinuousFriction Drag Friction Viscous",
     "mechanics.inertia": "FullInertia",
     "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import gravity as gravity
     from spookid.mechanics.body import tilted_gravity as tilted_gravity
     from spookid.mechanics.coefficients import Asymmetric as Asymmetric
+    from spookid.mechanics.coefficients import Coordinate as Coordinate
     from spookid.mechanics.coefficients import Fourier as Fourier
     from spookid.mechanics.constraints import Constraint as Constraint
     from spookid.mechanics.constraints import Coupling as Coupling
@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from spookid.mechanics.contacts import Impact as Impact
     from spookid.mechanics.contacts import PointContact as PointContact
     from spookid.mechanics.contacts import Weld as Weld
-    from spookid.mechanics.coordinate import Coordinate as Coordinate
     from spookid.mechanics.friction_loads import ContinuousFriction as ContinuousFriction
     from spookid.mechanics.friction_loads import Drag as Drag
     from spookid.mechanics.friction_loads import Friction as Friction

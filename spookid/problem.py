@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
     from spookid.estimation.plan import Plan
-    from spookid.graphs.picture import Picture
+    from spookid.graphs.solution import Picture
     from spookid.kernels.arrays import Array
     from spookid.results.result import Result
     from spookid.solution import Solution
@@ -352,7 +352,7 @@ class Problem(Declaration, Tabular):
             ProblemError: for a problem without recordings or observations.
         """
         from spookid.assembly.assembly import assemble
-        from spookid.graphs.picture import Picture
+        from spookid.graphs.solution import Picture
 
         found = assemble(self).transcription
         private = [column for column in range(found.manifold.tangent) if column not in found.visible]

@@ -33,7 +33,7 @@ from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper
-from spookid.stepping.dry_friction import DryFriction, Form
+from spookid.stepping.impulses import DryFriction, Form
 from spookid.stepping.variational import Variational
 
 BACKENDS = ("lm", "riccati", "ipopt")

@@ -21,18 +21,10 @@ from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
+from spookid.mechanics.holding import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.kinematics import (
-    Values,
-    displacements,
-    evaluated,
-    place,
-    rest_positions,
-    unwrapped,
-    velocities,
-)
+from spookid.mechanics.kinematics import Values, displacements, evaluated, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.model import Model
-from spookid.mechanics.spanning import Freedom
 from spookid.parameter import substitute
 from spookid.records import dataclass
 from spookid.results.findings import Finding

@@ -13,8 +13,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.sensors import JointPosition, PointPosition
 from spookid.mechanics.body import Body
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.constraints import Constraint, Coupling, Distance, Gear
-from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Screw
 from spookid.mechanics.joints import Joint

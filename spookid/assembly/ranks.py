@@ -12,10 +12,10 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.contacts import Impact
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.inertia import impossible
 from spookid.mechanics.kinematics import Values, displacements
 from spookid.mechanics.model import Model
-from spookid.mechanics.touching import Touch
 from spookid.parameter import is_constant, parameters_in
 from spookid.results.findings import Finding
 

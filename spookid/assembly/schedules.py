@@ -11,8 +11,8 @@ from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contacts import HeldContact, Impact
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.model import Model
-from spookid.mechanics.touching import Touch
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.stepping.base import Scheme

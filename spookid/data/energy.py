@@ -34,7 +34,7 @@ from spookid.data.sensors import JointPosition, JointRate
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics import rotations
-from spookid.mechanics.joint_coordinates import along, energy, is_load_dependent, kinetic_energy
+from spookid.mechanics.joint_coordinates import along, energy, kinetic_energy
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import number, parameters_in, stacked
@@ -85,7 +85,7 @@ class EnergyBalance(Residual):
         """Raise ProblemError if it does not fit the model."""
         if not model.motors:
             raise ProblemError(f"{self._what}: there are no motors; declare those whose work was measured")
-        if rubbing := [joint.name for joint in model.joints if is_load_dependent(joint)]:
+        if rubbing := [joint.name for joint in model.joints if joint.follows_load]:
             raise ProblemError(f"{self._what}: friction of {rubbing[0]!r} hangs on its load; make it coulomb")
         if switching := [contact for contact in model.holding.contacts if contact.switches]:
             raise ProblemError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from inspect import signature
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -23,7 +23,7 @@ from spookid.data.sampling import Grid
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.arrays import Array
-from spookid.mechanics.constraints import Constraint, Mechanism, Positions
+from spookid.mechanics.constraints import Constraint, Positions
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, parameters_in, rows_of, symbolic
 from spookid.records import dataclass
@@ -163,13 +163,16 @@ class _Written(Constraint):
     function: Callable[[State], Any]
     """Of a ``State``."""
 
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
-        """Their numbers, from 0 on."""
-        return tuple(str(i) for i in range(self._rows(State.symbols(cast(Model, model))).numel()))
+    def __post_init__(self) -> None:
+        super().__post_init__()
 
-    def check(self, model: Mechanism) -> None:
+    def labels(self, model: Model) -> tuple[str, ...]:
+        """Their numbers, from 0 on."""
+        return tuple(str(i) for i in range(self._rows(State.symbols(model)).numel()))
+
+    def check(self, model: Model) -> None:
         """The function must give rows that can hold."""
-        state = State.symbols(cast(Model, model))
+        state = State.symbols(model)
         with evaluating(self.what):
             rows = self._rows(state)
         if not rows.numel():
@@ -184,12 +187,11 @@ class _Written(Constraint):
     def _rows(self, state: State) -> ca.SX:
         return rows_of(self.function(state))
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
+    def expressions(self, model: Model) -> list[ca.SX]:
         """All that may hold a Parameter: the rows in a state of numbers, too."""
-        known = cast(Model, model)
-        n, m = known.configuration.ambient, known.configuration.tangent
+        n, m = model.configuration.ambient, model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
-        return [self.compliance, self.damping, self._rows(State(known, q, v))]
+        return [self.compliance, self.damping, self._rows(State(model, q, v))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +210,9 @@ class Holonomic(_Written):
         if not all(ca.which_depends(rows, state.q, 1, True)):
             raise ProblemError(f"{self.what} has a row that no motion changes; take it away")
 
-    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
+    def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """Its rows."""
-        return self._rows(State(cast(Model, model), q, ca.SX(cast(Model, model).configuration.tangent, 1)))
+        return self._rows(State(model, q, ca.SX(model.configuration.tangent, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,13 +251,13 @@ class Nonholonomic(_Written):
         if not isinstance(self.speed, str) and self.speed.numel() != 1:
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
+    def expressions(self, model: Model) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [*super().expressions(model), *([] if isinstance(self.speed, str) else [self.speed])]
 
-    def rates(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
+    def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         """Its rows."""
-        return self._rows(State(cast(Model, model), q, v))
+        return self._rows(State(model, q, v))
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """γ, one or one a row."""

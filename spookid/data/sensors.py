@@ -13,7 +13,7 @@ from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sens
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
-from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model

@@ -13,8 +13,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import UNITS
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters, base_parameters
+from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.spanning import Freedom
 from spookid.parameter import Parameter, is_constant, own_name
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Result

@@ -19,9 +19,9 @@ from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contacts import Impact
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
-from spookid.mechanics.touching import Touch
+from spookid.mechanics.kinematics import Recursion
 from spookid.results.findings import Finding
 from spookid.results.result import Trajectory
 from spookid.tables.table import quantity

@@ -8,7 +8,7 @@ found["q"]
 """
 
 from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
-from spookid.graphs.factor import GraphFactor, Window
+from spookid.graphs.factor import GraphFactor, Observation, Prior, Window
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import (
     AccelerationConstraint,
@@ -20,13 +20,11 @@ from spookid.graphs.integration import (
     Trapezoid,
     VelocityConstraint,
 )
-from spookid.graphs.knowledge import Observation, Prior
-from spookid.graphs.picture import Picture
-from spookid.graphs.solution import GraphSolution
+from spookid.graphs.solution import GraphSolution, Picture
 from spookid.graphs.start import simulated
 from spookid.graphs.writing import Stage
 from spookid.mechanics.system import System
-from spookid.stepping.joint_system import JointSystem
+from spookid.stepping.joint_space import JointSystem
 
 __all__ = [
     "STAGES",

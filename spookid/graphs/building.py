@@ -10,7 +10,7 @@ from typing import Any
 
 from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import Coordinates, GraphFactor
+from spookid.graphs.factor import Coordinates, GraphFactor, Observation, Prior
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import (
     Dynamics,
@@ -20,7 +20,6 @@ from spookid.graphs.integration import (
     Trapezoid,
     VelocityConstraint,
 )
-from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.writing import Stage
 from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, point, vector
@@ -165,16 +164,14 @@ def inverse_dynamics(
     return Graph(system, [*factors, *others], step=step)
 
 
-def _reference(system: System, reference: object, what: str) -> tuple[str, ...]:
+def _reference(system: System, reference: Any, what: str) -> tuple[str, ...]:
     """One signal for each independent coordinate."""
     names = (reference,) if isinstance(reference, str) else reference
     own = _independent(system)
-    if not (
-        isinstance(names, Sequence) and len(names) == len(own) and all(isinstance(name, str) and name for name in names)
-    ):
-        raise ProblemError(
-            f"{what}: reference is {shown(reference)}; give the name of a signal for each of {', '.join(own)}"
-        )
+    fits = isinstance(names, Sequence) and len(names) == len(own)
+    if not (fits and all(isinstance(name, str) and name for name in names)):
+        remedy = f"give the name of a signal for each of {', '.join(own)}"
+        raise ProblemError(f"{what}: reference is {shown(reference)}; {remedy}")
     return tuple(names)
 
 

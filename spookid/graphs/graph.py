@@ -18,14 +18,12 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.graphs.factor import MEANING, GraphFactor, Variables
-from spookid.graphs.knowledge import Prior
-from spookid.graphs.picture import Picture
-from spookid.graphs.solution import GraphSolution
+from spookid.graphs.factor import MEANING, GraphFactor, Prior, Variables
+from spookid.graphs.solution import GraphSolution, Picture
 from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.arrays import Array, Mask
-from spookid.mechanics.system import System, counted_steps, named, parameter_values, seconds
+from spookid.mechanics.system import System, counted_steps, floats, named, parameter_values, seconds
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -70,9 +68,8 @@ class Graph(Tabular, metaclass=Checked):
         self._check(what)
         h = ca.SX.sym("h")
         self._step = Constant(h, self.step)
-        self.written: tuple[Written, ...] = tuple(
-            part for factor in self.sources for part in written(factor, self.variables, h)
-        )
+        parts = (written(factor, self.variables, h) for factor in self.sources)
+        self.written: tuple[Written, ...] = tuple(part for own in parts for part in own)
         if all(part.factor.hard for part in self.written):
             raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
         self.parameters: tuple[Parameter, ...] = self._found(what)
@@ -161,9 +158,7 @@ class Graph(Tabular, metaclass=Checked):
 
     def _rows(self, given: Mapping[str, Array], steps: int) -> tuple[dict[str, Array], dict[str, Mask]]:
         found = {part.factor.name: part.data(given, part.factor.count(steps)) for part in self.written if part.signals}
-        return {name: data for name, (data, _) in found.items()}, {
-            name: missing for name, (_, missing) in found.items()
-        }
+        return ({name: parts[0] for name, parts in found.items()}, {name: parts[1] for name, parts in found.items()})
 
     def _transcription(self, chain: Chain) -> Transcription:
         unknown, guesses = self.parameters, np.array([p.guess for p in self.parameters])
@@ -306,11 +301,9 @@ class Graph(Tabular, metaclass=Checked):
         self.picture.draw(axes, steps)
 
     def blocks(self) -> Sequence[Block]:
-        """Tables of variables and factors."""
         return self.picture.blocks()
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row for each factor."""
         return self.picture.records()
 
     def __repr__(self) -> str:
@@ -323,21 +316,15 @@ class Graph(Tabular, metaclass=Checked):
         return f"{self.place}: Graph"
 
     def _data(self, steps: int, data: Mapping[str, Any]) -> dict[str, Array]:
-        what = self.what
         found = {}
         for name, values in data.items():
             if name not in self.signals:
                 names = ", ".join(self.signals) or "none"
-                raise ProblemError(f"{what} takes no signal {name!r}; its factors take {names}")
-            try:
-                found[name] = np.asarray(values, dtype=float)
-            except (TypeError, ValueError):
-                raise ProblemError(f"{what}: data of {name!r} are {shown(values)}; give numbers") from None
+                raise ProblemError(f"{self.what} takes no signal {name!r}; its factors take {names}")
+            found[name] = floats(values, f"{self.what}: data of {name!r}", "numbers")
             if found[name].shape != (steps,):
-                raise ProblemError(
-                    f"{what}: data of {name!r} have the shape {found[name].shape}; give one number for each of "
-                    f"{steps} steps"
-                )
+                what = f"{self.what}: data of {name!r} have the shape {found[name].shape}"
+                raise ProblemError(f"{what}; give one number for each of {steps} steps")
         return found
 
 
@@ -353,9 +340,7 @@ def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[s
     matrix = information(problem, point).matrix
     if not np.all(np.isfinite(matrix)):
         return errors, {name: NO_FACTOR for name in names} | reasons
-    hidden = np.zeros(n)
-    directions = unseen_directions(problem, point, problem.magnitudes)
-    hidden[:] = np.sum(directions**2, axis=0)
+    hidden = np.sum(unseen_directions(problem, point, problem.magnitudes) ** 2, axis=0)
     seen = ~held & (hidden <= RESOLVED)
     reasons |= {name: UNOBSERVED for name, is_seen, at in zip(names, seen, held, strict=True) if not (is_seen or at)}
     free = np.flatnonzero(~held)

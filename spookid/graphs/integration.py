@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, shown
-from spookid.graphs.factor import Coordinates, GraphFactor, Variables, Window, independent
+from spookid.graphs.factor import Coordinates, GraphFactor, OfVariable, Variables, Window, independent
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
 
@@ -31,17 +31,14 @@ class _Constraint(GraphFactor):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Its own, and the independent ones if it links them."""
         return self.own if self.coordinates == "dependent" else (*self.own, self.linked)
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """Constraints by number, then links by name."""
         count = variables.system.constraint(ca.SX.sym("q", variables.system.manifold.ambient)).numel()
         rows = tuple(f"constraint {i}" for i in range(count))
         return rows if self.coordinates == "dependent" else rows + variables.labels(self.linked)
 
     def error(self, at: Window) -> ca.SX:
-        """Both."""
         rows = self._constraint(at)
         return rows if self.coordinates == "dependent" else ca.vertcat(rows, self._link(at))
 
@@ -108,10 +105,9 @@ _RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
 
 
 @dataclass(frozen=True, eq=False)
-class _Integration(GraphFactor):
+class _Integration(OfVariable):
     """Of a variable and its rate."""
 
-    variable: str
     rate: str
 
     def __post_init__(self) -> None:
@@ -122,22 +118,11 @@ class _Integration(GraphFactor):
 
     @property
     def reach(self) -> int:
-        """To the next step."""
         return 1
 
     @property
-    def default(self) -> str:
-        """With the name of what is integrated."""
-        return f"{super().default} {self.variable}"
-
-    @property
     def variables(self) -> tuple[str, ...]:
-        """Both."""
         return self.variable, self.rate
-
-    def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each direction of the variable."""
-        return variables.labels(self.variable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +136,6 @@ class Euler(_Integration):
     """
 
     def error(self, at: Window) -> ca.SX:
-        """(22)."""
         return at.changes(self.variable)[0] - at.step * at.now[self.rate]
 
 
@@ -166,12 +150,11 @@ class Trapezoid(_Integration):
     """
 
     def error(self, at: Window) -> ca.SX:
-        """(23)."""
         return at.changes(self.variable)[0] - at.step / 2 * (at.now[self.rate] + at.after[self.rate])
 
 
 @dataclass(frozen=True, eq=False)
-class SoftEquality(GraphFactor):
+class SoftEquality(OfVariable):
     """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
 
     A large sigma settles what nothing else does, such as how an effort alternates from step to step, to which a
@@ -184,7 +167,6 @@ class SoftEquality(GraphFactor):
         sigma: in the unit of x; not 0, which would hold it still.
     """
 
-    variable: str
     order: int = 1
 
     def __post_init__(self) -> None:
@@ -195,26 +177,10 @@ class SoftEquality(GraphFactor):
             raise ProblemError(f"{self.what} has sigma 0, which holds {self.variable} still; give a positive one")
 
     @property
-    def default(self) -> str:
-        """With the name of the variable."""
-        return f"{super().default} {self.variable}"
-
-    @property
     def reach(self) -> int:
-        """Its order."""
         return self.order
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The one."""
-        return (self.variable,)
-
-    def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each direction of the variable."""
-        return variables.labels(self.variable)
-
     def error(self, at: Window) -> ca.SX:
-        """The first or the second difference."""
         changes = at.changes(self.variable)
         return changes[0] if self.order == 1 else changes[1] - changes[0]
 
@@ -240,9 +206,7 @@ def accelerations(system: System, q: ca.SX, v: ca.SX, force: ca.SX) -> ca.SX:
 
 def _solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
     """Of a symmetric positive definite matrix, by LDLᵀ."""
-    factors = ca.ldl(ca.densify(matrix), False)
-    found: ca.SX = ca.ldl_solve(ca.densify(right), *factors)
-    return found
+    return ca.SX(ca.ldl_solve(ca.densify(right), *ca.ldl(ca.densify(matrix), False)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +224,6 @@ class Dynamics(GraphFactor):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Positions and rates, and the accelerations of either coordinates."""
         return "q", "v", self._accelerated
 
     @property
@@ -268,15 +231,12 @@ class Dynamics(GraphFactor):
         return "a" if self.coordinates == "dependent" else "ddz"
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """The inputs."""
         return system.signals
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """One for each rate."""
         return variables.labels(self._accelerated)
 
     def error(self, at: Window) -> ca.SX:
-        """(26) or (27)."""
         found = accelerations(at.system, at.now["q"], at.now["v"], self._force(at))
         chosen = found if self.coordinates == "dependent" else found[list(at.system.independent)]
         return chosen - at.now[self._accelerated]
@@ -302,11 +262,9 @@ class InverseDynamics(Dynamics):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Those of the dynamics, and the efforts."""
         return *super().variables, "Q"
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """The inputs, if they act."""
         return super().signals(system) if self.inputs else ()
 
     def _inputs(self, at: Window) -> ca.SX:

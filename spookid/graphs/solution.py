@@ -1,21 +1,246 @@
-"""What a graph's solve found."""
+"""A sparse least-squares problem seen as a factor graph: its table, its drawing, and what factors
+cost over time. Any transcription has one.
+
+What a graph's solve found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.graphs.picture import draw_costs
 from spookid.kernels.arrays import Array
 from spookid.solvers.status import Status
 from spookid.tables.table import Table, counted, number, uncertain
 from spookid.tables.tabular import Block, Tabular
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Transcription
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+PARAMETERS = "parameters"
+"""Name of the node that stands for all of them."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One factor, and what it is of."""
+
+    name: str
+    rows: int
+    hard: bool
+    reach: int
+    first_only: bool
+    edges: tuple[tuple[str, int], ...]
+    """Names of variables with their offsets from its step."""
+    parameters: bool
+    """True if it is of parameters too."""
+
+    @property
+    def said(self) -> str:
+        """What it is of: names, with + for each step beyond its own."""
+        of = [name + "+" * offset for name, offset in self.edges]
+        return ", ".join([*of, PARAMETERS] if self.parameters else of)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture(Tabular):
+    """A bipartite graph of variables and factors, the same at each step."""
+
+    title: str
+    problem: Transcription
+    variables: Mapping[str, Sequence[int]]
+    """Tangent columns of a step by the name of their node."""
+
+    @cached_property
+    def factors(self) -> tuple[Node, ...]:
+        """In the order of the problem."""
+        return tuple(self._node(factor) for factor in self.problem.factors)
+
+    def _node(self, factor: Factor) -> Node:
+        seen = np.any(self.problem.pattern(factor, 0), axis=0)
+        width, edges = self.problem.manifold.tangent, []
+        for i, offset in enumerate(factor.variables):
+            own = seen[i * width : (i + 1) * width]
+            edges += [(name, offset) for name, columns in self.variables.items() if np.any(own[list(columns)])]
+        parameters = bool(np.any(seen[len(factor.variables) * width :]))
+        where = factor.first_only or factor.group is Group.PRIOR
+        return Node(factor.name, len(factor.rows), not factor.soft, factor.reach, where, tuple(edges), parameters)
+
+    def draw(self, axes: Axes, steps: int = 3) -> None:
+        """Draw the variables of some steps as circles, one below the other, and the factors as squares.
+
+        Args:
+            axes: of a figure of about 3 in for each step.
+            steps: how many.
+        """
+        draw_graph(axes, list(self.variables), self.factors, steps, self.problem.names)
+
+    def blocks(self) -> Sequence[Block]:
+        """Variables, factors and parameters of a step, and how many there are in all."""
+        chains = self.problem.chains
+        steps = sum(chain.steps for chain in chains)
+        counts = [sum(f.count(chain.steps) for chain in chains) for f in self.problem.factors]
+        rows = [
+            (f.name, "hard" if f.hard else "soft", f"{f.rows:,}", f"{count:,}" if steps else "", f.said)
+            for f, count in zip(self.factors, counts, strict=True)
+        ]
+        sizes = [(name, f"{len(columns):,}") for name, columns in self.variables.items()]
+        free = f", {counted(len(self.problem.names), 'parameter')}" if self.problem.names else ""
+        said = f"{self.title}: {counted(self.problem.manifold.tangent, 'unknown')} a step{free}"
+        if steps:
+            said += f"; over {counted(steps, 'step')} {self.problem.unknowns:,} unknowns and {self.problem.rows:,} rows"
+        return [
+            said,
+            Table(("variable", "unknowns"), sizes, left=(0,)),
+            Table(("factor", "", "rows", "times", "of"), rows, left=(0, 1, 4)),
+            *([f"parameters: {', '.join(self.problem.names)}"] if self.problem.names else []),
+        ]
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        return [
+            {"factor": f.name, "hard": f.hard, "rows": f.rows, "first_only": f.first_only, "of": f.said}
+            for f in self.factors
+        ]
+
+
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1a1a1a", "#8c6d31", "#7b4173", "#909090"
+)  # fmt: skip
+"""The first seven of Okabe and Ito: colour-blind people tell them apart."""
+_EDGE, _PALE, _BLACK = "#707070", "#e4e4e4", "#1a1a1a"
+_CIRCLE, _SQUARE = 760.0, 80.0
+"""Areas [pt²]."""
+_HEIGHT = 1.3
+"""From a variable to the one below it."""
+_WIDTH = 3.0
+"""From a step to the next."""
+_INNER = (-0.75, 0.75)
+"""Where factors of one step stand beside its variables: those of one variable, and of several."""
+_WIDEST = 60
+"""Letters of a line of parameters."""
+_APART = 0.42
+"""Between factors that would stand on each other."""
+
+
+@dataclass(frozen=True)
+class _Square:
+    """A factor at its step."""
+
+    kind: int
+    at: tuple[float, float]
+    ends: tuple[tuple[float, float], ...]
+
+
+def draw_graph(
+    axes: Axes, variables: Sequence[str], factors: Sequence[Node], steps: int, parameters: Sequence[str]
+) -> None:
+    """Circles and squares, with a key to the factors; a hard one has a thick edge."""
+    rows = {name: -_HEIGHT * i for i, name in enumerate(variables)}
+    above = (_WIDTH * (steps - 1) / 2, 1.5)
+    for square in (squares := list(_squares(factors, rows, steps, above))):
+        for end in square.ends:
+            style = (_EDGE, ":") if end == above else (_COLOURS[_colour(square.kind)], "-")
+            (x, x_end), (y, y_end) = zip(square.at, end, strict=True)
+            axes.plot([x, x_end], [y, y_end], linewidth=0.9, zorder=1, color=style[0], linestyle=style[1])
+    for k in range(steps):
+        for name, y in rows.items():
+            _circle(axes, (_WIDTH * k, y), name, k)
+    if parameters:
+        box = {"facecolor": _PALE, "edgecolor": _BLACK, "boxstyle": "round,pad=0.4", "linewidth": 1.0}
+        text = textwrap.fill(", ".join(parameters), _WIDEST)
+        axes.text(*above, text, ha="center", va="bottom", fontsize=9, bbox=box, zorder=4, parse_math=False)
+    for i, factor in enumerate(factors):
+        _marks(axes, i, factor, [square.at for square in squares if square.kind == i])
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.margins(0.08)
+    axes.set_ylim(min(rows.values(), default=0.0) - _HEIGHT, above[1] + _HEIGHT / 2 if parameters else _HEIGHT)
+    # Below, where equal scales leave room, and neighbours do not stand.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.1), ncols=2, frameon=False, fontsize=8)
+
+
+def _colour(kind: int) -> int:
+    return kind % len(_COLOURS)
+
+
+def _marks(axes: Axes, kind: int, factor: Node, places: Sequence[tuple[float, float]]) -> None:
+    """The squares of one factor."""
+    if not places:
+        return
+    x, y = zip(*places, strict=True)
+    edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
+    label = f"{factor.name} (hard)" if factor.hard else factor.name
+    colour = _COLOURS[_colour(kind)]
+    axes.scatter(x, y, marker="s", s=_SQUARE, color=colour, zorder=3, label=label, edgecolors=edge, linewidths=width)
+
+
+def _circle(axes: Axes, at: tuple[float, float], name: str, k: int) -> None:
+    axes.scatter(*at, s=_CIRCLE, facecolor="white", edgecolor=_BLACK, linewidth=1.0, zorder=2)
+    axes.text(*at, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", fontsize=10 - len(name), zorder=4)
+
+
+def _squares(
+    factors: Sequence[Node], rows: Mapping[str, float], steps: int, above: tuple[float, float]
+) -> Iterator[_Square]:
+    """Of all factors at the steps shown, none on another."""
+    circles = [(_WIDTH * k, y) for k in range(steps) for y in rows.values()]
+    taken: list[tuple[float, float]] = []
+    for i, factor in enumerate(factors):
+        for k in range(1 if factor.first_only else steps - factor.reach):
+            ends = [(_WIDTH * (k + offset), rows[name]) for name, offset in factor.edges]
+            at = _free(_place(factor, k, ends, above), taken, circles)
+            taken.append(at)
+            yield _Square(i, at, (*ends, above) if factor.parameters else tuple(ends))
+
+
+def _place(
+    factor: Node, k: int, ends: Sequence[tuple[float, float]], above: tuple[float, float]
+) -> tuple[float, float]:
+    """Beside its variables, or between those of two steps."""
+    if not ends:
+        return above[0] + 2.0, above[1]
+    x, y = (float(np.mean(values)) for values in zip(*ends, strict=True))
+    if factor.reach:
+        return _WIDTH * (k + factor.reach / 2), y - 1.5 * _APART * (factor.reach > 1)
+    return x + _INNER[len(ends) > 1], y
+
+
+def _free(
+    at: tuple[float, float], taken: Sequence[tuple[float, float]], circles: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """The nearest place below or above that nothing else has."""
+    for i in range(2 * (len(taken) + len(circles)) + 1):
+        shift = (i + 1) // 2 * _APART * (-1 if i % 2 else 1)
+        moved = at[0], at[1] + shift
+        if _clear(moved, taken, 0.9 * _APART) and _clear(moved, circles, 1.3 * _APART):
+            return moved
+    return at
+
+
+def _clear(at: tuple[float, float], others: Sequence[tuple[float, float]], distance: float) -> bool:
+    return all(np.hypot(at[0] - x, at[1] - y) > distance for x, y in others)
+
+
+def draw_costs(axes: Axes, t: Array, costs: Mapping[str, Array]) -> None:
+    """Cost of each factor at each step, on a logarithmic scale; 0 leaves a gap."""
+    for i, (name, values) in enumerate(costs.items()):
+        shown = np.where(values > 0, values, np.nan)
+        marker, line = ("o", "") if len(values) == 1 else ("", "-")
+        colour = _COLOURS[_colour(i)]
+        axes.plot(t[: len(values)], shown, label=name, color=colour, marker=marker, linestyle=line, linewidth=1.2)
+    axes.set_yscale("log")
+    axes.set_xlabel("time [s]")
+    axes.set_ylabel("cost at each step")
+    axes.legend(fontsize=8, frameon=False)
+
 
 LEFT_BRANCH = (
     "the motion {} its branch at t = {} s, where the independent coordinates do not tell how the loops go on; choose "
@@ -112,7 +337,6 @@ class GraphSolution(Tabular):
         return found
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row for each parameter."""
         return [
             {"parameter": name, "estimate": value, "std_err": self.standard_errors[name]}
             for name, value in self.parameters.items()

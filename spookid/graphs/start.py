@@ -17,7 +17,7 @@ from spookid.graphs.factor import Variables
 from spookid.graphs.integration import accelerations
 from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System, counted_steps, named, parameter_values, point, seconds, vector
+from spookid.mechanics.system import System, counted_steps, floats, named, parameter_values, point, seconds, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.transcription.transcription import Point, Transcription
 
@@ -183,10 +183,7 @@ def _spread(variables: Variables, name: str, values: Any, steps: int, what: str)
     if name not in known:
         raise ProblemError(f"{what}: start has {name!r}; its variables are {', '.join(variables.names)}")
     size = variables.space(name).ambient
-    try:
-        found = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{what}: start of {name} is {shown(values)}; give numbers") from None
+    found = floats(values, f"{what}: start of {name}", "numbers")
     if found.shape not in ((size,), (steps, size)) or not np.all(np.isfinite(found)):
         raise ProblemError(
             f"{what}: start of {name} has the shape {found.shape}; give finite numbers, ({size},) or ({steps}, {size})"

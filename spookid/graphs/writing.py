@@ -44,17 +44,15 @@ class Written:
             if signal in given:
                 columns[:, i] = given[signal][:count]
             elif not self.source.optional:
-                raise ProblemError(
-                    f"{self.source.what} takes the signal {signal!r}, which the data lack; give its values"
-                )
+                what = f"{self.source.what} takes the signal {signal!r}"
+                raise ProblemError(f"{what}, which the data lack; give its values")
         absent = np.isnan(columns)
         if gaps:
             return contiguous(np.hstack([np.where(absent, 0.0, columns), ~absent])), absent
         if np.any(absent):
             signal = self.signals[int(np.argmax(absent.any(axis=0)))]
-            raise ProblemError(
-                f"{self.source.what} takes the signal {signal!r}, which has gaps; give its values at all steps"
-            )
+            what = f"{self.source.what} takes the signal {signal!r}"
+            raise ProblemError(f"{what}, which has gaps; give its values at all steps")
         return columns, np.zeros((count, len(self.factor.rows)), dtype=bool)
 
 
@@ -87,9 +85,8 @@ def _part(
     given = dict(zip(signals, ca.vertsplit(whole) if signals else (), strict=True))
     error = ca.densify(source.error(Window(variables, step, [variables.of(one) for one in x.values()], given)))
     if error.numel() != len(labels):
-        raise ProblemError(
-            f"{source.what} has an error of {error.numel()} rows and {len(labels)} labels; make them one"
-        )
+        what = f"{source.what} has an error of {error.numel()} rows and {len(labels)} labels"
+        raise ProblemError(f"{what}; make them one")
     chosen, data = error[rows.tolist()], whole
     constants: tuple[Constant, ...] = ()
     if soft:
@@ -193,18 +190,14 @@ class Stage(metaclass=Checked):
             if name not in variables.names:
                 raise ProblemError(f"{self.place}: Stage moves {shown(name)}; choose from {', '.join(variables.names)}")
         chosen = [part for part in written if self._counts(part.source, moving)]
-        for one in self.factors or ():
-            if not any(_is(part.source, one) for part in written):
-                raise ProblemError(
-                    f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph"
-                    "; add it to the graph, or leave it out"
-                )
+        for one in (one for one in self.factors or () if not any(_is(part.source, one) for part in written)):
+            what = f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph"
+            raise ProblemError(f"{what}; add it to the graph, or leave it out")
         if not any(part.factor.soft and set(part.source.variables) & set(moving) for part in chosen):
             names = ", ".join(moving)
             raise ProblemError(f"{self.place}: Stage has no factor of {names} with a sigma; add one")
-        coordinates = [
-            i for name in moving for i in range(*variables.coordinates(name).indices(variables.manifold.ambient))
-        ]
+        every = range(variables.manifold.ambient)
+        coordinates = [i for name in moving for i in every[variables.coordinates(name)]]
         return stages.Stage(tuple(part.factor.name for part in chosen), tuple(coordinates), self.parameters)
 
     def _counts(self, source: GraphFactor, moving: Sequence[str]) -> bool:

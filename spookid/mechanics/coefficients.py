@@ -1,11 +1,14 @@
-"""Coefficients of joints as they are declared, one number or one for each coordinate, those that
-differ by direction or vary with the position, and limits."""
+"""One degree of freedom of a joint.
+
+Coefficients of joints as they are declared, one number or one for each coordinate, those that
+differ by direction or vary with the position, and limits.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -13,9 +16,45 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
+from spookid.mechanics import rotations
 from spookid.mechanics.inertia import at_guess
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, symbolic
 from spookid.records import dataclass
+
+
+@dataclass(frozen=True)
+class Coordinate(metaclass=Checked):
+    """One degree of freedom that a joint leaves.
+
+    Args:
+        name: of it within its joint, for labels of joints that have several.
+        unit: "rad" or "m".
+        period: of what a sensor shows of it, 2π of an angle that may turn over; None if it has none.
+        counts_turns: True if its joint tells one turn from the next.
+    """
+
+    name: str
+    unit: Literal["rad", "m"]
+    period: float | None = None
+    counts_turns: bool = False
+
+    @property
+    def turns_over(self) -> bool:
+        """True if it begins anew after a turn."""
+        return self.period is not None and not self.counts_turns
+
+    def in_range(self, value: ca.SX) -> ca.SX:
+        """The same value, one that turns over within half a period of zero."""
+        if not self.turns_over or self.period is None:
+            return value
+        turn = 2 * math.pi / self.period
+        return rotations.wrapped(turn * value) / turn
+
+    @property
+    def effort(self) -> str:
+        """Unit of what acts along it."""
+        return {"rad": "N m", "m": "N"}[self.unit]
+
 
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""
@@ -24,28 +63,19 @@ COMPLIANCE = 1e-4
 """Of joints and constraints of which nothing is said [m/N or rad/(N m)]."""
 
 
-class Limited(Protocol):
-    """What limits need to know of a coordinate."""
-
-    @property
-    def name(self) -> str:
-        """Within its joint."""
-
-    @property
-    def unit(self) -> str:
-        """Of the limits."""
-
-    @property
-    def turns_over(self) -> bool:
-        """True if it begins anew after a turn."""
-
-
 def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
     """Raise ProblemError for a coefficient that is negative, as a number or at the guesses of its Parameters."""
     for entry in () if value is None else ca.vertsplit(ca.densify(value)):
         number, where = guessed(entry)
         if number < 0:
             raise ProblemError(f"{what}: {name} is {number:g}{where}; it must not be negative")
+
+
+def not_negative(value: Any, name: str, what: str) -> ca.SX:
+    """A coefficient as a user gives it, one number or expression that is not negative."""
+    found = symbolic(value, f"{what}: {name}")
+    refuse_negative(found, name, what)
+    return found
 
 
 def guessed(value: ca.SX) -> tuple[float, str]:
@@ -78,7 +108,7 @@ def coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
     return symbolic(ca.vec(given) if several else value, what, (coordinates,) if several else ())
 
 
-def limits_of(value: Any, coordinates: Sequence[Limited], what: str) -> Limits | None:
+def limits_of(value: Any, coordinates: Sequence[Coordinate], what: str) -> Limits | None:
     """A pair for the one coordinate, or a pair or None for each of several; None if there are no limits.
 
     Raises:
@@ -95,7 +125,7 @@ def limits_of(value: Any, coordinates: Sequence[Limited], what: str) -> Limits |
     return tuple(found) if any(pair is not None for pair in found) else None
 
 
-def _each(value: Any, coordinates: Sequence[Limited], what: str) -> list[Any]:
+def _each(value: Any, coordinates: Sequence[Coordinate], what: str) -> list[Any]:
     pairs = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
     if len(pairs) != len(coordinates) or not all(pair is None or _is_pair(pair) for pair in pairs):
         names = ", ".join(coordinate.name for coordinate in coordinates) or "none"
@@ -112,7 +142,7 @@ def _is_pair(value: Any) -> bool:
     return listed and len(value) == 2
 
 
-def _check(limits: ca.SX | None, coordinate: Limited, what: str) -> None:
+def _check(limits: ca.SX | None, coordinate: Coordinate, what: str) -> None:
     if limits is None:
         return
     width = limits[1] - limits[0]

@@ -16,38 +16,25 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import casadi as ca
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics import rotations
-from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
+from spookid.mechanics.body import GROUND, Frame
+from spookid.mechanics.coefficients import COMPLIANCE, not_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
+if TYPE_CHECKING:
+    from spookid.mechanics.model import Model
+
 Positions = Callable[[Joint], ca.SX]
 """Coordinates of a joint, (n,)."""
-
-
-class Mechanism(Protocol):
-    """What a constraint needs of a model."""
-
-    @property
-    def bodies(self) -> Sequence[Body]:
-        """Its bodies."""
-
-    @property
-    def joints(self) -> Sequence[Joint]:
-        """Its joints."""
-
-    def moving(self, frame: Frame, q: ca.SX, v: ca.SX | None = None) -> MovingFrame:
-        """A frame in the world."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,23 +81,21 @@ class Constraint(metaclass=Checked):
 
     def __post_init__(self) -> None:
         for name in ("compliance", "damping"):
-            value = symbolic(getattr(self, name), f"{self.what}: {name}")
-            refuse_negative(value, name, self.what)
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, not_negative(getattr(self, name), name, self.what))
 
     @abstractmethod
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
+    def labels(self, model: Model) -> tuple[str, ...]:
         """Names of its rows."""
 
     @abstractmethod
-    def check(self, model: Mechanism) -> None:
+    def check(self, model: Model) -> None:
         """Raise ProblemError if it does not fit the model."""
 
     @abstractmethod
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
+    def expressions(self, model: Model) -> list[ca.SX]:
         """All that may hold a Parameter."""
 
-    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
+    def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """g(q), (rows,).
 
         Args:
@@ -118,7 +103,7 @@ class Constraint(metaclass=Checked):
         """
         raise NotImplementedError
 
-    def rates(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
+    def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         """A(q) v, (rows,)."""
         raise NotImplementedError
 
@@ -126,14 +111,14 @@ class Constraint(metaclass=Checked):
         """γ, one or one a row."""
         raise NotImplementedError
 
-    def over_step(self, model: Mechanism, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
+    def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """A v − γ at the middle of a step, (rows,).
 
         Args:
             inputs: their means over the step.
         """
         rows, speeds = self.rates(model, passage.middle, passage.v), self.speeds(inputs)
-        return rows - (speeds if speeds.numel() == rows.numel() else ca.repmat(speeds, rows.numel()))
+        return rows - of_rows(speeds, rows.numel())
 
     @property
     def told_by_poses(self) -> bool:
@@ -179,24 +164,20 @@ class Distance(Constraint):
         if is_constant(self.length) and float(self.length) <= 0:
             raise ProblemError(f"{self.what} has length {float(self.length):g}; it must be positive")
 
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
-        """One row."""
+    def labels(self, model: Model) -> tuple[str, ...]:
         return ("length",)
 
-    def check(self, model: Mechanism) -> None:
-        """Both bodies must be in the model."""
+    def check(self, model: Model) -> None:
         for body in (self.frame_a.body, self.frame_b.body):
             if body is not GROUND and body not in model.bodies:
-                raise ProblemError(
-                    f"{self.what} ends at Body {body.name!r}, which is not in the bodies; add it to the bodies"
-                )
+                what = f"{self.what} ends at Body {body.name!r}"
+                raise ProblemError(f"{what}, which is not in the bodies; add it to the bodies")
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+    def expressions(self, model: Model) -> list[ca.SX]:
         ends = self.frame_a.expressions() + self.frame_b.expressions()
         return [self.compliance, self.damping, self.length, *ends]
 
-    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
+    def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """(|r_b − r_a|² − l²)/(2 l) [m]: to first order how much too long it is."""
         a, b = (model.moving(frame, q).origin for frame in (self.frame_a, self.frame_b))
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
@@ -248,23 +229,19 @@ class LinearConstraint(Constraint):
         if any(is_zero(term.ratio) for term in terms):
             raise ProblemError(f"{self.what} has ratio 0; lock the coordinate with another joint")
 
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
-        """One row."""
+    def labels(self, model: Model) -> tuple[str, ...]:
         return ("ratio",)
 
-    def check(self, model: Mechanism) -> None:
-        """All joints must be in the model."""
+    def check(self, model: Model) -> None:
         for joint in (term.joint for term in self.terms):
             if joint not in model.joints:
-                raise ProblemError(
-                    f"{self.what} ties {joint.kind} {joint.name!r}, which is not in the model; add it to the joints"
-                )
+                what = f"{self.what} ties {joint.kind} {joint.name!r}"
+                raise ProblemError(f"{what}, which is not in the model; add it to the joints")
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+    def expressions(self, model: Model) -> list[ca.SX]:
         return [self.compliance, self.damping, self.offset, *(term.ratio for term in self.terms)]
 
-    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
+    def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """Σ r x − offset, modulo what whole turns of the angles make of it."""
         apart = sum((t.ratio * positions(t.joint)[t.coordinate] for t in self.terms), -self.offset)
         whole = self._whole()
@@ -370,7 +347,6 @@ class Coupling(LinearConstraint):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """In the order given."""
         return tuple(Term(joint, coordinate, ratio) for (joint, coordinate), ratio in self.ratios.items())
 
 
@@ -378,3 +354,8 @@ def _check_joint(what: str, joint: Any, coordinate: Any) -> None:
     if not isinstance(joint, Joint):
         raise ProblemError(f"{what} ties {shown(joint)}, which is no Hinge or other Joint; give a joint")
     check_coordinate(joint, coordinate, f"{what} ties")
+
+
+def of_rows(speeds: ca.SX, count: int) -> ca.SX:
+    """γ of each row, where it may be one for all."""
+    return speeds if speeds.numel() == count else ca.repmat(speeds, count)

@@ -23,9 +23,9 @@ III-B and IV-A with equations 24 and 25). They hold a little less than what they
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -33,10 +33,13 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.constraints import Mechanism
-from spookid.mechanics.touching import Touch
+from spookid.mechanics.coefficients import not_negative
+from spookid.mechanics.holding import Touch
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
+
+if TYPE_CHECKING:
+    from spookid.mechanics.model import Model
 
 _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
@@ -83,15 +86,12 @@ class Contact(metaclass=Checked):
     def __post_init__(self) -> None:
         what = f"{self.place}: Contact {self.name!r}"
         if self.point.body is self.plane.body:
-            raise ProblemError(
-                f"{what} is of {self.point.body.name!r} with itself; give points and planes of two bodies"
-            )
+            name = self.point.body.name
+            raise ProblemError(f"{what} is of {name!r} with itself; give points and planes of two bodies")
         if not 0 < self.threshold < math.inf:
             raise ProblemError(f"{what}: threshold is {shown(self.threshold)}; give a positive speed in m/s")
         for name in _NOT_NEGATIVE:
-            value = symbolic(getattr(self, name), f"{what}: {name}")
-            if is_constant(value) and float(value) < 0:
-                raise ProblemError(f"{what}: {name} is {float(value):g}; it must not be negative")
+            value = not_negative(getattr(self, name), name, what)
             if name == "restitution" and is_constant(value) and float(value) > 1:
                 raise ProblemError(f"{what}: restitution is {float(value):g}; an impact cannot add speed, give 0 to 1")
             object.__setattr__(self, name, value)
@@ -163,7 +163,8 @@ class Impact(Touch):
             raise ProblemError(f"{self.what} has axes {shown(self.axes)} without z, the normal of on; turn on")
         if not np.isfinite(self.threshold):
             raise ProblemError(f"{self.what}: threshold is {shown(self.threshold)}; give a number")
-        _check_times(self.times, self.what)
+        for times in _by_recording(self.times, "times", "times", self.what):
+            _check_times(times, self.what)
 
     @property
     def sticks(self) -> bool:
@@ -181,25 +182,19 @@ class Impact(Touch):
         return self.axes if self.sticks else "z"
 
     def schedule(self, recording: str | None) -> str | Sequence[float]:
-        """When it happens in a recording; as of no recording with names of some, never.
+        """When it happens in a recording; as of no recording with names of some, never."""
+        found: str | Sequence[float] = self.of_recording(self.times, recording, "times", ())
+        return found
 
-        Raises:
-            ProblemError: if nothing is said of it.
-        """
-        if not isinstance(self.times, Mapping):
-            return self.times
-        return () if recording is None else self.of_recording(self.times, recording, "times")  # type: ignore[return-value]
-
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+    def expressions(self, model: Model) -> list[ca.SX]:
         return [*super().expressions(model), self.restitution, *([] if self.sticks else [self.friction])]
 
-    def height(self, model: Mechanism, q: ca.SX) -> ca.SX:
+    def height(self, model: Model, q: ca.SX) -> ca.SX:
         """Of the point over the plane [m]."""
         along: ca.SX = self.place_of(model, q)[self.rows_along.index("z")]
         return along
 
-    def friction_on_bodies(self, model: Mechanism, q: ca.SX, v: ca.SX, normal: ca.SX) -> ca.SX:
+    def friction_on_bodies(self, model: Model, q: ca.SX, v: ca.SX, normal: ca.SX) -> ca.SX:
         """What friction does to all bodies under an impulse along z, along their velocities (6 n_b,).
 
         Args:
@@ -211,13 +206,15 @@ class Impact(Touch):
         return -self.friction * normal * (ca.jacobian(slip, v).T @ direction)
 
 
-def _check_times(times: Times, what: str) -> None:
-    if isinstance(times, Mapping):
-        for name, one in times.items():
-            if not isinstance(name, str) or isinstance(one, Mapping):
-                raise ProblemError(f"{what}: times has {shown(name)}; give times by the names of recordings")
-            _check_times(one, what)
-        return
+def _by_recording(given: Any, field: str, things: str, what: str) -> Iterator[Any]:
+    """What is given, at once or by the names of recordings."""
+    for name, one in given.items() if isinstance(given, Mapping) else [("", given)]:
+        if not isinstance(name, str) or isinstance(one, Mapping):
+            raise ProblemError(f"{what}: {field} has {shown(name)}; give {things} by the names of recordings")
+        yield one
+
+
+def _check_times(times: str | Sequence[float], what: str) -> None:
     if isinstance(times, str):
         return
     try:
@@ -257,15 +254,13 @@ class HeldContact(Touch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_numbers()
-        _check_schedule(self.holds, self.what)
-
-    def _check_numbers(self) -> None:
         numbers = {"threshold": self.threshold, "slip": 0.0 if self.slip is None else self.slip}
         numbers |= {"a gain of baumgarte": min(self.baumgarte)}
         for name, value in numbers.items():
             if not (np.isfinite(value) and (value >= 0 or name == "threshold")):
                 raise ProblemError(f"{self.what}: {name} is {shown(value)}; give a number that is not negative")
+        for holds in _by_recording(self.holds, "holds", "schedules", self.what):
+            _check_schedule(holds, self.what)
 
     @property
     def switches(self) -> bool:
@@ -274,25 +269,16 @@ class HeldContact(Touch):
 
     @property
     def creeps(self) -> float | None:
-        """``slip``."""
         return self.slip
 
     @property
     def stabilized(self) -> bool:
-        """True if its rows are at acceleration level."""
         return self.level != "position"
 
     def schedule(self, recording: str | None) -> bool | str | Sequence[tuple[float, float]]:
-        """When it holds in a recording; as of no recording, always.
-
-        Raises:
-            ProblemError: if nothing is said of it.
-        """
-        if not isinstance(self.holds, Mapping):
-            return self.holds
-        if recording is None:
-            return True
-        return self.of_recording(self.holds, recording, "holds")  # type: ignore[return-value]
+        """When it holds in a recording; as of no recording, always."""
+        found: bool | str | Sequence[tuple[float, float]] = self.of_recording(self.holds, recording, "holds", True)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,13 +304,7 @@ class Weld(HeldContact):
     turns = True
 
 
-def _check_schedule(holds: Holds, what: str) -> None:
-    if isinstance(holds, Mapping):
-        for name, one in holds.items():
-            if not isinstance(name, str) or isinstance(one, Mapping):
-                raise ProblemError(f"{what}: holds has {shown(name)}; give schedules by the names of recordings")
-            _check_schedule(one, what)
-        return
+def _check_schedule(holds: bool | str | Sequence[tuple[float, float]], what: str) -> None:
     if holds is True or isinstance(holds, str):
         return
     try:

@@ -34,7 +34,6 @@ class Viscous(Load):
         self.reported = {"viscous": self._b}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−b s."""
         return self._effort(position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
@@ -238,7 +237,6 @@ class ContinuousFriction(Load):
         return tuple(value for one in self._velocities.values() for _, _, value in one.listed())
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """Against the rate."""
         stiction, coulomb, viscous = (one.at(position)[0] for one in self._efforts.values())
         at = {name: rate / one.at(position)[0] for name, one in self._velocities.items()}
         total = viscous * rate

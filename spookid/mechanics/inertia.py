@@ -184,9 +184,7 @@ class FullInertia(metaclass=Checked):
     @property
     def pseudo(self) -> ca.SX:
         """The pseudo-inertia J about the body's origin, (4, 4)."""
-        c = self.center_of_mass
-        second = second_moment(self.inertia) + self.mass * c @ c.T
-        return ca.blockcat([[second, self.mass * c], [self.mass * c.T, self.mass]])
+        return pseudo_inertia(self.mass, self.center_of_mass, second_moment(self.inertia))
 
     @property
     def quantities(self) -> tuple[tuple[str, ca.SX, str], ...]:
@@ -275,6 +273,11 @@ def steiner(mass: ca.SX, c: ca.SX) -> ca.SX:
 def second_moment(inertia: ca.SX) -> ca.SX:
     """Σ = ½ tr(I) 1 − I about the same point, (3, 3)."""
     return ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
+
+
+def pseudo_inertia(mass: ca.SX, c: ca.SX, second: ca.SX) -> ca.SX:
+    """J about the origin, (4, 4), of a body with Σ about its centre of mass c."""
+    return ca.blockcat([[second + mass * c @ c.T, mass * c], [mass * c.T, mass]])
 
 
 def from_second_moment(second: ca.SX) -> ca.SX:

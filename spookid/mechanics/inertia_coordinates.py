@@ -268,7 +268,6 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def physical(coordinates: ca.SX) -> Physical:
-        """Mass, centre of mass and inertia about it."""
         sigma, h, sizes, omega = ca.vertsplit(coordinates, [0, 1, 4, 7, 10])
         mass, second = ca.exp(sigma), ca.exp(sizes)
         R = rotations.matrix(rotations.exponential(omega))

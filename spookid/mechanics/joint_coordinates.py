@@ -12,7 +12,7 @@ The dynamically consistent projector: which part of a force along the coordinate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import casadi as ca
@@ -23,10 +23,9 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.coordinate import solved
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.manifold import Manifold, solved, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass
@@ -205,9 +204,9 @@ class JointCoordinates:
         return sum(len(self.model.holding.names[thing]) for thing in self.closing)
 
     @property
-    def cut_rates(self) -> int:
-        """How many coordinates the joints have that close loops."""
-        return sum(len(joint.coordinates) for joint in self.cut)
+    def private(self) -> int:
+        """Unknowns of a step for what closes: λ, and the random impulses along coordinates of cut joints."""
+        return self.closing_rows + len(self.cut_places)
 
     def order(self) -> list[tuple[Joint, Body, Body]]:
         """Joints of the tree with the body on the side of the root and the other one."""
@@ -259,6 +258,29 @@ def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX
     return joint.effort(position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
 
 
+def impulses_along(
+    model: Model, u: ca.SX, acting: Callable[[Joint, slice], ca.SX], rates: ca.SX, changes: ca.SX, step: ca.SX
+) -> ca.SX:
+    """Impulse along each coordinate of the joints over a step: of what acts on a joint, armatures, motors, (n_s,).
+
+    Args:
+        u: inputs, (n_u,).
+        acting: impulse along the coordinates of a joint, which are those of the slice.
+        rates, changes: of all joints, and by how much the rates change in the step, (n_s,).
+    """
+    inputs, found = model.by_signal(u), list[ca.SX]()
+    for joint in model.joints:
+        own = model.freedoms_of(joint)
+        along = acting(joint, own)
+        if acts(joint.armature):
+            along -= joint.armature * changes[own, 0]
+        found += [along[i] for i in range(len(joint.coordinates))]
+    for motor in model.motors:
+        place = model.freedoms_of(motor.joint).start + motor.coordinate
+        found[place] += motor.impulse(step, inputs[motor.signal], rates[place], changes[place])
+    return stacked(found)
+
+
 def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
     """Kinetic energy, and that of gravity [J]; as ``kinetic_energy``, with poses q of all bodies."""
     total = kinetic_energy(model, v, rates)
@@ -280,12 +302,6 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
     for motor in model.motors:
         total += motor.inertia * rates[model.freedoms_of(motor.joint).start + motor.coordinate] ** 2 / 2
     return total
-
-
-def is_load_dependent(joint: Joint) -> bool:
-    """True if dry friction hangs on the forces in the joint."""
-    middle = ca.SX([0.5] * len(joint.coordinates))
-    return not joint.bound(middle, middle).load.is_zero()
 
 
 _RANK = 1e-7

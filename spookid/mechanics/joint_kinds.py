@@ -6,13 +6,13 @@ A turn of frame b by φ about its x axis, which lies along that of a, has y_b = 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import casadi as ca
 
 from spookid.errors import ProblemError
 from spookid.mechanics import rotations
-from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import QUATERNION, Manifold
 from spookid.mechanics.moving import MovingFrame, angle_about_x
@@ -22,62 +22,84 @@ from spookid.records import dataclass
 _TURN = 2 * math.pi
 
 
+class _Sliding(Joint):
+    """A joint whose child slides along axes of the parent, and may turn about their common x axis.
+
+    Its rows are where the child's origin is along the parent's other axes, x of the parent along y and z of the child,
+    and y of the parent along z of the child unless it turns. Its coordinates are the position of the child's origin
+    along the parent's axes [m], then the angle about x in (−π, π] [rad].
+    """
+
+    along: ClassVar[tuple[int, ...]]
+    """Axes of the parent along which it slides."""
+
+    @property
+    def _turns(self) -> bool:
+        return len(self.coordinates) > len(self.along)
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        apart = _apart(a, b)
+        across = (apart[i] for i in range(3) if i not in self.along)
+        return ca.vertcat(*across, _tilted(a, b), *([] if self._turns else [ca.dot(a.y, b.z)]))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        apart = _apart(a, b)
+        return ca.vertcat(*(apart[i] for i in self.along), *([angle_about_x(a, b)] if self._turns else []))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        turn = _turned(position[-1]) if self._turns else ca.SX([1, 0, 0, 0])
+        return self._moved(position), turn
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        return self._moved(rates), ca.vertcat(rates[-1], 0, 0) if self._turns else ca.SX(3, 1)
+
+    def _moved(self, given: ca.SX) -> ca.SX:
+        """Along the axes, (3,)."""
+        return ca.vertcat(*(given[self.along.index(i)] if i in self.along else 0 for i in range(3)))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Prismatic(Joint):
+class Prismatic(_Sliding):
     """A slider along the x axes of two frames, which do not turn against each other.
 
     Its position is that of the child's origin along the parent's x [m]. Its arguments are those of every ``Joint``.
     """
 
-    coordinates = (Coordinate("position", "m"),)
-    linear = ("y", "z")
-    angular = ("xy", "xz", "yz")
-    _is_own = False
-
-    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart across x, and how the frames are turned, (5,)."""
-        return ca.vertcat(_apart(a, b)[1:], _tilted(a, b), ca.dot(a.y, b.z))
-
-    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Along x [m]."""
-        return ca.dot(a.x, b.origin - a.origin)
-
-    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A shift along x."""
-        return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
-
-    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Along x."""
-        return ca.vertcat(rates, 0, 0), ca.SX(3, 1)
+    coordinates, along = (Coordinate("position", "m"),), (0,)
+    linear, angular = ("y", "z"), ("xy", "xz", "yz")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cylindrical(Joint):
+class Cylindrical(_Sliding):
     """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
 
     Its coordinates are the position of the child's origin along the parent's x [m], and its angle about x [rad].
     """
 
-    coordinates = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN))
-    linear = ("y", "z")
-    angular = ("xy", "xz")
-    _is_own = False
+    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN)), (0,)
+    linear, angular = ("y", "z"), ("xy", "xz")
 
-    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart across x, and x of the parent along y and z of the child, (4,)."""
-        return ca.vertcat(_apart(a, b)[1:], _tilted(a, b))
 
-    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Along x [m], and the angle in (−π, π]."""
-        return ca.vertcat(ca.dot(a.x, b.origin - a.origin), angle_about_x(a, b))
+@dataclass(frozen=True, eq=False, repr=False)
+class Planar(_Sliding):
+    """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
 
-    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A shift along x and a turn about it."""
-        return ca.vertcat(position[0], 0, 0), _turned(position[1])
+    Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
+    """
 
-    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Along x and about it."""
-        return ca.vertcat(rates[0], 0, 0), ca.vertcat(rates[1], 0, 0)
+    coordinates, along = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", _TURN)), (1, 2)
+    linear, angular = ("x",), ("xy", "xz")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PinInSlot(_Sliding):
+    """A pin in a straight slot: the child's origin stays on the y axis of the parent, and turns about its x axis.
+
+    Its coordinates are the position along y of the parent [m], and the angle about x [rad].
+    """
+
+    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN)), (1,)
+    linear, angular = ("x", "z"), ("xy", "xz")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +113,7 @@ class Screw(Joint):
     """
 
     coordinates = (Coordinate("angle", "rad", _TURN, counts_turns=True),)
-    linear = ("x", "y", "z")
-    angular = ("xy", "xz")
-    _is_own = False
+    linear, angular = ("x", "y", "z"), ("xy", "xz")
 
     pitch: Any = None
     """p [m/rad], the lead of a turn over 2π; negative of a left-handed screw."""
@@ -120,15 +140,12 @@ class Screw(Joint):
         return moved + rotations.wrapped(angle_about_x(a, b) - moved)
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A turn about x and a shift along it."""
         return ca.vertcat(self.pitch * position, 0, 0), _turned(position)
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """About x and along it."""
         return ca.vertcat(self.pitch * rates, 0, 0), ca.vertcat(rates, 0, 0)
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
         return [*super().expressions(), self.pitch]
 
 
@@ -140,20 +157,16 @@ class Universal(Joint):
     """
 
     coordinates = (Coordinate("angle x", "rad", _TURN), Coordinate("angle y", "rad", _TURN))
-    linear = ("x", "y", "z")
-    angular = ("xy",)
-    _is_own = False
+    linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Where the origins are apart, and x of the parent along y of the child, (4,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Both angles in (−π, π]."""
         return ca.vertcat(angle_about_x(a, b), ca.atan2(ca.dot(a.x, b.z), ca.dot(a.x, b.x)))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """One turn after the other."""
         return ca.SX(3, 1), _turned(position[0], position[1])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -172,11 +185,9 @@ class Spherical(Joint):
 
     coordinates = (Coordinate("x", "rad"), Coordinate("y", "rad"), Coordinate("z", "rad"))
     linear = ("x", "y", "z")
-    _is_own = False
 
     @property
     def manifold(self) -> Manifold:
-        """A unit quaternion."""
         return QUATERNION
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -184,79 +195,16 @@ class Spherical(Joint):
         return a.origin - b.origin
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """The quaternion of the child's axes in the parent's."""
         return b.orientation_in(a)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """In closed form, (3,) [rad/s]."""
         return b.frame.axes.T @ b.omega - b.axes.T @ (a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """That rotation."""
         return ca.SX(3, 1), position
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Its rates are the angular velocity."""
         return ca.SX(3, 1), rates
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Planar(Joint):
-    """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
-
-    Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
-    """
-
-    coordinates = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", _TURN))
-    linear = ("x",)
-    angular = ("xy", "xz")
-    _is_own = False
-
-    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """How far the child's origin is from the plane, and x of the parent along y and z of the child, (3,)."""
-        return ca.vertcat(_apart(a, b)[0], _tilted(a, b))
-
-    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """In the plane [m], and the angle in (−π, π]."""
-        return ca.vertcat(_apart(a, b)[1:], angle_about_x(a, b))
-
-    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A shift in the plane and a turn about its normal."""
-        return ca.vertcat(0, position[0], position[1]), _turned(position[2])
-
-    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """In the plane, and about x."""
-        return ca.vertcat(0, rates[0], rates[1]), ca.vertcat(rates[2], 0, 0)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PinInSlot(Joint):
-    """A pin in a straight slot: the child's origin stays on the y axis of the parent, and turns about its x axis.
-
-    Its coordinates are the position along y of the parent [m], and the angle about x [rad].
-    """
-
-    coordinates = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN))
-    linear = ("x", "z")
-    angular = ("xy", "xz")
-    _is_own = False
-
-    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the child's origin is across the slot, and x of the parent along y and z of the child, (4,)."""
-        apart = _apart(a, b)
-        return ca.vertcat(apart[0], apart[2], _tilted(a, b))
-
-    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Along y [m], and the angle in (−π, π]."""
-        return ca.vertcat(ca.dot(a.y, b.origin - a.origin), angle_about_x(a, b))
-
-    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A shift along y and a turn about x."""
-        return ca.vertcat(0, position[0], 0), _turned(position[1])
-
-    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Along y and about x."""
-        return ca.vertcat(0, rates[0], 0), ca.vertcat(rates[1], 0, 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,28 +212,22 @@ class Fixed(Joint):
     """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
 
     coordinates = ()
-    linear = ("x", "y", "z")
-    angular = ("xy", "xz", "yz")
-    _is_own = False
+    linear, angular = ("x", "y", "z"), ("xy", "xz", "yz")
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Where the origins are apart, and how the frames are turned, (6,)."""
         return ca.vertcat(a.origin - b.origin, _tilted(a, b), ca.dot(a.y, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Nothing."""
         return ca.SX(0, 1)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """None."""
         return ca.SX(0, 1)
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """None."""
         return ca.SX(3, 1), ca.SX([1, 0, 0, 0])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """None."""
         return ca.SX(3, 1), ca.SX(3, 1)
 
 

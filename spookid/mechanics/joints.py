@@ -15,13 +15,19 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, is_plain, limits_of, refuse_negative
-from spookid.mechanics.consistency import check_joint, written
-from spookid.mechanics.coordinate import Coordinate, solved
+from spookid.mechanics.coefficients import (
+    COMPLIANCE,
+    Coordinate,
+    acts,
+    coefficient,
+    is_plain,
+    limits_of,
+    refuse_negative,
+)
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.loads import Bound, Load, Spring
-from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame, angle_about_x, inserted, rate
+from spookid.mechanics.manifold import Manifold, solved
+from spookid.mechanics.moving import MovingFrame, angle_about_x, check_joint, inserted, rate, written
 from spookid.parameter import expression, stacked, symbolic
 from spookid.records import dataclass
 
@@ -175,7 +181,7 @@ class Joint(metaclass=Checked):
     @property
     def is_own(self) -> bool:
         """True for a kind that users write, one derived from a kind of the package too; tests hold the package's."""
-        return bool(vars(type(self)).get("_is_own", True))
+        return not type(self).__module__.startswith("spookid.")
 
     @property
     def rows(self) -> int:
@@ -226,10 +232,20 @@ class Joint(metaclass=Checked):
         return sum(efforts, ca.SX.zeros(len(self.coordinates)))
 
     @cached_property
+    def some_bound(self) -> Bound:
+        """That at a position and at rates of numbers."""
+        numbers = ca.SX([0.5] * len(self.coordinates))
+        return self.bound(numbers, numbers)
+
+    @cached_property
     def rubbing(self) -> tuple[bool, ...]:
         """True for each coordinate that has dry friction of any kind."""
-        numbers = ca.SX([0.5] * len(self.coordinates))
-        return self.bound(numbers, numbers).acts
+        return self.some_bound.acts
+
+    @property
+    def follows_load(self) -> bool:
+        """True if its dry friction grows with the forces that it transmits."""
+        return not self.some_bound.load.is_zero()
 
     @property
     def rubs(self) -> bool:
@@ -269,7 +285,14 @@ class Joint(metaclass=Checked):
 
     def __post_init__(self, dry: Any) -> None:
         what = f"{self.place}: {self.kind} {self.name!r}"
-        self._check_frames(what)
+        count = self.rows + len(self.coordinates)
+        if count != _BODY:
+            raise ProblemError(
+                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
+                f"and coordinates as make {_BODY}"
+            )
+        if self.parent.body is self.child.body:
+            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
         if dry is not None:
             self._renamed("dry", dry, "load_friction", what)
         self._convert(what)
@@ -281,22 +304,6 @@ class Joint(metaclass=Checked):
             )
         if self.is_own:
             check_joint(self, what)
-
-    def _limits(self, what: str) -> Limits | None:
-        found = limits_of(self.limits, self.coordinates, what)
-        if found and any(kind == "rotation" for kind, _ in self.manifold.parts):
-            raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
-        return found
-
-    def _check_frames(self, what: str) -> None:
-        count = self.rows + len(self.coordinates)
-        if count != _BODY:
-            raise ProblemError(
-                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
-                f"and coordinates as make {_BODY}"
-            )
-        if self.parent.body is self.child.body:
-            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
 
     def _renamed(self, alias: str, value: Any, name: str, what: str) -> None:
         """Take a value under another name, which must not have one of its own."""
@@ -325,7 +332,9 @@ class Joint(metaclass=Checked):
         values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
         if self.stribeck is not None:
             values["stribeck"] = symbolic(self.stribeck, f"{what}: stribeck", (2,))
-        values["limits"] = self._limits(what)
+        values["limits"] = limits_of(self.limits, self.coordinates, what)
+        if values["limits"] and any(kind == "rotation" for kind, _ in self.manifold.parts):
+            raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
         values["loads"] = (*loads, *collected(self.loads, Load, f"{what}: loads"))
         for load in values["loads"]:
             load.check(len(self.coordinates), what)
@@ -346,7 +355,6 @@ class Hinge(Joint):
     coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
     linear = ("x", "y", "z")
     angular = ("xy", "xz")
-    _is_own = False
 
     rest_angle: InitVar[Any] = field(default=None, kw_only=True)
 
@@ -360,7 +368,6 @@ class Hinge(Joint):
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Its angle in (−π, π]."""
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -368,12 +375,10 @@ class Hinge(Joint):
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """A turn about x."""
         half = position / 2
         return ca.SX(3, 1), ca.vertcat(ca.cos(half), ca.sin(half), 0, 0)
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """About x."""
         return ca.SX(3, 1), ca.vertcat(rates, 0, 0)
 
     def carried(

@@ -1,9 +1,17 @@
-"""Poses and velocities of a mechanism as numbers: bodies placed joint by joint, and differences of poses."""
+"""Motion of all bodies from positions, rates and accelerations of the joints, and what it takes: linear in the bodies.
+
+From the roots outwards each body's angular velocity ω, its ω̇ and the acceleration of its centre of mass follow from
+those of the body before and from the joint's own motion; from the leaves inwards forces and moments add up, and their
+part along a joint's rates is what acts there (recursive Newton–Euler; Featherstone, *Rigid Body Dynamics Algorithms*,
+chapter 5). Everything is in each body's own axes, and the ground accelerates by −g in the place of gravity.
+
+Poses and velocities of a mechanism as numbers: bodies placed joint by joint, and differences of poses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import casadi as ca
 import numpy as np
@@ -11,10 +19,243 @@ import numpy as np
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics import rotations
+from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.manifold import split
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in, stacked, substitute
 from spookid.records import dataclass
+
+Wrench = tuple[ca.SX, ca.SX]
+"""Force (3,) and torque about the centre of mass (3,), or such impulses, in the axes of a body."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Crossing:
+    """From the frame of a joint on the inner body to its frame on the outer one."""
+
+    joint: Joint
+    inner: Frame
+    outer: Frame
+    away: ca.SX
+    """Origin of the outer frame in the inner one, (3,)."""
+    axes: ca.SX
+    """Axes of the outer frame in the inner one, columns of (3, 3)."""
+    moving: ca.SX
+    """Velocity of that origin in the inner frame, and angular velocity of the outer frame against the inner one in its
+    own axes, (6,)."""
+    quickening: ca.SX
+    """Its time derivative, (6,)."""
+    slopes: ca.SX
+    """How it follows the joint's rates, (6, n)."""
+
+    def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
+        """Virtual work along unit rates of a force (inner axes) and a moment about the origin (outer axes), (n,)."""
+        return self.slopes.T @ ca.vertcat(force, moment)
+
+
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """Of one body, each (3,) in its own axes."""
+
+    omega: ca.SX
+    alpha: ca.SX
+    acceleration: ca.SX
+    """Of its centre of mass, less gravity."""
+
+    def at(self, point: ca.SX) -> ca.SX:
+        """Acceleration of a point on the body, less gravity."""
+        return self.acceleration + _lever(self, point)
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """All bodies of a model, whose joints of the tree and free bodies move as given.
+
+    Args:
+        joints: the coordinates.
+        x: positions (ambient,).
+        s: rates in the tangent space (n,).
+        a: their time derivatives (n,).
+    """
+
+    joints: JointCoordinates
+    x: ca.SX
+    s: ca.SX
+    a: ca.SX
+
+    @cached_property
+    def q(self) -> ca.SX:
+        """Poses of all bodies, (7 n_b,)."""
+        return self.joints.configuration(self.x)
+
+    @cached_property
+    def v(self) -> ca.SX:
+        """Velocities of all bodies, (6 n_b,)."""
+        x = ca.SX.sym("x", self.x.numel())
+        flow = ca.jtimes(self.joints.configuration(x), x, ca.densify(self.joints.manifold.basis(x) @ self.s))
+        moved = ca.substitute(flow, x, ca.densify(self.x))
+        bodies = enumerate(self.joints.model.bodies)
+        return ca.vertcat(*(ca.vertcat(moved[7 * i : 7 * i + 3], self.bodies[body].omega) for i, body in bodies))
+
+    @cached_property
+    def accelerations(self) -> ca.SX:
+        """Of all bodies, (6 n_b,): in the world, and angular in the body."""
+        gravity, found = self.joints.model.gravity, []
+        for body in self.joints.model.bodies:
+            turning = self.bodies[body]
+            found += [self.axes[body] @ turning.acceleration + gravity, turning.alpha]
+        return ca.vertcat(*found)
+
+    @cached_property
+    def positions(self) -> ca.SX:
+        """Coordinates of all joints, in the model's order; those of the tree go on beyond a turn, (n_s,)."""
+        found, start = {}, 0
+        for joint in self.joints.tree:
+            size = joint.manifold.ambient
+            found[joint] = joint.manifold.difference(self.x[start : start + size, 0], joint.manifold.zero)
+            start += size
+        model = self.joints.model
+        found |= {joint: model.joint(joint, self.q).displacement for joint in self.joints.cut}
+        return stacked(found[joint] for joint in model.joints)
+
+    @cached_property
+    def rates(self) -> ca.SX:
+        """Of all joints, (n_s,)."""
+        return self._of_joints(self.s, self.v if self.joints.cut else None)
+
+    @cached_property
+    def rate_changes(self) -> ca.SX:
+        """What the accelerations are along the coordinates of all joints where these stand, (n_s,)."""
+        return self._of_joints(self.a, self.accelerations if self.joints.cut else None)
+
+    def _of_joints(self, own: ca.SX, of_bodies: ca.SX | None) -> ca.SX:
+        """Of the joints of the tree what is given; of those that close loops the rates of velocities of bodies."""
+        model, joints = self.joints.model, self.joints
+        found = {
+            joint: own[joints.start(joint) : joints.start(joint) + len(joint.coordinates), 0] for joint in joints.tree
+        }
+        if of_bodies is not None:
+            found |= {joint: model.joint(joint, self.q, of_bodies).rates for joint in joints.cut}
+        return stacked(found[joint] for joint in model.joints)
+
+    @cached_property
+    def axes(self) -> dict[Body, ca.SX]:
+        """Axes of each body in the world, columns of (3, 3)."""
+        return {
+            body: rotations.unit_matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies
+        }
+
+    @cached_property
+    def bodies(self) -> dict[Body, Turning]:
+        """How each body moves."""
+        still = ca.SX(3, 1)
+        found = {GROUND: Turning(still, still, -self.joints.model.gravity)}
+        start = self.s.numel() - 6 * len(self.joints.roots)
+        for i, body in enumerate(self.joints.roots):
+            s, a = (part[start + 6 * i : start + 6 * i + 6] for part in (self.s, self.a))
+            linear = self.axes[body].T @ (a[:3] - self.joints.model.gravity)
+            found[body] = Turning(s[3:], a[3:], linear)
+        for crossing in self._crossings:
+            found[crossing.outer.body] = _beyond(crossing, found[crossing.inner.body])
+        return found
+
+    @cached_property
+    def needed(self) -> dict[Body, Wrench]:
+        """What moves each body so, with gravity: m a, and J ω̇ + ω × Jω."""
+        return {
+            body: (
+                body.mass * turning.acceleration,
+                body.inertia @ turning.alpha + ca.cross(turning.omega, body.inertia @ turning.omega),
+            )
+            for body, turning in self.bodies.items()
+            if body is not GROUND
+        }
+
+    def less(self, wrenches: Mapping[Body, Wrench], given: ca.SX) -> dict[Body, Wrench]:
+        """Wrenches less what is given of all bodies, forces in the world and torques in the body, (6 n_b,)."""
+        found = dict(wrenches)
+        for i, body in enumerate(self.joints.model.bodies):
+            force, torque = given[6 * i : 6 * i + 3], given[6 * i + 3 : 6 * i + 6]
+            found[body] = found[body][0] - self.axes[body].T @ force, found[body][1] - torque
+        return found
+
+    def in_world(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
+        """Forces in the world and torques in the body of all bodies, (6 n_b,)."""
+        parts = ((self.axes[b] @ wrenches[b][0], wrenches[b][1]) for b in self.joints.model.bodies)
+        return ca.vertcat(*(part for pair in parts for part in pair))
+
+    def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
+        """Virtual work of wrenches on all bodies along unit rates: of each joint of the tree, then force (world) and
+        torque (body) on what each free body carries, (n,)."""
+        total, rows = dict(wrenches), {}
+        for crossing in reversed(self._crossings):
+            inner, outer = crossing.inner, crossing.outer
+            force, torque = total[outer.body]
+            own = outer.axes.T @ force
+            moment = outer.axes.T @ (torque - ca.cross(outer.at, force))
+            handed = crossing.axes @ own
+            rows[crossing.joint] = crossing.along(handed, moment)
+            if inner.body is not GROUND:
+                turned = inner.axes @ (crossing.axes @ moment + ca.cross(crossing.away, handed))
+                handed = inner.axes @ handed
+                before = total[inner.body]
+                total[inner.body] = before[0] + handed, before[1] + turned + ca.cross(inner.at, handed)
+        free = (part for b in self.joints.roots for part in (self.axes[b] @ total[b][0], total[b][1]))
+        return ca.densify(stacked([*(rows[joint] for joint in self.joints.tree), *free]))
+
+    @cached_property
+    def _crossings(self) -> list[_Crossing]:
+        joints = self.joints
+        own = [len(joint.coordinates) for joint in joints.tree]
+        free = [6] * len(joints.roots)
+        positions = split(self.x, [*(joint.manifold.ambient for joint in joints.tree), *([7] * len(free))])
+        rates, accelerations = (split(part, [*own, *free]) for part in (self.s, self.a))
+        order = joints.order()
+        return [_crossing(*one, x, s, a) for one, x, s, a in zip(order, positions, rates, accelerations, strict=False)]
+
+
+def _crossing(joint: Joint, _: Body, outer: Body, position: ca.SX, rate: ca.SX, acceleration: ca.SX) -> _Crossing:
+    p, s = ca.SX.sym("p", joint.manifold.ambient), ca.SX.sym("s", len(joint.coordinates))
+    (away, turn), (drift, omega) = joint.transform(p), joint.motion(p, s)
+    axes = rotations.unit_matrix(turn)
+    frames = joint.parent, joint.child
+    if outer is not joint.child.body:
+        frames = joint.child, joint.parent
+        away, drift = -(axes.T @ away), ca.cross(omega, axes.T @ away) - axes.T @ drift
+        axes, omega = axes.T, -(axes @ omega)
+    moving = ca.vertcat(drift, omega)
+    parts = [away, axes, moving, ca.SX(6, 1), ca.jacobian(moving, s)]
+    if joint.coordinates:
+        flow = ca.densify(joint.manifold.basis(p) @ s)
+        parts[3] = ca.sparsify(ca.jtimes(moving, p, flow) + ca.jtimes(moving, s, acceleration))
+        parts = ca.substitute(parts, [p, s], [position, rate])
+    away, axes, moving, quickening, slopes = parts
+    return _Crossing(joint, *frames, away, axes, moving, quickening, slopes)
+
+
+def _beyond(crossing: _Crossing, before: Turning) -> Turning:
+    """The motion of the outer body from that of the inner one."""
+    inner, outer = crossing.inner, crossing.outer
+    drift, omega = ca.vertsplit(crossing.moving, [0, 3, 6])
+    faster, turning = ca.vertsplit(crossing.quickening, [0, 3, 6])
+    spin, spinning, pulled = (inner.axes.T @ part for part in (before.omega, before.alpha, before.at(inner.at)))
+    carried = crossing.axes.T @ spin
+    away = crossing.away
+    origin = pulled + ca.cross(spinning, away) + ca.cross(spin, ca.cross(spin, away)) + 2 * ca.cross(spin, drift)
+    found = Turning(
+        outer.axes @ (carried + omega),
+        outer.axes @ (crossing.axes.T @ spinning + turning + ca.cross(carried, omega)),
+        outer.axes @ (crossing.axes.T @ (origin + faster)),
+    )
+    return Turning(found.omega, found.alpha, found.acceleration - _lever(found, outer.at))
+
+
+def _lever(turning: Turning, arm: ca.SX) -> ca.SX:
+    """ω̇ × r + ω × (ω × r), (3,)."""
+    return ca.cross(turning.alpha, arm) + ca.cross(turning.omega, ca.cross(turning.omega, arm))
+
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""

@@ -131,15 +131,9 @@ class Load(metaclass=Checked):
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
         """All that may hold a Parameter: what it does in a state of numbers."""
-        position, rate, width, inputs = (
-            ca.SX(ca.DM(np.linspace(first, last, size)))
-            for first, last, size in (
-                (0.3, 0.7, coordinates),
-                (0.2, 0.9, coordinates),
-                (0.1, 0.2, coordinates),
-                (0.4, 0.6, len(self.signals)),
-            )
-        )
+        ranges = (0.3, 0.7), (0.2, 0.9), (0.1, 0.2)
+        position, rate, width = (ca.SX(ca.DM(np.linspace(*ends, coordinates))) for ends in ranges)
+        inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))
         bound = self.bound_at(position, rate)
         leans = (lean for lean in (bound.load_lean, bound.constant_lean) if lean is not None)
         effort = self.smooth_effort(position, rate, inputs, width)
@@ -164,7 +158,6 @@ class Spring(Load):
         self.reported = {"stiffness": self._stiffness, "rest": self._rest}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−k (x − x₀)."""
         return -_one(self._stiffness, position) * (position - _one(self._rest, position))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
@@ -98,40 +99,32 @@ class Manifold:
 
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
-        moved = []
-        for (kind, _), point, step in zip(self.parts, self._points(x), self._steps(delta), strict=True):
-            moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
-        return stacked(moved)
+        return stacked(self._each(rotations.plus, operator.add, self._points(x), self._steps(delta)))
 
     def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
         but with Cayley's map, whose derivatives of any order have no branch."""
-        parts = zip(self.parts, self._points(x), self._steps(delta), strict=True)
-        return ca.vertcat(
-            *(rotations.multiply(e, rotations.cayley(d)) if kind == "rotation" else e + d for (kind, _), e, d in parts)
-        )
+
+        def turned(e: ca.SX, psi: ca.SX) -> ca.SX:
+            return rotations.multiply(e, rotations.cayley(psi))
+
+        return ca.vertcat(*self._each(turned, operator.add, self._points(x), self._steps(delta)))
 
     def chart_tangent(self, delta: ca.SX) -> ca.SX:
         """T, sparse (tangent, tangent), with chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
-        parts = zip(self.parts, self._steps(delta), strict=True)
-        return ca.diagcat(
-            *(rotations.cayley_tangent(d) if kind == "rotation" else ca.SX.eye(n) for (kind, n), d in parts)
-        )
+        return ca.diagcat(*self._each(rotations.cayley_tangent, _unit, self._steps(delta)))
 
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
-        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return stacked(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
+        return stacked(self._each(rotations.minus, operator.sub, self._points(x1), self._points(x0)))
 
     def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
-        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return stacked(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
+        return stacked(self._each(rotations.difference, operator.sub, self._points(x1), self._points(x0)))
 
     def basis(self, x: ca.SX) -> ca.SX:
         """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
-        parts = zip(self.parts, self._points(x), strict=True)
-        return ca.diagcat(*(rotations.tangent(e) if kind == "rotation" else ca.SX.eye(n) for (kind, n), e in parts))
+        return ca.diagcat(*self._each(rotations.tangent, _unit, self._points(x)))
 
     def lowered(self, x: ca.SX, flow: ca.SX) -> ca.SX:
         """The step δ with basis(x) δ = flow, a velocity of x, (tangent,)."""
@@ -166,6 +159,13 @@ class Manifold:
             quaternions *= sign[:, None]
         return turned
 
+    def _each(
+        self, turned: Callable[..., ca.SX], flat: Callable[..., ca.SX], *vectors: Sequence[ca.SX]
+    ) -> Iterator[ca.SX]:
+        """A function of the pieces of vectors for each part, by its kind."""
+        for (kind, _), *pieces in zip(self.parts, *vectors, strict=True):
+            yield turned(*pieces) if kind == "rotation" else flat(*pieces)
+
     def _points(self, x: ca.SX) -> Sequence[ca.SX]:
         return split(x, [size for _, size in self.parts])
 
@@ -175,6 +175,10 @@ class Manifold:
 
 QUATERNION = Manifold((("rotation", 4),))
 """The space of one."""
+
+
+def _unit(x: ca.SX) -> ca.SX:
+    return ca.SX.eye(x.numel())
 
 
 def _signs(quaternions: Array, others: Array) -> Array:
@@ -194,3 +198,28 @@ def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
 def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
     """The same of one scalar, (tangent,), by reverse mode."""
     return manifold.basis(x).T @ ca.gradient(expression, x)
+
+
+def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form; right (n, k)."""
+    matrix = ca.sparsify(matrix)
+    count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
+    found, none = [ca.SX(0)] * matrix.shape[0], ca.SX(0, right.shape[1])
+    for block in range(count):
+        at = rows[row_cuts[block] : row_cuts[block + 1]]
+        own = columns[column_cuts[block] : column_cuts[block + 1]]
+        before = columns[: column_cuts[block]]
+        known = ca.vertcat(none, *(found[i] for i in before))
+        part = ca.solve(matrix[at, own], right[at, :] - matrix[at, before] @ known)
+        for i, value in zip(own, ca.vertsplit(part), strict=True):
+            found[i] = value
+    return ca.vertcat(none, *found)
+
+
+def halved(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """L⁻¹ right with L Lᵀ the small symmetric positive definite matrix (n, n)."""
+    upper, found = ca.chol(ca.densify(matrix)), list[ca.SX]()
+    for i, value in enumerate(ca.vertsplit(ca.densify(right))):
+        before = sum((upper[j, i] * known for j, known in enumerate(found)), ca.SX(0))
+        found.append((value - before) / upper[i, i])
+    return ca.vertcat(*found)

@@ -14,14 +14,13 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
+from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
-from spookid.mechanics.spanning import Freedom, rooted, spanning_tree
-from spookid.mechanics.touching import Holding
 from spookid.parameter import stacked, symbolic
 from spookid.records import dataclass
 
@@ -51,12 +50,12 @@ class Mechanics:
     """q, (7 n_b,)."""
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
-        """f_g = (0, −ω × Jω) of each body, (6 n_b,)."""
+        """f_g of each body at these velocities, (6 n_b,)."""
         return self.gyroscopic_of(self.mass, v)
 
     @staticmethod
     def gyroscopic_of(mass: ca.SX, v: ca.SX) -> ca.SX:
-        """The same for a given M."""
+        """f_g = (0, −ω × Jω) of each body for a given M, (6 n_b,)."""
         torques = []
         for i in range(v.numel() // 6):
             omega = v[6 * i + 3 : 6 * i + 6]
@@ -150,12 +149,12 @@ class Model(metaclass=Checked):
     def _check_names(self) -> None:
         holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
         for things in (self.bodies, holding, self.contacts):
-            seen: dict[str, Any] = {}
+            seen = set[str]()
             for thing in things:
                 if thing.name in seen:
-                    kind = type(thing).__name__
-                    raise ProblemError(f"{thing.place}: {kind} {thing.name!r} has the name of another one; rename it")
-                seen[thing.name] = thing
+                    what = f"{thing.place}: {type(thing).__name__} {thing.name!r}"
+                    raise ProblemError(f"{what} has the name of another one; rename it")
+                seen.add(thing.name)
 
     def _check_membership(self) -> None:
         if GROUND in self.bodies:
@@ -179,10 +178,8 @@ class Model(metaclass=Checked):
         """Refuse a signal that acts in two ways."""
         for motor, one in ((motor, one) for motor in self.motors for one in self.inputs if one.signal == motor.signal):
             if not (one.hold == motor.hold and ca.is_equal(one.delay, motor.delay, 9)):
-                raise ProblemError(
-                    f"{motor.place}: Motor takes {motor.signal!r} with another delay or hold than another Motor does; "
-                    "give both the same"
-                )
+                what = f"{motor.place}: Motor takes {motor.signal!r}"
+                raise ProblemError(f"{what} with another delay or hold than another Motor does; give both the same")
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
@@ -228,6 +225,10 @@ class Model(metaclass=Checked):
         things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
         others = (signal for thing in things for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
+
+    def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
+        """Inputs (n_u,) by the names of their signals."""
+        return {signal: u[i] for i, signal in enumerate(self.signals)}
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -284,10 +285,8 @@ class Model(metaclass=Checked):
     @property
     def beliefs(self) -> tuple[Belief, ...]:
         """What is known beforehand of the inertias of its bodies."""
-        known = [
-            (body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs
-        ]
-        return tuple(replace(belief, title=f"{name} {belief.title}") for name, belief in known)
+        own = [(body.name, body.distribution) for body in self.bodies if body.distribution]
+        return tuple(replace(b, title=f"{name} {b.title}") for name, inertia in own for b in inertia.beliefs)
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""
@@ -303,22 +302,17 @@ class Model(metaclass=Checked):
             return replace(at, **dict(zip(names, parts, strict=True)), configuration=q)
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]
-        empty = ca.SX(0, 1)
-        violation = self.holding.violation(q, states)
-        rates = ca.vertcat(empty, *(state.rates for state in states))
+        violation, none = self.holding.violation(q, states), ca.SX(0, v.numel())
+        held = jacobian(violation, q, self.configuration) if violation.numel() else none
         return Mechanics(
             violation=violation,
-            constraint=ca.vertcat(self._jacobian(violation, q), ca.jacobian(self.holding.rates(q, v), v)),
-            slip=ca.jacobian(rates, v),
-            displacement=ca.vertcat(empty, *(state.displacement for state in states)),
+            constraint=ca.vertcat(held, ca.jacobian(self.holding.rates(q, v), v)),
+            slip=ca.jacobian(stacked(state.rates for state in states), v),
+            displacement=stacked(state.displacement for state in states),
             mass=self.inertia(),
             force=self.weight(),
             configuration=q,
         )
-
-    def _jacobian(self, violation: ca.SX, q: ca.SX) -> ca.SX:
-        n = self.configuration.tangent
-        return jacobian(violation, q, self.configuration) if violation.numel() else ca.SX(0, n)
 
     def inertia(self) -> ca.SX:
         """M, (6 n_b, 6 n_b), block diagonal; rotations in each body's own frame."""
@@ -334,7 +328,7 @@ class Model(metaclass=Checked):
         Args:
             u: inputs in the order of ``signals``, (n_u,).
         """
-        total, inputs = ca.SX(self.configuration.tangent, 1), {signal: u[i] for i, signal in enumerate(self.signals)}
+        total, inputs = ca.SX(self.configuration.tangent, 1), self.by_signal(u)
         for load in self.loads:
             at = [self.moving(frame, q, v) for frame in load.frames]
             own = stacked(inputs[signal] for signal in load.signals)

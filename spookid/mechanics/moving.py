@@ -1,17 +1,27 @@
-"""Frames in the world, on bodies that move, and how expressions of them change with that motion."""
+"""Frames in the world, on bodies that move, and how expressions of them change with that motion.
+
+What a user writes of a joint must fit together: its transform leads to where its rows and its position say it is,
+and rows and coordinates together see every motion of its frames.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
 
+from spookid.errors import ProblemError, evaluating
+from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
-from spookid.mechanics.body import GROUND, Frame
-from spookid.parameter import stacked
+from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.parameter import parameters_in, stacked, substitute
 from spookid.records import dataclass
+
+if TYPE_CHECKING:
+    from spookid.mechanics.joints import Joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +150,103 @@ def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence
     old = [part for s, _ in pairs for part in (s.pose, s.twist)]
     new = [ca.densify(part) for _, f in pairs for part in (f.pose, f.twist)]
     return ca.substitute([expression], old, new)[0]
+
+
+_THERE = Body("there", mass=1, inertia=(1, 1, 1))
+"""Of frame b, whatever body the joint holds."""
+_APART = 1e-8
+"""Largest violation, and difference of positions, that is rounding."""
+
+
+def check_joint(joint: Joint, what: str) -> None:
+    """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other.
+
+    Raises:
+        ProblemError: with ``what`` at the beginning.
+    """
+    there, still = _there(joint), ca.SX(3, 1)
+    origin, turn = _moved(joint, there, what)
+    b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
+    a = MovingFrame.grounded(Frame(GROUND, still, ca.SX.eye(3)))
+    with evaluating(what):
+        violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))
+    for name, found, wanted in (("violation", violation, joint.rows), ("position", position, joint.manifold.ambient)):
+        if found.size != wanted:
+            raise ProblemError(f"{what}: {name} has {found.size} values; it needs {wanted}")
+    if np.max(np.abs(violation), initial=0.0) > _APART:
+        raise ProblemError(
+            f"{what}: where its transform leads, its violation is {np.max(np.abs(violation)):.3g}, not 0"
+            "; correct what the joint's transform or its violation returns"
+        )
+    # A quaternion and its negative are one rotation.
+    signs = (1.0, -1.0) if any(kind == "rotation" for kind, _ in joint.manifold.parts) else (1.0,)
+    if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in signs) > _APART:
+        raise ProblemError(
+            f"{what}: its transform of the position {there} leads to the position {position}"
+            "; correct what the joint's transform or its displacement returns"
+        )
+    with evaluating(what):
+        seen = _seen(joint, a, b)
+    _check_rank(joint, seen, what)
+
+
+def written(joint: Joint) -> list[ca.SX]:
+    """What a joint's methods give in a state of numbers: all of them that may hold a Parameter."""
+    a, b, there = anywhere(joint.parent, 0), anywhere(joint.child, 1), ca.SX(ca.DM(_there(joint)))
+    return list(map(ca.SX, (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(there))))
+
+
+def _there(joint: Joint) -> Array:
+    """A position that is no special one."""
+    points = [np.linspace(0.4, 0.2, size) for _, size in joint.manifold.parts]
+    return joint.manifold.normed(np.concatenate(points)) if points else np.zeros(0)
+
+
+def _moved(joint: Joint, there: Array, what: str) -> list[ca.SX]:
+    """Where the transform of a position leads.
+
+    Raises:
+        ProblemError: if it gives no origin and unit quaternion.
+    """
+    with evaluating(f"{what}: transform"):
+        found: Any = joint.transform(ca.SX(ca.DM(there)))
+        parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
+    if [part.size for part in parts] != [3, 4]:
+        raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
+    length = float(np.linalg.norm(parts[1]))
+    if abs(length - 1) > _APART:
+        raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
+    return [ca.SX(ca.DM(part)) for part in parts]
+
+
+def _number(part: Any) -> Array:
+    """Values at the guesses of the Parameters in them, (n,)."""
+    formula = ca.densify(ca.vec(ca.SX(part)))
+    guesses = {p.name: p.guess for p in parameters_in([formula], "the joint")}
+    return np.atleast_1d(substitute(formula, guesses)) if formula.numel() else np.zeros(0)
+
+
+def _seen(joint: Joint, a: MovingFrame, b: MovingFrame) -> Array:
+    """What rows and coordinates change with the velocity of frame b, (6, 6), each row of length 1, or 0 of none."""
+    moving = b.in_symbols()
+    held = ca.jacobian(ca.SX(joint.violation(a, moving)), moving.pose) @ moving.basis
+    slip = ca.jacobian(ca.SX(joint.rates(a, moving)), moving.twist)
+    found = ca.densify(inserted(ca.vertcat(held, slip), [moving], [b]))
+    rows = _number(found).reshape(found.shape, order="F")
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))
+
+
+def _check_rank(joint: Joint, seen: Array, what: str) -> None:
+    """Raise ProblemError if some of the rows and coordinates change with the same motions."""
+    left, sizes, _ = np.linalg.svd(seen)
+    if sizes[-1] > _APART:
+        return
+    rows = (f"row {name!r}" for name in (*joint.linear, *joint.angular))
+    names = [*rows, *(f"coordinate {coordinate.name!r}" for coordinate in joint.coordinates)]
+    weights = np.abs(left[:, sizes <= _APART][:, 0])
+    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(_APART)]
+    changed = "changes with no motion" if len(same) == 1 else "change with the same motions"
+    raise ProblemError(
+        f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
+    )

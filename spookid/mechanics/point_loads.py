@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, Literal, Self
 
 import casadi as ca
@@ -11,7 +12,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import not_negative
 from spookid.mechanics.moving import MovingFrame, anywhere
 from spookid.parameter import symbolic
 
@@ -106,24 +107,10 @@ class PointLoad(metaclass=Checked):
 
     def on(self, frames: Iterable[Frame]) -> PointLoad:
         """The same load on other frames."""
-        return _Moved(self, tuple(frames))
-
-
-class _Moved(PointLoad):
-    """A load on other frames than its own."""
-
-    def __init__(self, load: PointLoad, frames: tuple[Frame, ...]) -> None:
-        self._load, self.frames, self.signals, self.place = load, frames, load.signals, load.place
-
-    @property
-    def title(self) -> str:
-        return self._load.title
-
-    def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        return self._load.forces(at, inputs)
-
-    def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        return self._load.torques(at, inputs)
+        other = copy(self)
+        object.__setattr__(other, "frames", tuple(frames))
+        object.__setattr__(other, "place", self.place)
+        return other
 
 
 Axes = Literal["world", "frame"]
@@ -148,15 +135,12 @@ class SpringDamper(PointLoad):
 
     def __init__(self, a: Frame, b: Frame, *, stiffness: Any = 0, rest: Any = 0, damping: Any = 0) -> None:
         self.frames = (a, b)
-        self._stiffness, self._rest, self._damping = (
-            _positive(value, name, self._what)
-            for name, value in (("stiffness", stiffness), ("rest", rest), ("damping", damping))
-        )
+        self._stiffness = not_negative(stiffness, "stiffness", self._what)
+        self._rest, self._damping = not_negative(rest, "rest", self._what), not_negative(damping, "damping", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Each end is pulled towards the other."""
         between, parting = at[1].origin - at[0].origin, at[1].velocity - at[0].velocity
-        length = _size(between)
+        length = size(between)
         along = between / length
         pull = self._stiffness * (length - self._rest) + self._damping * ca.dot(along, parting)
         return pull * along, -pull * along
@@ -176,13 +160,12 @@ class PointDrag(PointLoad):
 
     def __init__(self, frame: Frame, *, linear: Any = 0, quadratic: Any = 0) -> None:
         self.frames = (frame,)
-        self._linear = _positive(linear, "linear", self._what)
-        self._quadratic = _positive(quadratic, "quadratic", self._what)
+        self._linear = not_negative(linear, "linear", self._what)
+        self._quadratic = not_negative(quadratic, "quadratic", self._what)
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Against the velocity."""
         v = at[0].velocity
-        return [-(self._linear + self._quadratic * _size(v)) * v]
+        return [-(self._linear + self._quadratic * size(v)) * v]
 
 
 class _Given(PointLoad):
@@ -223,7 +206,6 @@ class PointForce(_Given):
     """
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """The vector."""
         return [self._given(at[0], inputs)]
 
 
@@ -231,7 +213,6 @@ class PointTorque(_Given):
     """A torque on the body of a frame [N m]; arguments as of ``PointForce``."""
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """The vector."""
         return [self._given(at[0], inputs)]
 
 
@@ -259,20 +240,12 @@ class Propeller(PointLoad):
         self._moment = symbolic(moment, f"{self._what}: moment")
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Along the axis."""
         return [self._thrust * inputs[0] * at[0].x]
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """About the axis."""
         return [-self._moment * self._thrust * inputs[0] * at[0].x]
 
 
-def _positive(value: Any, name: str, what: str) -> ca.SX:
-    found = symbolic(value, f"{what}: {name}")
-    refuse_negative(found, name, what)
-    return found
-
-
-def _size(vector: ca.SX) -> ca.SX:
+def size(vector: ca.SX) -> ca.SX:
     """|x|, with a slope where it is zero."""
     return ca.sqrt(ca.sumsqr(vector) + _ROUNDING**2)

@@ -21,14 +21,11 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
-from spookid.mechanics.coefficients import acts
 from spookid.mechanics.inertia import PI, inertia_matrix, six
-from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joint_coordinates import along as acting_along
+from spookid.mechanics.joint_coordinates import JointCoordinates, along, impulses_along
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import Values
+from spookid.mechanics.kinematics import Recursion, Turning, Values, Wrench
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.records import dataclass
 
@@ -178,7 +175,7 @@ class Regressor:
     @cached_property
     def _acting(self) -> tuple[Parameter, ...]:
         """Free Parameters on which forces depend or might, as all of bodies; those in π that has symbols left out."""
-        bounds = [joint.bound(*[ca.SX([0.5] * len(joint.coordinates))] * 2).load for joint in self.model.joints]
+        bounds = [joint.some_bound.load for joint in self.model.joints]
         named = parameters_in([*bounds, *self._pi.values()], "the model")
         names = {p.name for p in (*self.parameters, *named)}
         inside = {p.name for p in self._inside}
@@ -220,12 +217,12 @@ class Regressor:
         motion, model = self._recursion, self.model
         needed = {body: self._needed(body, motion.bodies[body]) for body in model.bodies}
         given = model.pushed(motion.q, motion.v, self._u) if model.loads else ca.SX(model.configuration.tangent, 1)
-        along = self._along
+        acting = self._along
         for joint in self.joints.cut:
             own = model.freedoms_of(joint)
-            given += model.mechanics(motion.q).slip[own, :].T @ along[own, 0]
+            given += model.mechanics(motion.q).slip[own, :].T @ acting[own, 0]
         net = motion.along(motion.less(needed, given) if given.nnz() else needed)
-        return ca.densify(net - self.joints.of_tree(along))
+        return ca.densify(net - self.joints.of_tree(acting))
 
     def _needed(self, body: Body, turning: Turning) -> Wrench:
         """Force, and torque about the centre of mass, that move a body of its π so."""
@@ -248,21 +245,13 @@ class Regressor:
     def _along(self) -> ca.SX:
         """What acts along the coordinates of all joints, (n_s,): loads, dry friction of constant bound, motors."""
         model, motion, width = self.model, self._recursion, self._motion[3]
-        inputs = {signal: self._u[i] for i, signal in enumerate(model.signals)}
-        positions, rates, changes = motion.positions, motion.rates, motion.rate_changes
-        found: list[ca.SX] = []
-        for joint in model.joints:
-            own = model.freedoms_of(joint)
-            position, rate, narrow = joint.in_range(positions[own, 0]), rates[own, 0], width[own, 0]
-            along = acting_along(joint, position, rate, inputs, narrow)
-            if acts(joint.armature):
-                along -= joint.armature * changes[own, 0]
-            found += ca.vertsplit(along) if joint.coordinates else []
-        for motor in model.motors:
-            place = model.freedoms_of(motor.joint).start + motor.coordinate
-            effort = motor.effort(inputs[motor.signal]) - motor.damping * rates[place]
-            found[place] += effort - motor.inertia * changes[place]
-        return stacked(found)
+        inputs = model.by_signal(self._u)
+
+        def acting(joint: Joint, own: slice) -> ca.SX:
+            position = joint.in_range(motion.positions[own, 0])
+            return along(joint, position, motion.rates[own, 0], inputs, width[own, 0])
+
+        return impulses_along(model, self._u, acting, motion.rates, motion.rate_changes, ca.SX(1))
 
     # --- loops ---
 

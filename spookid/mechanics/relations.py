@@ -14,7 +14,7 @@ import casadi as ca
 from spookid.argument_checks import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six
+from spookid.mechanics.inertia import PI, from_second_moment, pseudo_inertia, second_moment, six
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
@@ -191,8 +191,7 @@ def _pseudo(frame: Frame) -> ca.SX:
     """The pseudo-inertia of the frame's body in the frame, (4, 4)."""
     body = frame.body
     c = -frame.axes.T @ frame.at  # a frame is placed from the centre of mass
-    second = frame.axes.T @ second_moment(body.inertia) @ frame.axes + body.mass * c @ c.T
-    return ca.blockcat([[second, body.mass * c], [body.mass * c.T, body.mass]])
+    return pseudo_inertia(body.mass, c, frame.axes.T @ second_moment(body.inertia) @ frame.axes)
 
 
 def _pi(pseudo: ca.SX) -> ca.SX:

@@ -129,6 +129,18 @@ def named(values: object, what: str, remedy: str) -> Mapping[str, Any]:
     return values
 
 
+def floats(values: Any, what: str, wanted: str) -> Array:
+    """An array.
+
+    Raises:
+        ProblemError: for what is no numbers, with those that are wanted.
+    """
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise ProblemError(f"{what} is {shown(values)}; give {wanted}") from None
+
+
 def vector(values: Any, size: int, what: str, *, or_one: bool = False) -> Array:
     """Finite numbers, (size,).
 
@@ -138,10 +150,7 @@ def vector(values: Any, size: int, what: str, *, or_one: bool = False) -> Array:
     Raises:
         ProblemError: for anything else.
     """
-    try:
-        found = np.asarray(values, dtype=float)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise ProblemError(f"{what} is {shown(values)}; give numbers, ({size},)") from None
+    found = floats(values, what, f"numbers, ({size},)")
     if or_one and found.ndim == 0:
         found = np.full(size, found)
     if found.shape != (size,):

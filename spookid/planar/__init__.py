@@ -8,16 +8,19 @@ bars = [planar.Link("crank", A, P, 1), planar.Link("coupler", P, R, 2), planar.L
 fourbar = planar.Mechanism(bars, gravity=9.8)
 """
 
-from spookid.planar.constraints import (
+from spookid.planar.mechanism import Mechanism
+from spookid.planar.parts import (
     AbsoluteAngle,
     ConstantDistance,
     FixedSlider,
     MovingSlider,
+    PinFriction,
     PlanarConstraint,
+    PlanarLoad,
     RelativeAngle,
+    Spring,
+    Torque,
 )
-from spookid.planar.loads import PinFriction, PlanarLoad, Spring, Torque
-from spookid.planar.mechanism import Mechanism
 from spookid.planar.points import Ground, Link, Placement, Point
 
 __all__ = [

@@ -73,10 +73,6 @@ class Closing:
 
     # --- what a mechanism is asked ---
 
-    def check(self) -> None:
-        """Raise ProblemError if it cannot be assembled, is redundant there, or has no good independent coordinates."""
-        _ = self.independent
-
     @cached_property
     def start(self) -> Array:
         """The assembly nearest to what is declared, (n,)."""
@@ -84,7 +80,11 @@ class Closing:
 
     @cached_property
     def independent(self) -> tuple[int, ...]:
-        """Which coordinates are independent, in ascending order."""
+        """Which coordinates are independent, in ascending order.
+
+        Raises:
+            ProblemError: if it cannot be assembled, is redundant there, or has no good ones.
+        """
         slope = self._slope(self.start, self.numbers(None))
         _, sizes, right = np.linalg.svd(slope)
         rank = int(np.sum(sizes >= _PARTS * sizes[0]))
@@ -114,11 +114,10 @@ class Closing:
                 known = ", ".join(map(str, found)) or "none"
                 raise ProblemError(f"{self.what} has no branch {shown(branch)} at {_told(guess)}; there is {known}")
             return chosen
-        if isinstance(guess, Mapping):
-            return self._moved(self._nearest(self.start, p, "with these parameters"), guess, p)
-        if guess is None:
-            return self._nearest(self.start, p, "with these parameters")
-        return self._nearest(self._coordinates(guess, "a guess"), p, "near the guess")
+        if guess is not None and not isinstance(guess, Mapping):
+            return self._nearest(self._coordinates(guess, "a guess"), p, "near the guess")
+        there = self._nearest(self.start, p, "with these parameters")
+        return there if guess is None else self._moved(there, guess, p)
 
     def branch(self, q: Array, parameters: Values) -> Branch:
         """See ``Mechanism.branch``."""
@@ -263,15 +262,12 @@ class Closing:
         freedoms = moves.shape[1]
         unknown = [name for name in names if name not in self.names]
         if unknown or len(set(names)) != freedoms:
-            raise ProblemError(
-                f"{self.what}: independent_names are {', '.join(map(str, names)) or 'none'}; give {freedoms} of "
-                f"{', '.join(self.names)}"
-            )
+            what = f"{self.what}: independent_names are {', '.join(map(str, names)) or 'none'}"
+            raise ProblemError(f"{what}; give {freedoms} of {', '.join(self.names)}")
         chosen = [self.names.index(name) for name in names]
         if np.linalg.svd(moves[chosen], compute_uv=False)[-1] < _PARTS:
-            raise ProblemError(
-                f"{self.what}: {', '.join(names)} do not move independently where it is declared; give others"
-            )
+            what = f"{self.what}: {', '.join(names)} do not move independently where it is declared"
+            raise ProblemError(f"{what}; give others")
         return chosen
 
     # --- numbers ---
@@ -310,18 +306,15 @@ class Closing:
             return vector(values, len(self.names), kind)
         except ProblemError:
             names = ", ".join(self.names)
-            raise ProblemError(
-                f"{self.what}: {kind} has {len(self.names)} finite numbers: {names}; give so many"
-            ) from None
+            what = f"{self.what}: {kind} has {len(self.names)} finite numbers"
+            raise ProblemError(f"{what}: {names}; give so many") from None
 
     def _held(self, values: object) -> dict[int, float]:
         values = named(values, f"{self.what}: values of coordinates", "names to numbers")
         for name, value in values.items():
             if name not in self.names or not (isinstance(value, Real) and math.isfinite(value)):
-                raise ProblemError(
-                    f"{self.what} is asked for {name!r} at {shown(value)}; give numbers for some of "
-                    f"{', '.join(self.names)}"
-                )
+                what = f"{self.what} is asked for {name!r} at {shown(value)}"
+                raise ProblemError(f"{what}; give numbers for some of {', '.join(self.names)}")
         return {self.names.index(name): float(value) for name, value in values.items()}
 
     def _rows(self, q: Array, p: Array) -> Array:

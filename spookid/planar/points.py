@@ -15,7 +15,7 @@ import casadi as ca
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import not_negative
 from spookid.parameter import is_constant, is_zero, symbolic
 
 
@@ -41,8 +41,7 @@ class Point(metaclass=Checked):
         what = f"{self.place}: {type(self).__name__} {self.name!r}"
         check_name(self.name, what)
         object.__setattr__(self, "at", symbolic(self.at, f"{what}: at", (2,)))
-        object.__setattr__(self, "mass", symbolic(self.mass, f"{what}: mass"))
-        refuse_negative(self.mass, "mass", what)
+        object.__setattr__(self, "mass", not_negative(self.mass, "mass", what))
         if not self.fixed and not is_constant(self.at):
             raise ProblemError(f"{what} is at an expression of Parameters; give numbers, about where it is at first")
         if self.fixed and not is_zero(self.mass):
@@ -69,7 +68,6 @@ class Ground(Point):
 
     @property
     def fixed(self) -> bool:
-        """It does not move."""
         return True
 
 
@@ -185,25 +183,63 @@ class Placement:
             chosen[0, first], chosen[1, first + 1] = 1, 1
         return chosen
 
+    def ends(self, link: Link) -> ca.SX:
+        """The derivative of the positions of both ends, sparse (4, n)."""
+        return ca.vertcat(*(self.selection(end) for end in link.ends))
+
     def span(self, link: Link) -> ca.SX:
         """From the start of a link to its end, (2,) [m]."""
         return self.position(link.end) - self.position(link.start)
 
-    def parting(self, link: Link) -> ca.SX:
-        """The derivative of ``span``, sparse (2, n)."""
-        return self.selection(link.end) - self.selection(link.start)
-
-    def turning(self, link: Link) -> ca.SX:
-        """ω of a link as a row times the rates, (1, n); that of its angle if this is a coordinate."""
+    def turning(self, link: Link, against: Link | None = None) -> ca.SX:
+        """ω of a link, against another one if there is one, as a row times the rates, (1, n); that of its angle if this
+        is a coordinate."""
+        if against is not None:
+            return self.turning(link) - self.turning(against)
         if id(link) in self.angles:
             return self.unit(self.angles[id(link)])
-        return turned_left(self.span(link)).T @ self.parting(link) / link.length**2
+        parting = self.selection(link.end) - self.selection(link.start)
+        return turned_left(self.span(link)).T @ parting / link.length**2
 
     def unit(self, column: int) -> ca.SX:
         """A row with a one, (1, n)."""
         row = ca.SX(1, self.q.numel())
         row[0, column] = 1
         return row
+
+
+@dataclass(frozen=True, eq=False)
+class Part(metaclass=Checked):
+    """What holds points and links, or acts on them; the base of constraints and loads.
+
+    Its points, its links and what may hold a Parameter are those among its fields.
+    """
+
+    place: str = field(default_factory=declared_at, repr=False, kw_only=True)
+
+    @property
+    def what(self) -> str:
+        """With which messages about it begin."""
+        return f"{self.place}: {type(self).__name__}"
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Those that it holds or acts on."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Point))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Those that it holds or acts on."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Link))
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter, points and links apart."""
+        return [value for value in vars(self).values() if isinstance(value, ca.SX)]
+
+    def _take(self, *names: str) -> None:
+        """Convert coefficients, which must not be negative."""
+        for name in names:
+            object.__setattr__(self, name, not_negative(getattr(self, name), name, self.what))
 
 
 def turned_left(vector: ca.SX) -> ca.SX:

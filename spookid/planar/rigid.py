@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
@@ -13,7 +14,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint, Distance
+from spookid.mechanics.constraints import Distance
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joint_kinds import PinInSlot
 from spookid.mechanics.joints import Hinge, Joint
@@ -22,10 +23,11 @@ from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad, PointTorque, SpringDamper
 from spookid.parameter import stacked
 from spookid.planar.closing import Values
-from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider
-from spookid.planar.linkage import Linkage
-from spookid.planar.loads import PinFriction, Spring, Torque
-from spookid.planar.points import Link, Point, turned_left
+from spookid.planar.parts import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider, PinFriction, Spring, Torque
+from spookid.planar.points import Link, Point, cross, turned_left
+
+if TYPE_CHECKING:
+    from spookid.planar.mechanism import Mechanism
 
 Pair = tuple[Link, Link | None]
 """A link and what it turns against in a pin: another link, or the ground."""
@@ -41,14 +43,19 @@ class Rigid:
     mechanism is assembled as it is declared: that is the rest angle of each, so that fits start on this branch.
     """
 
-    mechanism: Linkage
+    mechanism: Mechanism
 
     # --- bodies ---
 
     @cached_property
     def bodies(self) -> dict[int, Body]:
         """That of each link, by its ``id``."""
-        return {id(link): self._body(link) for link in self.mechanism.links}
+        found = {}
+        for link in self.mechanism.links:
+            mass, _, inertia = self._whole(link)
+            # Moments about the two axes in the plane take no part in any motion.
+            found[id(link)] = Body(link.name, mass=mass, inertia=(inertia, inertia, inertia), place=link.place)
+        return found
 
     def body(self, link: Link) -> Body:
         """That of a link.
@@ -59,11 +66,6 @@ class Rigid:
         if id(link) not in self.bodies:
             raise ProblemError(f"{self.mechanism.place}: Mechanism has no {shown(link)}; give one of its links")
         return self.bodies[id(link)]
-
-    def _body(self, link: Link) -> Body:
-        mass, _, inertia = self._whole(link)
-        # Moments about the two axes in the plane take no part in any motion.
-        return Body(link.name, mass=mass, inertia=(inertia, inertia, inertia), place=link.place)
 
     def _whole(self, link: Link) -> tuple[ca.SX, ca.SX, ca.SX]:
         """Mass, centre of mass in the link (2,) and inertia about it, with lumped masses."""
@@ -135,16 +137,15 @@ class Rigid:
         return [load for load in self.mechanism.loads if isinstance(load, PinFriction)]
 
     def _hinge(self, name: str, point: Point, pair: Pair) -> Hinge:
-        link, against = pair
         own = [load for load in self._frictions if load.point is point and _same(pair, (load.link, load.against))]
         return Hinge(
             name,
-            self.frame(point, against),
-            self.frame(point, link),
+            self.frame(point, pair[1]),
+            self.frame(point, pair[0]),
             compliance=0,
             viscous=sum((load.viscous for load in own), ca.SX(0)),
             coulomb=sum((load.coulomb for load in own), ca.SX(0)),
-            rest=self._apart(link, against),
+            rest=self._apart(*pair),
             disturbance=self.mechanism.disturbance,
             place=point.place,
         )
@@ -154,7 +155,7 @@ class Rigid:
         at = self.mechanism.at(ca.SX(ca.DM(self.mechanism.closing.start)))
         base = (ca.SX([1, 0]) if zero is None else zero) if against is None else at.span(against)
         span = at.span(link)
-        angle = ca.atan2(base[0] * span[1] - base[1] * span[0], ca.dot(base, span))
+        angle = ca.atan2(cross(base, span), ca.dot(base, span))
         return float(at_guess(ca.densify(angle)).item())
 
     @cached_property
@@ -194,7 +195,11 @@ class Rigid:
         mechanism = self.mechanism
         joints: list[Joint] = [hinge for _, _, hinge in self.hinges]
         self._check_frictions()
-        rods = [thing for thing in mechanism.constraints if isinstance(thing, ConstantDistance)]
+        rods = (thing for thing in mechanism.constraints if isinstance(thing, ConstantDistance))
+        held = [
+            Distance(rod.name, self.frame(rod.a), self.frame(rod.b), rod.length, compliance=0, place=rod.place)
+            for rod in rods
+        ]
         torques = [self._torque(load) for load in mechanism.loads if isinstance(load, Torque)]
         loads = [load for given in torques if not isinstance(given, Motor) for load in given]
         loads += [self._spring(load) for load in mechanism.loads if isinstance(load, Spring)]
@@ -203,7 +208,7 @@ class Rigid:
             joints=[*joints, *self.slots.values()],
             motors=[motor for motor in torques if isinstance(motor, Motor)],
             loads=loads,
-            constraints=[self._rod(rod) for rod in rods],
+            constraints=held,
             gravity=ca.vertcat(0, mechanism.gravity),
             place=mechanism.place,
         )
@@ -213,12 +218,8 @@ class Rigid:
         known = [(point, pair) for point, pair, _ in self.hinges]
         for load in self._frictions:
             if not any(at is load.point and _same(pair, (load.link, load.against)) for at, pair in known):
-                raise ProblemError(
-                    f"{load.what} is between links that others at {load.point.name!r} join already; leave one out"
-                )
-
-    def _rod(self, rod: ConstantDistance) -> Constraint:
-        return Distance(rod.name, self.frame(rod.a), self.frame(rod.b), rod.length, compliance=0, place=rod.place)
+                what = f"{load.what} is between links that others at {load.point.name!r} join already"
+                raise ProblemError(f"{what}; leave one out")
 
     def _spring(self, spring: Spring) -> PointLoad:
         ends = self.frame(spring.a), self.frame(spring.b)
@@ -246,9 +247,8 @@ class Rigid:
         poses = ca.vertcat(*(self._pose(link, symbols[0]) for link in self.mechanism.links))
         twists = ca.vertcat(*(self._twist(link, *symbols) for link in self.mechanism.links))
         found = self._evaluated((poses, twists), symbols, (q, v), parameters)
-        count = len(self.mechanism.links)
-        shape = np.asarray(q).shape[:-1]
-        return found[0].reshape(*shape, count, 7), found[1].reshape(*shape, count, 6)
+        shape = (*np.asarray(q).shape[:-1], len(self.mechanism.links))
+        return found[0].reshape(*shape, 7), found[1].reshape(*shape, 6)
 
     def coordinates(self, poses: Array, velocities: Array, parameters: Values = None) -> tuple[Array, Array]:
         """Coordinates and rates (n,) of poses (n_b, 7) and velocities (n_b, 6) of the bodies, such as those of a
@@ -257,8 +257,7 @@ class Rigid:
         symbols = ca.SX.sym("poses", 7 * count), ca.SX.sym("velocities", 6 * count)
         shape = given.shape[:-2]
         rows = given.reshape(*shape, -1), np.asarray(velocities).reshape(*shape, -1)
-        formulas = self._places(*symbols)
-        q, v = self._evaluated(formulas, symbols, rows, parameters)
+        q, v = self._evaluated(self._places(*symbols), symbols, rows, parameters)
         angles = list(self.mechanism.closing.angles)
         if angles:
             near = np.remainder(q[..., angles] - self.mechanism.closing.start[angles] + np.pi, 2 * np.pi) - np.pi

@@ -13,8 +13,8 @@ import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
+from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.constraints import Constraint, Gear
-from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Spherical, Universal
 from spookid.mechanics.joints import Hinge, Joint

@@ -22,8 +22,7 @@ from spookid.mechanics.coefficients import COMPLIANCE
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window
+from spookid.stepping.impulses import DryFriction, ForwardStep, Settings, StepFunction, Window
 from spookid.transcription.factor import Factor
 
 S = TypeVar("S", bound="Scheme")

@@ -43,10 +43,10 @@ from spookid.mechanics import rotations
 from spookid.mechanics.contacts import Contact
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.point_loads import size as length_of
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
-from spookid.stepping.dry_friction import DryFriction, Form, rubbing
-from spookid.stepping.impulses import Laws, Settings, Slips
+from spookid.stepping.impulses import DryFriction, Form, Laws, Settings, Slips, rubbing
 from spookid.transcription.factor import Box, Factor, Group, Kind
 
 _SOFT = 1e-3
@@ -56,8 +56,6 @@ _HARD = 1e-4
 _SWITCHING = 0.1
 """Share of the mechanism's mass by which a rate counts as an impulse where a solver opens or closes a contact: with too
 much of it the noise of a gap over a step is taken for a lift."""
-_TINY = 1e-12
-"""Length below which a slip has no direction."""
 _PAIRS = {"box": ("normal", "along +x", "along −x", "along +y", "along −y"), "disc": ("normal", "disc")}
 """Names of the pairs of a contact."""
 CONTACT_LAW = "contact law"
@@ -231,7 +229,7 @@ class Touching:
         if self.contact.cone == "box":
             codes, bound = ca.SX.sym("tangents", 2), pushed * ca.SX.ones(2)
             return [normal, Box(codes, -slip, z - ca.sign(codes), (0, 1), aimed, -bound, bound)]
-        codes, length = ca.SX.sym("disc"), ca.sqrt(ca.sumsqr(aimed) + _TINY**2)
+        codes, length = ca.SX.sym("disc"), length_of(aimed)
         return [normal, Box(codes, -slip, z - aimed / length, (0, 0), length, ca.SX(-1), pushed)]
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:
@@ -277,6 +275,8 @@ class Reactions:
             *(row == 0 for _ in touching for row in range(3)),
         )
         self._pushing = [i for i, pushes in enumerate(self.unilateral) if pushes]
+        first = len(self._pushing) - len(model.contacts)
+        self._rebounding = [(first + k, contact) for k, contact in enumerate(model.contacts) if contact.rebounds]
 
     @property
     def discs(self) -> tuple[tuple[int, int], ...]:
@@ -306,12 +306,6 @@ class Reactions:
             up = rebounds(contact, now[i], speed, h)
             rows[i] = ca.if_else(up, normal_rates(contact, now[i], h * rows[i], speed, h)[1], rows[i])
         return stacked(rows)
-
-    @property
-    def _rebounding(self) -> list[tuple[int, Contact]]:
-        """Contacts that rebound, and which of what pushes they are."""
-        first = len(self._pushing) - len(self.model.contacts)
-        return [(first + k, contact) for k, contact in enumerate(self.model.contacts) if contact.rebounds]
 
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
         """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v of rebounds."""

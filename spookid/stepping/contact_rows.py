@@ -31,11 +31,11 @@ import casadi as ca
 
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import HeldContact, Impact
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion
-from spookid.mechanics.touching import Touch
 from spookid.records import dataclass
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, Kind

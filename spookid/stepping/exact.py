@@ -21,6 +21,7 @@ factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is sym
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
@@ -31,17 +32,18 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
-from spookid.stepping.complementarity import bounded
-from spookid.stepping.complementarity.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
+from spookid.stepping import bounded
+from spookid.stepping.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.simulation import (
+    MAX_NEWTON,
     ROUNDING,
     BoundStep,
     NewtonStepper,
     Progress,
-    StepFailedError,
     bound,
     has_redundant_rows,
+    marched,
     small,
     smallest,
 )
@@ -84,16 +86,16 @@ class Refinement:
         Raises:
             StepFailedError: naming a step that no division solves.
         """
-        states = np.empty((steps + 1, len(start)))
-        states[0], left = start, 0.0
         tolerance = max(TOLERANCE / np.sqrt(steps), _ROUNDING)  # errors of steps are not all to one side
-        for k in progress(range(steps)) if progress is not None else range(steps):
-            try:
-                states[k + 1], moved = self._refined(k, states[k], tolerance)
-            except ArithmeticError as error:
-                raise StepFailedError(k + 1, error.args[0], states[: k + 1], self.stepper.fault()) from None
-            left += moved**2
-        return Refined(states, float(np.sqrt(left)))
+        squares = [0.0]
+
+        def after(k: int, x: Array) -> Array:
+            x_next, moved = self._refined(k, x, tolerance)
+            squares.append(moved**2)
+            return x_next
+
+        states = marched(self.stepper, start, steps, after, progress)
+        return Refined(states, math.sqrt(sum(squares)))
 
     def _refined(self, k: int, x: Array, tolerance: float) -> tuple[Array, float]:
         """The state after step k, and by how much its last refinement moved it."""
@@ -131,7 +133,6 @@ class Refinement:
         return np.concatenate([x[:poses], (x[poses:] + beyond[poses:]) / 2])
 
 
-_MOST_ROUNDS = 60
 _dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
@@ -171,7 +172,7 @@ class ExactStepper(BoundStep):
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for repeated in range(_MOST_ROUNDS):
+        for repeated in range(MAX_NEWTON):
             self._inputs[2][:] = unknowns
             self._run()
             change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)

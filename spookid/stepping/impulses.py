@@ -1,19 +1,47 @@
-"""Impulses along the joints' coordinates, and the settings that every stepper shares."""
+"""Impulses along the joints' coordinates, and the settings that every stepper shares.
+
+Dry friction in three forms of one law, for the inverse dynamics of any stepper.
+
+A coordinate of a joint with bound L = μ Σ|λ_i| + h c feels the impulse Z L along it, |Z| ≤ 1. At the end of a step,
+with slip rate s₊, its ratio is z:
+
+    sticks, s₊ = 0, or slips, z = −sign s₊.
+
+With a width w that only sets the scale of slip, the law is the equation z = clip(z − s₊/w, −1, 1), or the two pairs
+0 ≤ σ ⟂ 1 + z ≥ 0 and 0 ≤ σ − s₊/w ⟂ 1 − z ≥ 0 with σ the slip's positive part over w (2.24, with D̄ = [Ḡ; −Ḡ] and no
+regularization: what sticks does not creep).
+
+In steps that know the slip s at their beginning, too, Z is that over the step: a joint that turns rubs the other way
+until it does (``_over_step``), so that friction is of second order through every reversal. In others Z = z.
+
+Where the bound differs by direction, L₊ forward and L₋ backward, L is the mean of both and K = (L₊ − L₋)/2 their lean:
+the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it is.
+
+- ``smooth``: Z is the mean of −tanh(s/w) from s to s₊ where both are known, and |λ| = √(λ² + δ²). A joint that should
+  stick creeps at a fraction of w.
+- ``exact``: z is unknown at every step, and the law holds as a hard row that is s = 0 or z = ∓1, or both at the corner
+  between them, whichever a solver finds to hold. (Eliminated instead, the clip stalls every descent method.)
+- ``mpcc``: z and σ are unknown at every step, and the pairs are left to a solver for complementarity.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import casadi as ca
+import numpy as np
 
 from spookid.data.state import Motion
 from spookid.errors import ProblemError
-from spookid.mechanics.coefficients import acts
-from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.kernels.arrays import Array
+from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
+from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names, impulses_along
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.transcription.factor import Factor, Group, measured_noise
+from spookid.transcription.factor import Box, Factor, Group, Kind, measured_noise
 
 VELOCITY_ROWS = "velocity constraints"
 """Name of a factor whose data are the means of the inputs over each step, whatever those of the impulses are."""
@@ -145,6 +173,11 @@ class Slips:
     position: ca.SX
     """Coordinates of all joints where loads act, angles of hinges in (−π, π], (n_s,) [rad or m]."""
 
+    @classmethod
+    def between(cls, now: ca.SX, sides: tuple[ca.SX, ca.SX], change: ca.SX, position: ca.SX) -> Slips:
+        """Of a step of second order, from s on one side to s₊ on the other."""
+        return cls(now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
+
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
     """Random impulses of a forward step, behind its other inputs; none if they are not wanted.
@@ -173,19 +206,13 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
         friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
-    h, inputs = settings.step, {signal: u[i] for i, signal in enumerate(model.signals)}
-    impulses: list[ca.SX] = []
-    for joint in model.joints:
-        own = model.freedoms_of(joint)
+    h, inputs = settings.step, model.by_signal(u)
+
+    def acting(joint: Joint, own: slice) -> ca.SX:
         effort = joint.effort(slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
-        along = h * effort + friction[own, 0]
-        if acts(joint.armature):
-            along -= joint.armature * slips.change[own, 0]
-        impulses += [along[i] for i in range(len(joint.coordinates))]
-    for motor in model.motors:
-        place = model.freedoms_of(motor.joint).start + motor.coordinate
-        impulses[place] += motor.impulse(h, inputs[motor.signal], slips.now[place], slips.change[place])
-    return stacked(impulses)
+        return h * effort + friction[own, 0]
+
+    return impulses_along(model, u, acting, slips.now, slips.change, h)
 
 
 HATS = 1 / 6
@@ -193,32 +220,29 @@ HATS = 1 / 6
 
 
 def random_factor(
-    model: Model,
+    joints: JointCoordinates,
     settings: Settings,
-    places: Sequence[int],
     impulses: ca.SX,
     variables: Mapping[int, ca.SX],
     data: ca.SX,
     private: tuple[int, range] | None = None,
-    known: int | None = None,
     overlap: float = 0.0,
 ) -> Factor:
     """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
 
     Args:
-        places: of each impulse among ``Settings.disturbance``.
-        known: how many, the first, may be measured; by default all.
+        impulses: along the coordinates of the tree and of free bodies, then of cut joints.
         overlap: ``Factor.overlap`` of the inputs.
 
     Raises:
-        ProblemError: for another that is measured.
+        ProblemError: for a cut joint whose effort is measured.
     """
-    names = disturbance_names(model)
-    measured = {motor.label: motor for motor in model.motors if motor.measured}
+    names = disturbance_names(joints.model)
+    measured = {motor.label: motor for motor in joints.model.motors if motor.measured}
     rows, noise, density = [], [], []
-    for row, place in enumerate(places):
+    for row, place in enumerate([*joints.places, *joints.cut_places]):
         motor = measured.get(names[place])
-        if motor is not None and known is not None and row >= known:
+        if motor is not None and row >= len(joints.places):
             raise ProblemError(
                 f"{motor.place}: the effort of {motor.label} is measured, as that of every joint of a loop; "
                 "leave one of them without a motor that is measured"
@@ -230,16 +254,141 @@ def random_factor(
             scale = settings.step * settings.torques[motor.signal] * motor.sensitivity
         rows.append(impulses[row] / scale)
         noise.append(names[place] if motor is None else measured_noise(motor.signal))
-    return Factor(
-        "impulse",
-        Group.STATE,
-        stacked(rows),
-        variables,
-        data,
-        tuple(f"Δp {name}" for name in noise),
-        motion=True,
-        private=private,
-        noise=tuple(noise),
-        density=tuple(density),
-        overlap=overlap,
-    )
+    given = "impulse", Group.STATE, stacked(rows), variables, data, tuple(f"Δp {name}" for name in noise)
+    whitened: dict[str, Any] = {"noise": tuple(noise), "density": tuple(density), "overlap": overlap}
+    return Factor(*given, motion=True, private=private, **whitened)
+
+
+_SWITCHING = 10.0
+"""Widths that weigh slips against ratios where a solver switches between sticking and slipping: too few take the noise
+of a slip that sticks for a slip."""
+
+Form = Literal["smooth", "exact", "mpcc"]
+
+
+@dataclass(frozen=True)
+class DryFriction:
+    """One of the forms; n_r coordinates of the model's joints have dry friction."""
+
+    form: Form = "smooth"
+
+    def unknowns(self, model: Model) -> int:
+        """Unknowns of each step: none, z, or (z, σ)."""
+        return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
+
+    def start(self, model: Model, slips: Array, sharpness: float) -> Array:
+        """Unknowns (N, n) from relative slips s/w of all coordinates, (N, n_s); below ``sharpness`` they stick."""
+        relative = slips[:, rubbing(model)]
+        parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
+        return np.hstack(parts)[:, : self.unknowns(model)]
+
+    def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """L = μ Σ|λ_i| + h c of every coordinate, 0 where there is no dry friction, (n_s,) [N s or N m s]."""
+        limits = ca.SX(len(model.freedoms), 1)
+        for joint in (joint for joint in model.joints if joint.rubs):
+            own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
+            bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+            borne = self._borne(settings, load)
+            for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):
+                limits[own.start + i] = bound.load[i] * ca.sum1(borne) + settings.step * bound.constant[i]
+        return ca.densify(limits)
+
+    def leans(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """K of every coordinate, structurally zero where friction is the same in both directions, (n_s,)."""
+        borne = self._borne(settings, multipliers)
+        return stacked(lean(joint, model, settings, slips, borne) for joint in model.joints)
+
+    def _borne(self, settings: Settings, multipliers: ca.SX) -> ca.SX:
+        # |λ| itself only where a solver can do with its edge.
+        return ca.fabs(multipliers) if self.form == "exact" else smooth_absolute(multipliers, settings.impulse_width)
+
+    def ratios(self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX) -> ca.SX:
+        """Z of every coordinate, 0 where there is no dry friction, (n_s,)."""
+        ratios = ca.SX(len(model.freedoms), 1)
+        for i, j in enumerate(rubbing(model)):
+            sides = [slip[j] for slip in slips.rubbing]
+            if self.form == "smooth":
+                width = settings.slip_width[j]
+                ratios[j] = -(smooth_sign(sides[0], width) if len(sides) == 1 else mean_sign(sides[0], sides[1], width))
+            else:
+                ratios[j] = _over_step(unknowns[i], sides, settings.turn_width[j])
+        return ca.densify(ratios)
+
+    def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
+        """Z L − K of every coordinate, (n_s,) [N s or N m s].
+
+        Args:
+            slips: slip rates of all joints.
+            multipliers: constraint impulses λ, (n_g,), which load the friction.
+            unknowns: this step's unknowns of the law.
+        """
+        free = self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
+        leans = self.leans(model, settings, slips, multipliers)
+        return free - leans if leans.nnz() else free
+
+    def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
+        """The ratio over the step and that at its end, L, s₊/w and K of every coordinate, (5 n_s,)."""
+        over = end = self.ratios(model, settings, slips, unknowns)
+        if self.form != "smooth":
+            end = ca.SX(len(model.freedoms), 1)
+            for i, j in enumerate(rubbing(model)):
+                end[j] = unknowns[i]
+        bounds = self.bounds(model, settings, slips, multipliers)
+        leans = ca.densify(self.leans(model, settings, slips, multipliers))
+        return ca.vertcat(over, ca.densify(end), bounds, slips.end / settings.slip_width, leans)
+
+    def factors(
+        self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
+    ) -> list[Factor]:
+        """The law as hard rows or pairs between the slips and the unknowns of a step."""
+        which = rubbing(model)
+        if self.form == "smooth" or not which:
+            return []
+        names = tuple(model.freedoms[j].label for j in which)
+        scale = _SWITCHING if self.form == "exact" else 1.0
+        relative = ca.vertcat(*(slips.end[j] / (scale * settings.slip_width[j]) for j in which))
+        z, sigma = ca.vertsplit(unknowns, [0, len(which), unknowns.numel()])
+        data = ca.SX.sym("none", 0)
+        if self.form == "exact":
+            box = Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z)
+            rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
+            return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]
+        pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)
+        parts = ("slip forwards", "slip backwards", "room below", "room above")
+        rows = tuple(f"{part} {name}" for part in parts for name in names)
+        return [Factor("dry friction", Group.STATE, pairs, variables, data, rows, kind=Kind.PAIRS)]
+
+
+def rubbing(model: Model) -> list[int]:
+    """Which coordinates of the joints have dry friction."""
+    return [j for j, freedom in enumerate(model.freedoms) if freedom.rubs]
+
+
+def lean(joint: Joint, model: Model, settings: Settings, slips: Slips, borne: ca.SX) -> ca.SX:
+    """K of a joint's coordinates, structurally zero where friction is the same in both directions, (n,).
+
+    Args:
+        borne: |λ| of all joints, (n_g,).
+    """
+    own, still = model.freedoms_of(joint), ca.SX.zeros(len(joint.coordinates))
+    bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+    if not bound.leans:
+        return ca.SX(len(joint.coordinates), 1)
+    of_load, of_time = (still if part is None else part for part in (bound.load_lean, bound.constant_lean))
+    return of_load * ca.sum1(borne[model.rows_of(joint), 0]) + settings.step * of_time
+
+
+def _over_step(end: ca.SX, slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
+    """Z of a step that ends with the ratio z: Z = z − (z + sign s) τ.
+
+    What turns from s to s₊ rubs the other way for the share τ = |s|/(|s| + |s₊|) of the step, which makes Z
+    the mean sign. What is slower than the width w stops where it is, Z = z: τ = s²/(s² + |s s₊| + w²), which is smooth
+    where s is zero. For any s the graph of Z over s₊ stays monotone, with its step at s₊ = 0.
+    """
+    if len(slips) == 1:
+        return end
+    (before, after), square = slips, width**2
+    forth, back = ca.fmax(before, 0), ca.fmax(-before, 0)
+    turned = forth**2 / (forth**2 + forth * ca.fmax(-after, 0) + square)
+    returned = back**2 / (back**2 + back * ca.fmax(after, 0) + square)
+    return end - (1 + end) * turned + (1 - end) * returned

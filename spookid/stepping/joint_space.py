@@ -21,39 +21,50 @@ it there, joint by joint. The random rows are the same virtual work w = Sᵀp of
 
 with S at poses that satisfy the joints of the tree. Joints that close loops have their λ and the random impulses along
 their coordinates as private unknowns, as in ``joint_space``.
+
+A model without closed loops as a system of equations of motion in the coordinates of its joints.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import casadi as ca
 
+from spookid.argument_checks import Checked
 from spookid.data.interpolation import slopes
 from spookid.data.state import Motion
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.system import System
 from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips
-from spookid.stepping.joint_step import JointScheme, JointStep, moving
+from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.unknowns import PositionScheme, VirtualWork, WorkScheme, middle, sides
+from spookid.stepping.unknowns import (
+    JointScheme,
+    JointStep,
+    PositionScheme,
+    VirtualWork,
+    WorkScheme,
+    middle,
+    moving,
+    sides,
+)
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class JointSpace(JointScheme):
+class JointSpace(JointScheme["_JointStep"]):
     """Joint coordinates at each step as unknowns."""
 
     offers_hard: ClassVar[bool] = True
@@ -104,11 +115,10 @@ class JointSpace(JointScheme):
             unknowns = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(2 * AROUND + 1)]
             steps = dict(enumerate(unknowns))
             factors.append(impact_factor(joints, settings, step.impacts, steps, self.weighted))
-        return [*factors, *self.closed(step), *self.rubbing(step)]
+        return [*factors, *self.closed(step), *step.friction_factors()]
 
-    def step(self, model: Model, settings: Settings) -> _JointStep:
-        """That around t_k."""
-        return _step(model, settings, self)
+    def symbols(self, model: Model, settings: Settings) -> _JointStep:
+        return _JointStep(model, settings, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,24 +140,17 @@ class Instant:
 def instant(model: Model, settings: Settings) -> Instant:
     """The equations of motion of a model without closed loops and constraints; those are an instant's if h is small."""
     scheme = JointSpace()
-    step = _step(model, settings, scheme)
-    before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
+    step = scheme.step(model, settings)
+    before, here, after = scheme.three(model)
     moved = middle(*sides(step.joints.manifold, (before, here, after), settings.step), settings.step)
     return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
-
-
-@lru_cache(maxsize=4)
-def _step(model: Model, settings: Settings, scheme: JointSpace) -> _JointStep:
-    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _JointStep(model, settings, scheme)
 
 
 class _JointStep(JointStep):
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
     def __init__(self, model: Model, settings: Settings, scheme: JointSpace) -> None:
-        size = scheme.manifold(model).ambient
-        variables = {i: ca.SX.sym(name, size) for i, name in enumerate(("x_before", "x", "x_after"))}
+        variables = dict(enumerate(scheme.three(model)))
         moved = sides(JointCoordinates(model).manifold, list(variables.values()), settings.step)
         super().__init__(model, settings, scheme, variables, variables[1], middle(*moved, settings.step))
         self.schedule = Schedule.of(model)
@@ -212,7 +215,7 @@ class _JointStep(JointStep):
 
 
 @dataclass(frozen=True)
-class PoseSpace(WorkScheme, PositionScheme):
+class PoseSpace(WorkScheme["_PoseStep"], PositionScheme):
     """Poses of all bodies at each step as unknowns."""
 
     name = "variational"
@@ -220,71 +223,141 @@ class PoseSpace(WorkScheme, PositionScheme):
     law: DryFriction = field(default=DryFriction(), repr=False)
 
     def reactions(self, model: Model) -> int:
-        """What cut joints transmit."""
-        return _private(JointCoordinates(model))
+        return JointCoordinates(model).private
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
         step = self.step(model, settings)
         joints, first = step.joints, model.configuration.tangent
-        private = (1, range(first, first + _private(joints))) if joints.closing else None
+        private = (1, range(first, first + joints.private)) if joints.closing else None
         factors = [step.random_factor(private, HATS)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)
             factors.append(Factor("joints", Group.STATE, held, {0: here}, none, labels, kind=Kind.HARD))
-        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
+        return factors + step.friction_factors()
 
-    def step(self, model: Model, settings: Settings) -> _PoseStep:
-        """That around t_k."""
-        return _pose_step(model, settings, self)
-
-
-def _private(joints: JointCoordinates) -> int:
-    """Unknowns of what closes: λ, and the random impulses along coordinates of cut joints."""
-    return joints.closing_rows + joints.cut_rates
-
-
-@lru_cache(maxsize=4)
-def _pose_step(model: Model, settings: Settings, scheme: PoseSpace) -> _PoseStep:
-    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _PoseStep(model, settings, scheme.law, scheme.manifold(model))
+    def symbols(self, model: Model, settings: Settings) -> _PoseStep:
+        return _PoseStep(model, settings, self)
 
 
 class _PoseStep(VirtualWork):
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
-    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
-        self.model, self.settings, self.law = model, settings, law
-        self.joints = JointCoordinates(model)
-        self.variables = {i: ca.SX.sym(name, manifold.ambient) for i, name in enumerate(("x_before", "x", "x_after"))}
+    def __init__(self, model: Model, settings: Settings, scheme: PoseSpace) -> None:
+        self.model, self.settings, self.law = model, settings, scheme.law
+        self.joints, self.variables = JointCoordinates(model), dict(enumerate(scheme.three(model)))
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = model.configuration.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
-        self._poses, self.loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
+        cuts = [0, n, n + rows, n + self.joints.private, self.variables[1].numel()]
+        self.q, self.loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
         difference, h = model.configuration.difference, settings.step
         self.v = difference(self.q, self.variables[0][:n]) / h
         self.v_next = difference(self.variables[2][:n], self.q) / h
-        self.slips = self._slips()
-
-    def _slips(self) -> Slips:
-        """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
+        # Slip rates at the midpoint velocity, all rows Ḡ at q_k.
         velocities = (self.v + self.v_next) / 2, self.v, self.v_next, self.v_next - self.v
-        middle, before, after, change = (self.model.rates(self.q, v) for v in velocities)
-        position = self.model.displacements(self.q)
-        return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
-
-    @property
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
-        return self._poses
+        middle, before, after, change = (model.rates(self.q, v) for v in velocities)
+        self.slips = Slips.between(middle, (before, after), change, model.displacements(self.q))
 
     def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
-        return self.joints.transmitted(self.q, self._needed(along))
-
-    def _needed(self, along: ca.SX) -> ca.SX:
-        """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model, mass, middle = self.model, self.model.inertia(), (self.v + self.v_next) / 2
         force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
-        return mass @ (self.v_next - self.v) - self.settings.step * force - self.cut(along)
+        needed = mass @ (self.v_next - self.v) - self.settings.step * force
+        return self.joints.transmitted(self.q, needed - self.cut(along))
+
+
+_INSTANT = 1e-6
+"""Step over which an impulse is taken as a force [s]; it only scales."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointSystem(System, metaclass=Checked):
+    """Positions of the joints, then poses of free bodies: as many rates as degrees of freedom, and no constraints.
+
+    Dry friction is the smooth one: tanh(s/w) of the rate s.
+
+    Args:
+        model: of bodies in a tree.
+        friction_width: w of every coordinate [rad/s or m/s].
+
+    Raises:
+        ProblemError: if joints or constraints close loops, or hold velocities.
+    """
+
+    model: Model
+    friction_width: float = 1e-2
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.model.has_loops or self.model.holding.on_velocities:
+            raise ProblemError(
+                f"{self.place}: JointSystem is of a model with closed loops or constraints, which have no independent "
+                "joint coordinates; leave them out, or describe the mechanism with spookid.planar"
+            )
+        loaded = next((joint for joint in self.model.joints if joint.follows_load), None)
+        if loaded is not None:
+            raise ProblemError(
+                f"{loaded.place}: {loaded.kind} {loaded.name!r} has load_friction, whose force is no function of "
+                "position and rate; give JointSystem a joint with coulomb"
+            )
+
+    @cached_property
+    def joints(self) -> JointCoordinates:
+        """The coordinates."""
+        return JointCoordinates(self.model)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.joints.names
+
+    @property
+    def manifold(self) -> Manifold:
+        return self.joints.manifold
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        return self.model.signals
+
+    @property
+    def independent(self) -> tuple[int, ...]:
+        return tuple(range(self.manifold.tangent))
+
+    @property
+    def actuated(self) -> tuple[str, ...]:
+        return self.names
+
+    def mass(self, q: ca.SX) -> ca.SX:
+        """Of bodies and shafts, (n, n)."""
+        return self._at(q, None, None)[0]
+
+    def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
+        """Loads, motors, friction, weight, and velocity products, (n,)."""
+        return self._at(q, v, u)[1]
+
+    def constraint(self, q: ca.SX) -> ca.SX:
+        return ca.SX(0, 1)
+
+    def actuation(self, q: ca.SX) -> ca.SX:
+        return ca.SX.eye(self.manifold.tangent)
+
+    def expressions(self) -> list[ca.SX]:
+        return self.model.expressions()
+
+    def _at(self, q: ca.SX, v: ca.SX | None, u: ca.SX | None) -> tuple[ca.SX, ca.SX]:
+        n = self.manifold.tangent
+        moving = ca.vertcat(q, ca.SX.zeros(n) if v is None else v, ca.SX.zeros(n))
+        given = ca.SX.zeros(len(self.signals)) if u is None else u
+        symbols, inputs, parts = self._equations
+        mass, force = ca.substitute(parts, [symbols, inputs], [ca.densify(moving), given])
+        return mass, force
+
+    @cached_property
+    def _equations(self) -> tuple[ca.SX, ca.SX, list[ca.SX]]:
+        """Symbols of (q, v, a) and u, with the slopes of what the motion lacks along a, and what acts; both are taken
+        at a = 0, where the friction's mean over the step is its value at the instant."""
+        settings = Settings.of(self.model)
+        found = instant(self.model, settings)
+        widths = ca.vertcat(settings.slip_width, settings.turn_width, settings.impulse_width)
+        given = ca.vertcat(_INSTANT, self.friction_width * ca.DM.ones(widths.numel()))
+        lacking = ca.substitute(found.lacking / settings.step, ca.vertcat(settings.step, widths), given)
+        return found.symbols, found.u, [ca.jacobian(lacking, found.symbols[-self.manifold.tangent :]), -lacking]

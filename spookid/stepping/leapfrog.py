@@ -12,7 +12,7 @@ the first step are free but for the constraints, so that the first w says nothin
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 import casadi as ca
@@ -22,21 +22,20 @@ from spookid.data.state import Motion
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
-from spookid.mechanics.recursion import Recursion
 from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings, StepFunction, Window
-from spookid.stepping.joint_step import JointScheme, JointStep
-from spookid.stepping.unknowns import hats, middle
+from spookid.stepping.unknowns import JointScheme, JointStep, hats, middle
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class Leapfrog(JointScheme):
+class Leapfrog(JointScheme["_Step"]):
     """Joint coordinates and the rates of the interval before, at each step."""
 
     lags: ClassVar[bool] = True
@@ -61,7 +60,6 @@ class Leapfrog(JointScheme):
         return Window({0: x, 1: after}, self.moving(model, x, *moved, order))
 
     def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """As at other steps."""
         return Scheme.first_window(self, model, settings, order)
 
     def around(
@@ -114,22 +112,14 @@ class Leapfrog(JointScheme):
         impulse = self.impulse(step, 0, hard).written_in(step.symbols, step.values)
         touching = [f.substituted(step.symbols, step.values) for f in step.contacts.factors(step.variables)]
         held = [step.first(), *step.rolling()] if step.joints.closing else []
-        return [*held, step.moved(), *self.closed(step), impulse, *touching, *self.rubbing(step)]
+        return [*held, step.moved(), *self.closed(step), impulse, *touching, *step.friction_factors()]
 
     def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        """Over the step from x to x₊."""
         step = self.step(model, settings)
         return StepFunction(step.variables, step.u, step.settled(step.contacts.along))
 
-    def step(self, model: Model, settings: Settings) -> _Step:
-        """That around t_k."""
-        return _step(model, settings, self)
-
-
-@lru_cache(maxsize=4)
-def _step(model: Model, settings: Settings, scheme: Leapfrog) -> _Step:
-    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _Step(model, settings, scheme)
+    def symbols(self, model: Model, settings: Settings) -> _Step:
+        return _Step(model, settings, self)
 
 
 class _Step(JointStep):
@@ -149,19 +139,13 @@ class _Step(JointStep):
     @cached_property
     def contacts(self) -> ContactStep:
         """Those that push."""
-        before, behind = (self.motion.v + i * self.settings.step / 2 * self._quickening for i in (-1, 1))
+        quickening = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)  # S a
+        before, behind = (self.motion.v + i * self.settings.step / 2 * quickening for i in (-1, 1))
         q_next = self.joints.configuration(self.x_next)
         return ContactStep(self.model, self.settings, self.law.form, self.q, before, q_next, behind, self.touching)
 
     @property
-    def _quickening(self) -> ca.SX:
-        """S a, (6 n_b,)."""
-        slopes: ca.SX = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)
-        return slopes
-
-    @property
     def pushed(self) -> ca.SX:
-        """What contacts do to the bodies, (6 n_b,)."""
         return self.contacts.impulse if self.model.contacts else super().pushed
 
     def moved(self) -> Factor:
@@ -180,23 +164,19 @@ class _Step(JointStep):
         there = Recursion(joints, between, self.v_next, ca.SX(self.v_next.numel(), 1))
         q, q_next = (joints.configuration(x) for x in (self.x, self.x_next))
         rows, labels = holding.over_step(Passage(q, q_next, h, there.q, there.v), self.u), holding.labels(fast)
-        return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, self._speed_data, labels, kind=Kind.HARD)]
+        data = holding.speed_data(self.u)
+        return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, data, labels, kind=Kind.HARD)]
 
     def first(self) -> Factor:
         """What holds the rates before the first step."""
         model, joints = self.model, self.joints
         motion = Recursion(joints, self.x, self.v, ca.SX(self.v.numel(), 1))
         at = model.mechanics(motion.q)
-        speeds = ca.vertcat(ca.SX(model.rows - model.holding.on_velocities, 1), model.holding.speeds(self.u))
-        parting = at.constraint @ motion.v - speeds
+        parting = at.constraint @ motion.v - model.holding.all_speeds(self.u)
         rows = ca.vertcat(*(parting[model.rows_of(thing)] for thing in joints.closing))
         labels = tuple(f"{label} parting" for label in model.holding.labels(joints.closing))
-        given = "first state", Group.STATE, rows, {0: self.variables[0]}, self._speed_data, labels
+        given = "first state", Group.STATE, rows, {0: self.variables[0]}, model.holding.speed_data(self.u), labels
         return Factor(*given, first_only=True, kind=Kind.HARD)
-
-    @property
-    def _speed_data(self) -> ca.SX:
-        return self.u if self.model.holding.takes_inputs else ca.SX.sym("none", 0)
 
 
 def _differences(space: Manifold, x: Array, step: float) -> Array:

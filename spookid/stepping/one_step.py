@@ -27,9 +27,9 @@ from spookid.records import dataclass
 from spookid.stepping import contact_law
 from spookid.stepping.base import Stepper, compliant
 from spookid.stepping.contact_law import ContactStep, Reactions
-from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
+    DryFriction,
     ForwardStep,
     Settings,
     Slips,
@@ -131,9 +131,7 @@ class Step:
         """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
         at = self.model.mechanics(q)
         now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
-        slips = Slips(
-            now=now, end=end, before=now, change=end - before, rubbing=(before, end), position=at.displacement
-        )
+        slips = Slips.between(now, (before, end), end - before, at.displacement)
         rubbing = ca.SX(len(self.model.freedoms), 1)
         if self.friction is not None:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
@@ -195,26 +193,23 @@ class OneStep(StateScheme, Stepper):
         return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), before, own])
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Means over each step, (N − 1, n_u)."""
         return mean
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """The same."""
         return mean
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """Impulse rows, hard rows and those of the first state; with noise estimated random rows for the first."""
         x, x_next, step = self._symbols(model, settings)
         variables, written = {0: x, 1: x_next}, self._written(step)
-        held, fast = self._labels(model)
+        (held, fast), speeds = self._labels(model), model.holding.speed_data(step.u)
         labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
         rows, data = written.hard, ca.SX.sym("none", 0)
         if self.estimates:
             joints = JointCoordinates(model)
             split = joints.balanced(written.impulse.at, written.impulse.rows)
             impulses = ca.vertcat(split.along, *(step.random[place] for place in joints.cut_places))
-            places, known = [*joints.places, *joints.cut_places], len(joints.places)
-            impulse = random_factor(model, settings, places, impulses, variables, step.u, known=known)
+            impulse = random_factor(joints, settings, impulses, variables, step.u)
             rows, data = ca.vertcat(rows, *(split.loads[joint] for joint in joints.tree)), step.u
             labels += tuple(f"λ {label}" for label in model.holding.labels(joints.tree))
         else:
@@ -224,7 +219,7 @@ class OneStep(StateScheme, Stepper):
         others = [
             self._first(model, x, step),
             Factor("step", Group.STATE, rows, variables, data, labels, kind=Kind.HARD),
-            self._rolling(step, variables, fast),
+            Factor(VELOCITY_ROWS, Group.STATE, step.velocity_rows, variables, speeds, fast, kind=Kind.HARD),
         ]
         law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
         return [*(factor for factor in others if factor.rows), impulse, *step.contacts.factors(variables), *law]
@@ -235,15 +230,6 @@ class OneStep(StateScheme, Stepper):
         labels, held = model.holding.labels(), model.rows - model.holding.on_velocities
         return labels[:held], labels[held:]
 
-    @staticmethod
-    def _speed_data(step: Step) -> ca.SX:
-        return step.u if step.model.holding.takes_inputs else ca.SX.sym("none", 0)
-
-    def _rolling(self, step: Step, variables: dict[int, ca.SX], labels: tuple[str, ...]) -> Factor:
-        """Constraints on velocities."""
-        data = self._speed_data(step)
-        return Factor(VELOCITY_ROWS, Group.STATE, step.velocity_rows, variables, data, labels, kind=Kind.HARD)
-
     def _first(self, model: Model, x: ca.SX, step: Step) -> Factor:
         """In the first state joints hold, if they are rigid; what led to it is nothing."""
         m = model.state.ambient
@@ -253,18 +239,10 @@ class OneStep(StateScheme, Stepper):
         names = [f"before {i}" for i in range(rest.numel())]
         if self.rigid:
             held, fast = self._labels(model)
-            rows += [at.violation, at.constraint @ v - ca.vertcat(ca.SX(len(held), 1), model.holding.speeds(step.u))]
+            rows += [at.violation, at.constraint @ v - model.holding.all_speeds(step.u)]
             labels = [*(f"{label} apart" for label in held), *(f"{label} parting" for label in held + fast)]
-        return Factor(
-            "first state",
-            Group.STATE,
-            ca.vertcat(*rows),
-            {0: x},
-            self._speed_data(step),
-            (*names, *labels),
-            first_only=True,
-            kind=Kind.HARD,
-        )
+        given = "first state", Group.STATE, ca.vertcat(*rows), {0: x}, model.holding.speed_data(step.u)
+        return Factor(*given, (*names, *labels), first_only=True, kind=Kind.HARD)
 
     def _symbols(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
         """The unknowns at both ends of a step, and the step."""
@@ -293,19 +271,16 @@ class OneStep(StateScheme, Stepper):
         return written
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step from x to x₊."""
         x, x_next, step = self._symbols(model, settings)
         return StepFunction({0: x, 1: x_next}, step.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """Over the step from x to x₊."""
         x, x_next, step = self._symbols(model, settings)
         slips = self._written(step).impulse.slips
         value = self.law.along(model, settings, slips, step.multipliers, step.extra)
         return StepFunction({0: x, 1: x_next}, step.u, value)
 
     def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        """Over the step from x to x₊."""
         x, x_next, step = self._symbols(model, settings)
         return StepFunction({0: x, 1: x_next}, step.u, step.contacts.along)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -15,7 +16,7 @@ from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
 from spookid.kernels.not_finite import first_cause
 from spookid.kernels.scipy_parts import lapack
 from spookid.parameter import Parameter
-from spookid.records import dataclass
+from spookid.stepping.bounded import DEPENDENT
 from spookid.stepping.impulses import ForwardStep
 from spookid.transcription.factor import Constant
 
@@ -26,7 +27,7 @@ _TOLERANCE = 1e-12
 """A step is solved when a Newton correction of the velocities is below this share of the largest."""
 ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
-_MAX_NEWTON = 60
+MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
 _FEW = 32
 """Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
@@ -47,14 +48,12 @@ class StepFailedError(ArithmeticError):
         self.step, self.residual, self.states, self.why = step, residual, states, why
 
 
-@dataclass(frozen=True, eq=False)
-class _Evaluation:
+class _Evaluation(NamedTuple):
+    """Of the equations (n,), their Jacobian (n, n) and the next state (ambient,)."""
+
     equations: Array
-    """(n,)."""
     jacobian: Array
-    """(n, n)."""
     x_next: Array
-    """(ambient,)."""
 
 
 class BoundStep(ABC):
@@ -110,13 +109,11 @@ class NewtonStepper(BoundStep):
     def __init__(self, step: ForwardStep, constants: Iterable[Constant]) -> None:
         outputs = step.equations, ca.jacobian(step.equations, step.unknowns), step.x_next
         super().__init__(step, step.unknowns, outputs, constants)
-        self._routine = self._compiled() if 0 < step.unknowns.numel() <= _FEW else None
-
-    def _compiled(self) -> NewtonRoutine | None:
-        equations, jacobian, x_next = self._outputs
-        limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, _MAX_NEWTON)
-        outputs = equations, jacobian, x_next
-        return newton_routine(self._run, self._inputs[2], outputs, self._velocities, limits)
+        self._routine: NewtonRoutine | None = None
+        if 0 < step.unknowns.numel() <= _FEW:
+            values = _Evaluation(*self._outputs)
+            limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, MAX_NEWTON)
+            self._routine = newton_routine(self._run, self._inputs[2], values, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
         """Go on with other numbers for the symbols, in the same order."""
@@ -138,7 +135,7 @@ class NewtonStepper(BoundStep):
     def _solved(self, unknowns: Array) -> tuple[Array, Array]:
         """As ``step``, in Python."""
         here, last = self._evaluate(unknowns), np.inf
-        for _ in range(_MAX_NEWTON):
+        for _ in range(MAX_NEWTON):
             delta = self._newton(here)
             if delta is None:
                 break
@@ -211,20 +208,30 @@ def march(stepper: BoundStep, start: Array, inputs: Array, progress: Progress | 
     Raises:
         StepFailedError: naming the step that was not solved.
     """
-    states = np.empty((len(inputs) + 1, len(start)))
-    states[0] = start
     unknowns = stepper.guess(start)
-    steps = range(len(inputs))
-    for k in progress(steps) if progress is not None else steps:
+
+    def after(k: int, x: Array) -> Array:
+        nonlocal unknowns
+        x_next, unknowns = stepper.step(x, inputs[k], unknowns)
+        return x_next
+
+    return marched(stepper, start, len(inputs), after, progress)
+
+
+def marched(
+    stepper: BoundStep, start: Array, steps: int, after: Callable[[int, Array], Array], progress: Progress | None
+) -> Array:
+    """The same of the state after step k from that before."""
+    states = np.empty((steps + 1, len(start)))
+    states[0] = start
+    for k in progress(range(steps)) if progress is not None else range(steps):
         try:
-            states[k + 1], unknowns = stepper.step(states[k], inputs[k], unknowns)
+            states[k + 1] = after(k, states[k])
         except ArithmeticError as error:
             raise StepFailedError(k + 1, error.args[0], states[: k + 1], stepper.fault()) from None
     return states
 
 
-_SINGULAR = 1e-11
-"""Singular values below this share of the largest are zero."""
 _LOOSE = 1e-6
 """Share of a velocity in an undetermined direction that is more than rounding."""
 _dgelsy, _dgelsy_lwork = lapack.dgelsy, lapack.dgelsy_lwork
@@ -239,7 +246,7 @@ def has_redundant_rows(matrix: Array, velocities: int) -> bool:
     if not np.isfinite(matrix).all():
         raise ArithmeticError(float("nan"))
     _, values, right = np.linalg.svd(matrix)
-    null = right[values < _SINGULAR * values[0]]
+    null = right[values < DEPENDENT * values[0]]
     if np.max(np.abs(null[:, :velocities]), initial=0.0) > _LOOSE:
         raise ArithmeticError(float("nan"))
     return len(null) > 0
@@ -255,9 +262,9 @@ def smallest(matrix: Array, right: Array) -> Array:
         raise ArithmeticError(float("nan"))
     n = len(right)
     pivots, work = np.zeros((n, 1), dtype=np.int32), _workspace(n)
-    return np.asarray(_dgelsy(matrix, right[:, None], pivots, _SINGULAR, work)[1][:, 0])
+    return np.asarray(_dgelsy(matrix, right[:, None], pivots, DEPENDENT, work)[1][:, 0])
 
 
 @cache
 def _workspace(n: int) -> int:
-    return int(_dgelsy_lwork(n, n, 1, _SINGULAR)[0])
+    return int(_dgelsy_lwork(n, n, 1, DEPENDENT)[0])

@@ -5,31 +5,53 @@ The virtual work of what disturbs a step along unit rates of the joints, whateve
 With p what the residual of all bodies' momenta is, w = Sᵀp has a row for each degree of freedom of the spanning tree.
 λ of its joints follow from the impulses that they carry; what closes loops has its λ, and the random impulses along its
 coordinates, as private unknowns of the step.
+
+One step in the coordinates of the joints, and what schemes of such steps have in common.
+
+All is written in the coordinates x at t_k, and in rates s and accelerations a: of the rates v of the intervals before
+and behind t_k their mean and their difference over h. Poses are placed from x, so that joints of the tree hold
+identically. Joints that close a loop, and constraints, have their λ, and the random impulses along coordinates of cut
+joints, as private unknowns of the step.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
 from spookid.kernels.arrays import Array
+from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import central
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.kinematics import Recursion, Wrench, central
+from spookid.mechanics.manifold import Manifold, halved, split
 from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import stacked
+from spookid.records import dataclass
 from spookid.stepping.base import Scheme
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
-from spookid.transcription.factor import Factor
+from spookid.stepping.impulses import (
+    HATS,
+    DryFriction,
+    Settings,
+    Slips,
+    StepFunction,
+    Window,
+    along_coordinates,
+    random_factor,
+)
+from spookid.transcription.factor import Factor, Group, Kind
+
+W = TypeVar("W", bound="VirtualWork")
+J = TypeVar("J", bound="JointStep")
 
 
 class PositionScheme(Scheme):
@@ -48,7 +70,7 @@ class PositionScheme(Scheme):
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Rates are means of both sides, accelerations their difference, over three steps."""
-        x, motion = self._three(model), self.motion(model)
+        x, motion = self.three(model), self.motion(model)
         if order == 0:
             still = ca.SX(motion.tangent, 1)
             return Window({0: x[1]}, self.moving(model, x[1], still, still, 0))
@@ -60,13 +82,13 @@ class PositionScheme(Scheme):
         accelerations."""
         if order != 1:
             return None if order else self.window(model, settings, 0)
-        x, motion = self._three(model), self.motion(model)
+        x, motion = self.three(model), self.motion(model)
         near, far = sides(motion, x, settings.step)
         return Window(dict(enumerate(x)), self.moving(model, x[0], (3 * near - far) / 2, ca.SX(motion.tangent, 1), 1))
 
-    def _three(self, model: Model) -> list[ca.SX]:
+    def three(self, model: Model) -> list[ca.SX]:
         """Symbols of the unknowns at three steps."""
-        return [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
+        return [ca.SX.sym(name, self.manifold(model).ambient) for name in ("x_before", "x", "x_after")]
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """v_k is the mean of both sides, extrapolated at the ends."""
@@ -88,7 +110,6 @@ class StateScheme(Scheme):
     """True if v is that of the interval before, so that (v₊ − v)/h is the acceleration at q."""
 
     def motion(self, model: Model) -> Manifold:
-        """That of the states."""
         return model.state
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
@@ -102,7 +123,6 @@ class StateScheme(Scheme):
         return Window({0: before, 1: x, 2: after}, Motion(x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h)))
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """The first of the unknowns."""
         return unknowns[:, : model.state.ambient]
 
 
@@ -144,10 +164,8 @@ class VirtualWork(ABC):
     """Unknowns of the friction law."""
     slips: Slips
 
-    @property
-    @abstractmethod
-    def q(self) -> ca.SX:
-        """Poses of all bodies, (7 n_b,)."""
+    q: ca.SX
+    """Poses of all bodies, (7 n_b,)."""
 
     @abstractmethod
     def transmitted(self, along: ca.SX) -> Transmitted:
@@ -204,22 +222,28 @@ class VirtualWork(ABC):
 
     def random_factor(self, private: tuple[int, range] | None = None, overlap: float = 0.0) -> Factor:
         """Random impulses along the coordinates over their standard deviations."""
-        joints, impulses = self.joints, ca.vertcat(self.residual, self.random)
-        places, known = [*joints.places, *joints.cut_places], len(joints.places)
-        at = places, impulses, self.variables, self.u, private, known, overlap
-        return random_factor(self.model, self.settings, *at)
+        impulses = ca.vertcat(self.residual, self.random)
+        return random_factor(self.joints, self.settings, impulses, self.variables, self.u, private, overlap)
+
+    def friction_factors(self) -> list[Factor]:
+        """The law of dry friction."""
+        return self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)
 
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
         return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
 
-class WorkScheme(Scheme):
+class WorkScheme(Scheme, Generic[W]):
     """A scheme whose random rows are virtual work."""
 
     @abstractmethod
-    def step(self, model: Model, settings: Settings) -> VirtualWork:
-        """Its symbols."""
+    def symbols(self, model: Model, settings: Settings) -> W:
+        """Those of a step."""
+
+    def step(self, model: Model, settings: Settings) -> W:
+        """The same, kept: a fit needs it several times, and building expressions takes longer than an iteration."""
+        return cast(W, _kept(self, model, settings))
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of a step, (n_g,), from the impulses that its joints transmit."""
@@ -227,7 +251,159 @@ class WorkScheme(Scheme):
         return StepFunction(step.variables, step.u, step.settled(step.multipliers))
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the same step."""
         step = self.step(model, settings)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, step.settled(value))
+
+
+@lru_cache(maxsize=8)
+def _kept(scheme: WorkScheme[VirtualWork], model: Model, settings: Settings) -> VirtualWork:
+    return scheme.symbols(model, settings)
+
+
+@dataclass(frozen=True)
+class JointScheme(WorkScheme[J], PositionScheme):
+    """Unknowns of a step begin with the coordinates of the joints."""
+
+    name = "variational"
+    turns: ClassVar[bool] = True
+    law: DryFriction = field(default=DryFriction(), repr=False)
+    weighted: bool = False
+    """True for rows with the weight κ, or hard, False for those of a likelihood."""
+
+    def motion(self, model: Model) -> Manifold:
+        return JointCoordinates(model).manifold
+
+    def reactions(self, model: Model) -> int:
+        """What closes transmits, and in a likelihood the random impulses along coordinates of cut joints."""
+        joints = JointCoordinates(model)
+        return joints.closing_rows if self.weighted else joints.private
+
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        return JointCoordinates(model).configuration(x)
+
+    def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
+        return moving(JointCoordinates(model), x, s, a, order)
+
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
+        """Joint coordinates, and nothing transmitted."""
+        tree = JointCoordinates(model).along(states, displacements)
+        return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
+
+    def impulse(self, step: J, at: int, hard: bool) -> Factor:
+        """The random, weighted or hard rows of a step, whose own unknowns have the offset ``at``."""
+        first = self.motion(step.model).tangent
+        own = (at, range(first, first + step.loads.numel() + step.random.numel()))
+        private = own if step.joints.closing else None
+        return step.weighted(private, hard) if self.weighted else step.random_factor(private, HATS)
+
+    def closed(self, step: J) -> list[Factor]:
+        """Rows of joints that close loops and of constraints on positions, hard at every step: none or one."""
+        rows = step.closed
+        if not rows:
+            return []
+        x, n = ca.SX.sym("x", self.manifold(step.model).ambient), step.joints.manifold.ambient
+        held = ca.substitute(ca.vertcat(*rows.values()), step.here[:n], x[:n])
+        labels, none = step.model.holding.labels(rows), ca.SX.sym("none", 0)
+        return [Factor("joints", Group.STATE, held, {0: x}, none, labels, kind=Kind.HARD)]
+
+
+def moving(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
+    """Of all bodies, with as many time derivatives as are asked for."""
+    motion = Recursion(joints, x[: joints.manifold.ambient], s, a)
+    still = ca.SX(joints.model.configuration.tangent, 1)
+    v, acceleration = (motion.v if order else still), (motion.accelerations if order == 2 else still)
+    return Motion(
+        motion.q, v, acceleration, (motion.positions, motion.rates if order else ca.SX(len(joints.model.freedoms), 1))
+    )
+
+
+class JointStep(VirtualWork):
+    """The symbols of one step around t_k.
+
+    Args:
+        variables: symbols of the unknowns at the steps that it stands between.
+        here: their values at t_k, in the order x, λ, random impulses, unknowns of contacts, those of the friction law.
+        moved: values of s and a.
+        touching: how many unknowns contacts have.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        scheme: JointScheme[Any],
+        variables: Mapping[int, ca.SX],
+        here: ca.SX,
+        moved: tuple[ca.SX, ca.SX],
+        touching: int = 0,
+    ) -> None:
+        self.model, self.settings, self.law = model, settings, scheme.law
+        self.joints, self.variables = JointCoordinates(model), dict(variables)
+        self.here, self.u = ca.SX.sym("x_here", here.numel()), ca.SX.sym("u", len(model.signals))
+        n, rows, extra = self.joints.manifold.ambient, self.joints.closing_rows, scheme.law.unknowns(model)
+        cuts = [0, n, n + rows, here.numel() - extra - touching, here.numel() - extra, here.numel()]
+        x, self.loads, self.random, self.touching, self.extra = ca.vertsplit(self.here, cuts)
+        s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
+        self.symbols, self.values = ca.vertcat(self.here, s, a), ca.vertcat(here, *moved)
+        self.motion = Recursion(self.joints, x, s, a)
+        self.q = self.motion.q
+        self.slips = self._slips()
+
+    def settled(self, expression: ca.SX) -> ca.SX:
+        settled: ca.SX = ca.substitute(ca.densify(expression), self.symbols, self.values)
+        return settled
+
+    def weighted(self, private: tuple[int, range] | None, hard: bool) -> Factor:
+        """√κ L⁻¹ w with L Lᵀ = SᵀS: its square is that of the least p of all bodies with Sᵀp = w, which is what the
+        rows in maximal coordinates cost at their best λ; or w itself, hard."""
+        rows = self.residual
+        if not hard:
+            S = ca.jacobian(self.motion.v, self.motion.s)
+            rows = ca.sqrt(self.settings.weight) * halved(S.T @ S, rows)
+        labels, kind = tuple(f"Δp {name}" for name in self.joints.names), Kind.HARD if hard else Kind.SOFT
+        given = "impulse", Group.STATE, rows, self.variables, self.u, labels
+        return Factor(*given, motion=True, kind=kind, private=private)
+
+    def _slips(self) -> Slips:
+        """Slip rates at t_k, and how they change over the step."""
+        h = self.settings.step
+        displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
+        sides = now - change / 2, now + change / 2
+        ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
+        return Slips.between(now, sides, change, stacked(ranged))
+
+    def friction_factors(self) -> list[Factor]:
+        """Those of the law of dry friction, in the unknowns at the steps."""
+        return [factor.substituted(self.symbols, self.values) for factor in super().friction_factors()]
+
+    @property
+    def closed(self) -> dict[Joint | Constraint, ca.SX]:
+        """g of each joint that closes a loop and of each constraint on positions."""
+        q, model, positions = self.motion.q, self.model, self.motion.positions
+
+        def at(joint: Joint) -> ca.SX:
+            return positions[model.freedoms_of(joint), 0]
+
+        rows: dict[Joint | Constraint, ca.SX] = {joint: model.joint(joint, q).violation for joint in self.joints.cut}
+        return rows | {tie: model.holding.tied(tie, q, at) for tie in model.ties if not tie.on_velocities}
+
+    def transmitted(self, along: ca.SX) -> Transmitted:
+        return self.joints.transmitted(self.q, self.motion.in_world(self._needed(along)))
+
+    def net(self, along: ca.SX) -> ca.SX:
+        return self.motion.along(self._needed(along))
+
+    def _needed(self, along: ca.SX) -> dict[Body, Wrench]:
+        """Impulses that the motion takes, less those of loads on points, of contacts and of joints that close loops."""
+        h, motion, model = self.settings.step, self.motion, self.model
+        needed = {body: (h * force, h * torque) for body, (force, torque) in motion.needed.items()}
+        given = self.cut(along) + self.pushed
+        if model.loads:
+            given += h * model.pushed(motion.q, motion.v, self.u)
+        return motion.less(needed, given) if given.nnz() else needed
+
+    @property
+    def pushed(self) -> ca.SX:
+        """What contacts that push do to the bodies, (6 n_b,)."""
+        return ca.SX(self.model.configuration.tangent, 1)

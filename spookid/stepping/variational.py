@@ -32,14 +32,13 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.records import dataclass
 from spookid.stepping.base import Scheme, Stepper, compliant
 from spookid.stepping.contact_law import Reactions
-from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
+    DryFriction,
     ForwardStep,
     Settings,
     Slips,
@@ -88,7 +87,6 @@ class Variational(PositionScheme, Stepper):
         return compliant(model)
 
     def reactions(self, model: Model) -> int:
-        """The multipliers of rigid joints."""
         return model.rows
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
@@ -97,22 +95,12 @@ class Variational(PositionScheme, Stepper):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
-        step = _Inner(model, settings, self.law, self.manifold(model))
+        step = _Inner(model, settings, self)
         impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
         weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
-        factors = [
-            Factor(
-                "impulse",
-                Group.STATE,
-                weight * impulse,
-                step.variables,
-                step.u,
-                row_labels(model, "Δp"),
-                motion=True,
-                kind=Kind.HARD if hard else Kind.SOFT,
-                private=(1, range(m, m + model.rows)) if model.rows else None,
-            )
-        ]
+        given = "impulse", Group.STATE, weight * impulse, step.variables, step.u, row_labels(model, "Δp")
+        private = (1, range(m, m + model.rows)) if model.rows else None
+        factors = [Factor(*given, motion=True, kind=Kind.HARD if hard else Kind.SOFT, private=private)]
         held = model.rows - model.holding.on_velocities
         if held:
             rows, none = model.holding.labels()[:held], ca.SX.sym("none", 0)
@@ -127,8 +115,7 @@ class Variational(PositionScheme, Stepper):
         return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + model.rows])
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """In the step around t_k."""
-        step = _Inner(model, settings, self.law, self.manifold(model))
+        step = _Inner(model, settings, self)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
@@ -198,27 +185,26 @@ class Variational(PositionScheme, Stepper):
 class _Inner:
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
-    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+    def __init__(self, model: Model, settings: Settings, scheme: Variational) -> None:
         self._model, self._step = model, settings.step
-        before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
+        before, self.here, after = scheme.three(model)
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
         n = model.configuration.ambient
-        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, manifold.ambient])
+        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, before.numel()])
         self.v = model.configuration.difference(q, before[:n]) / settings.step
         self.v_next = model.configuration.difference(after[:n], q) / settings.step
         self.at = model.mechanics(q)
         self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
         self.slips = _slips(self.at, self.sides)
-        self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
+        self.friction = scheme.law.impulses(model, settings, self.slips, self.multipliers, self.extra)
 
     def rolling(self) -> Factor:
         """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
         space, holding = self._model.configuration, self._model.holding
         before, here = (self.variables[i] for i in range(2))
-        data = self.u if holding.takes_inputs else ca.SX.sym("none", 0)
         passage = Passage.between(space, before[: space.ambient], here[: space.ambient], self._step)
-        rows = holding.over_step(passage, self.u)
+        rows, data = holding.over_step(passage, self.u), holding.speed_data(self.u)
         labels = holding.labels()[self._model.rows - holding.on_velocities :]
         return Factor(VELOCITY_ROWS, Group.STATE, rows, {0: before, 1: here}, data, labels, kind=Kind.HARD)
 
@@ -247,9 +233,7 @@ class _Sides:
 def _slips(at: Mechanics, sides: _Sides) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
-    return Slips(
-        now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both, position=at.displacement
-    )
+    return Slips.between(middle, both, at.slip @ sides.change, at.displacement)
 
 
 def _impulse(

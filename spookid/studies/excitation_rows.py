@@ -21,8 +21,8 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.body import Frame
-from spookid.mechanics.coordinate import halved
-from spookid.mechanics.touching import Touch
+from spookid.mechanics.holding import Touch
+from spookid.mechanics.manifold import halved
 from spookid.parameter import Parameter
 from spookid.studies.planned_coordinates import PlannedCoordinates, at_guesses
 

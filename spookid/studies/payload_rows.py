@@ -27,9 +27,9 @@ from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.inertia import inertia_matrix, second_moment, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.recursion import Recursion
 from spookid.mechanics.regressor import moved
 from spookid.parameter import stacked, substitute
 from spookid.statistics.prior_regression import Rows

@@ -22,12 +22,11 @@ from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
 from spookid.mechanics.contacts import Impact
-from spookid.mechanics.coordinate import solved
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.kinematics import displacements
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion, displacements
+from spookid.mechanics.manifold import solved
 from spookid.mechanics.regressor import Regressor
-from spookid.mechanics.touching import Touch
 from spookid.parameter import parameters_in, stacked, substitute
 from spookid.studies.regression_rows import check_shown
 from spookid.studies.simulating import Initial, starting_state

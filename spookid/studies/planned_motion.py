@@ -16,8 +16,8 @@ from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.contacts import HeldContact, Impact
+from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import disturbance_names
-from spookid.mechanics.touching import Touch
 from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.motor_efforts import widths_along

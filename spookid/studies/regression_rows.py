@@ -26,7 +26,6 @@ from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Motion, linear_rows
 from spookid.kernels.arrays import Array
-from spookid.mechanics.joint_coordinates import is_load_dependent
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
@@ -242,7 +241,7 @@ def check_shown(problem: Declaration, study: str) -> None:
     what = problem.what
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in problem.model.joints):
         raise ProblemError(f"{what} has joints whose positions are no numbers; {study} is for hinges and sliders")
-    if loaded := [joint.name for joint in problem.model.joints if is_load_dependent(joint)]:
+    if loaded := [joint.name for joint in problem.model.joints if joint.follows_load]:
         raise ProblemError(
             f"{what}: friction of {loaded[0]!r} hangs on its load, which no motion shows; make it coulomb"
         )

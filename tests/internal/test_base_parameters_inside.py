@@ -23,7 +23,7 @@ from spookid import (
 )
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion
 from spookid.report.summary import known
 
 

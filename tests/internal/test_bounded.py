@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.stepping.complementarity import bounded, linear
-from spookid.stepping.complementarity.bounded import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
+from spookid.stepping import bounded, lemke
+from spookid.stepping.bounded import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:
@@ -209,7 +209,7 @@ def test_mixed_problem_of_the_paper_is_the_closed_form():
     for _ in range(500):
         R, sigma, rate, limit = rng.uniform(0.1, 2), 10.0 ** rng.uniform(-6, 0), rng.normal(), rng.uniform(0, 1)
         M = np.array([[R + sigma, -R, 1.0], [-R, R + sigma, 1.0], [-1.0, -1.0, 0.0]])
-        found = linear.solve(M, np.array([rate, -rate, limit]))
+        found = lemke.solve(M, np.array([rate, -rate, limit]))
         assert found is not None
         impulse = found[0] - found[1]
         assert impulse == pytest.approx(np.clip(-rate / (R + sigma), -limit, limit), abs=1e-10)

@@ -23,8 +23,7 @@ from spookid import (
     Status,
     Variational,
 )
-from spookid.stepping.dry_friction import DryFriction, _over_step
-from spookid.stepping.impulses import Settings, Slips
+from spookid.stepping.impulses import DryFriction, Settings, Slips, _over_step
 from spookid.transcription.factor import Box, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 

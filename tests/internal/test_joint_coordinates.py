@@ -23,8 +23,7 @@ from mechanisms import (
 
 from spookid import GROUND, Body, Hinge, Model, Motor, Variational, gravity
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
-from spookid.mechanics.kinematics import central, displacements, place
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion, central, displacements, place
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace
 from spookid.transcription.factor import Factor, measured_noise

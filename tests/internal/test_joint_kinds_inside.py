@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from test_joint_kinds import KINDS, joint, two_bodies
 
 from spookid import GROUND, Body, Hinge, Joint
-from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.model import Mechanics
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.moving import check_joint
 from spookid.report.skeleton import symbol
 
 # --- what a joint is ---

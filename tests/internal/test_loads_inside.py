@@ -10,8 +10,7 @@ from mechanisms import function
 from test_loads import wheel
 
 from spookid import Asymmetric
-from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips
+from spookid.stepping.impulses import DryFriction, Settings, Slips
 
 # --- dry friction ---
 

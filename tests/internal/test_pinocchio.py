@@ -13,7 +13,7 @@ from mechanisms import Array
 from spookid import GROUND, Body, Hinge, Joint, Model, Motor, Parameter, PointContact, Prismatic, Spherical, Weld
 from spookid.mechanics.body import Frame
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace
 

@@ -53,7 +53,7 @@ def test_cut_joints_have_private_unknowns() -> None:
     bars = linkage(LENGTHS, BASE, MASSES, (2e-4, 2.5e-3, 4e-3), viscous=0.01, gain=0.0)
     impulse, joints = PoseSpace().factors(bars, Settings.of(bars))
     coordinates, first = JointCoordinates(bars), bars.configuration.tangent
-    hidden = coordinates.closing_rows + coordinates.cut_rates
+    hidden = coordinates.private
     assert impulse.private == (1, range(first, first + hidden))
     assert PoseSpace().manifold(bars).tangent == first + hidden
     assert joints.hard

@@ -15,7 +15,7 @@ from test_robots import unknown
 
 from spookid import Fixed, ProblemError, robots
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import substitute
 
 OTHERS = ("panda_description/urdf/panda.urdf", "ur_description/urdf/ur5_robot.urdf", "z1_description/urdf/z1.urdf")

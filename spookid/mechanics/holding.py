@@ -1,25 +1,30 @@
-"""Points and frames of bodies that touch another body: where they are on it, and how fast they move there; the
-constraint rows of a model: of its joints, of constraints on positions, of those on velocities, in this order."""
+"""What holds the bodies of a model: points and frames that touch, constraint rows, and the tree of joints.
+
+Constraint rows are those of joints, of constraints on positions, of those on velocities, in this order. Joints of a
+spanning tree place bodies; the others close loops.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import casadi as ca
 
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.constraints import Constraint, Mechanism, Passage, Positions
+from spookid.mechanics.coefficients import Coordinate
+from spookid.mechanics.constraints import Constraint, Passage, Positions, of_rows
 from spookid.mechanics.joints import Joint
 from spookid.parameter import stacked
 from spookid.records import dataclass
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from spookid.mechanics.model import JointState, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,23 +85,26 @@ class Touch(Constraint):
         """Axes of ``on`` along which it has rows."""
         return self.axes
 
-    def of_recording(self, given: Mapping[str, T], recording: str, field: str) -> T:
-        """What is given by the names of recordings, of one.
+    def of_recording(self, given: Any, recording: str | None, field: str, otherwise: Any) -> Any:
+        """What is given, at once or by the names of recordings; as of no recording ``otherwise``.
 
         Raises:
-            ProblemError: if nothing is said of it.
+            ProblemError: if nothing is said of the recording.
         """
+        if not isinstance(given, Mapping):
+            return given
+        if recording is None:
+            return otherwise
         if recording not in given:
             names = ", ".join(map(repr, given))
             raise ProblemError(f"{self.what}: {field} says nothing of recording {recording!r}; it speaks of {names}")
         return given[recording]
 
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
+    def labels(self, model: Model) -> tuple[str, ...]:
         """x, y, z, and of a ``Weld`` rx, ry, rz."""
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
 
-    def check(self, model: Mechanism) -> None:
-        """Both bodies must be in the model."""
+    def check(self, model: Model) -> None:
         for body in self.bodies():
             if body is not GROUND and body not in model.bodies:
                 raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies; add it to them")
@@ -105,11 +113,10 @@ class Touch(Constraint):
         """That of the frame and that which it stays on."""
         return self.frame.body, self.on.body
 
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+    def expressions(self, model: Model) -> list[ca.SX]:
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
-    def place_of(self, model: Mechanism, q: ca.SX) -> ca.SX:
+    def place_of(self, model: Model, q: ca.SX) -> ca.SX:
         """Where the frame is on the other one, (rows,) [m]; of a ``Weld`` the rotation, a quaternion, is behind."""
         own, other = model.moving(self.frame, q), model.moving(self.on, q)
         along = self._chosen(other.axes.T @ (own.origin - other.origin))
@@ -123,7 +130,7 @@ class Touch(Constraint):
         turn = rotations.multiply(place[n:], rotations.conjugate(before[n:]))
         return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
 
-    def over_step(self, model: Mechanism, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
+    def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """By how much it moves in a step, over h."""
         before, after = (self.place_of(model, q) for q in (passage.q, passage.q_next))
         return self.moved(after, before) / passage.step
@@ -136,8 +143,7 @@ class Touch(Constraint):
     def _chosen(self, along: ca.SX) -> ca.SX:
         return ca.vertcat(*(along["xyz".index(axis)] for axis in self.rows_along))
 
-    def rates(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
-        """A(q) v, (rows,) [m/s, rad/s]."""
+    def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         along = self._chosen(self.velocity(model, q, v))
         if not self.turns:
             return along
@@ -145,42 +151,14 @@ class Touch(Constraint):
         turning = other.axes.T @ (own.body_axes @ own.omega - other.body_axes @ other.omega)
         return ca.vertcat(along, turning)
 
-    def velocity(self, model: Mechanism, q: ca.SX, v: ca.SX) -> ca.SX:
+    def velocity(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
         """Of the frame's origin over the other body, along the axes of ``on``, (3,) [m/s]."""
         own, other = model.moving(self.frame, q, v), model.moving(self.on, q, v)
         spin = other.body_axes @ other.omega
         return other.axes.T @ (own.velocity - other.velocity - ca.cross(spin, own.origin - other.origin))
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Zero."""
         return ca.SX(1, 1)
-
-
-class Placed(Protocol):
-    """A joint in some state."""
-
-    @property
-    def violation(self) -> ca.SX:
-        """g."""
-
-    @property
-    def displacement(self) -> ca.SX:
-        """Its coordinates."""
-
-
-class Tied(Mechanism, Protocol):
-    """A model with constraints."""
-
-    @property
-    def ties(self) -> Sequence[Constraint]:
-        """In the order of their rows."""
-
-    @property
-    def signals(self) -> Sequence[str]:
-        """Names of its inputs."""
-
-    def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> Placed:
-        """A joint in a state."""
 
 
 class Holding:
@@ -190,7 +168,7 @@ class Holding:
         original: in whose joints its constraints are written, which are the model's in the same order.
     """
 
-    def __init__(self, model: Tied, original: Mechanism) -> None:
+    def __init__(self, model: Model, original: Model) -> None:
         self._model, self._original = model, original
         joints: dict[Joint | Constraint, tuple[str, ...]]
         joints = {joint: (*joint.linear, *joint.angular) for joint in model.joints}
@@ -227,14 +205,13 @@ class Holding:
         """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
-    def violation(self, q: ca.SX, joints: Sequence[Placed] | None = None) -> ca.SX:
+    def violation(self, q: ca.SX, joints: Sequence[JointState] | None = None) -> ca.SX:
         """g(q) of the rows on positions.
 
         Args:
             joints: the model's, in the state q, if they are known.
         """
-        ties = [tie for tie in self._model.ties if not tie.on_velocities]
-        return self._violation(q, ties, joints)
+        return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities], joints)
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
         """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
@@ -257,7 +234,7 @@ class Holding:
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self._violation(q, list(told) if tied else [])
 
-    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[Placed] | None = None) -> ca.SX:
+    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[JointState] | None = None) -> ca.SX:
         states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
         parts = [state.violation for state in states]
         return stacked([*parts, *(self.tied(tie, q) for tie in ties)])
@@ -270,8 +247,7 @@ class Holding:
 
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
         """A(q) v of the rows on velocities."""
-        rows = (tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
-        return stacked(rows)
+        return stacked(tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
 
     def speeds(self, u: ca.SX) -> ca.SX:
         """γ of the rows on velocities.
@@ -279,12 +255,16 @@ class Holding:
         Args:
             u: inputs in the order of ``signals``, (n_u,).
         """
-        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)}
-        parts = []
-        for tie in (tie for tie in self._model.ties if tie.on_velocities):
-            own, count = tie.speeds(inputs), len(self.names[tie])
-            parts.append(own if own.numel() == count else ca.repmat(own, count))
-        return stacked(parts)
+        inputs, fast = self._model.by_signal(u), (tie for tie in self._model.ties if tie.on_velocities)
+        return stacked(of_rows(tie.speeds(inputs), len(self.names[tie])) for tie in fast)
+
+    def all_speeds(self, u: ca.SX) -> ca.SX:
+        """The same of all rows, 0 of those on positions, (n_g,)."""
+        return ca.vertcat(ca.SX(self.count - self.on_velocities, 1), self.speeds(u))
+
+    def speed_data(self, u: ca.SX) -> ca.SX:
+        """The inputs, for factors that have them only for γ; nothing if no γ is one."""
+        return u if self.takes_inputs else ca.SX.sym("none", 0)
 
     @property
     def takes_inputs(self) -> bool:
@@ -303,10 +283,60 @@ class Holding:
             multipliers: λ of all rows, (n_g,).
         """
         fast = [tie for tie in self._model.ties if tie.on_velocities]
-        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
+        inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]
         if held is not None and multipliers is not None:
             for number, tie in enumerate(tie for tie in fast if isinstance(tie, Touch)):
                 i, holds = fast.index(tie), held[number]
                 parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
         return stacked(parts)
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """One coordinate of one joint."""
+
+    joint: Joint
+    index: int
+    """Among those of its joint."""
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Its name and unit."""
+        return self.joint.coordinates[self.index]
+
+    @property
+    def label(self) -> str:
+        """That of the joint, if it has no other coordinate."""
+        return self.joint.labels[self.index]
+
+    @property
+    def rubs(self) -> bool:
+        """True if it has dry friction of any kind."""
+        return self.joint.rubbing[self.index]
+
+
+def rooted(bodies: Sequence[Body]) -> set[int]:
+    """What nothing has to place, by ``id``: the ground and free bodies."""
+    return {id(GROUND)} | {id(body) for body in bodies if body.free}
+
+
+def spanning_tree(bodies: Sequence[Body], joints: Sequence[Joint], measured: Collection[Joint]) -> list[Joint]:
+    """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
+
+    Of a loop a joint is left out whose effort is not measured, if there is one (Prim's algorithm): noise of a
+    measurement is a row along a coordinate of the tree.
+    """
+    order = _grown(bodies, joints)
+    if any(joint not in order for joint in measured):
+        order = _grown(bodies, sorted(joints, key=lambda joint: joint not in measured))
+    return order
+
+
+def _grown(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[Joint]:
+    """By the first of the joints wherever there is a choice."""
+    placed, order = rooted(bodies), list[Joint]()
+    while fresh := [j for j in joints if sum(id(body) in placed for body in j.bodies()) == 1]:
+        order.append(fresh[0])
+        placed |= {id(body) for body in fresh[0].bodies()}
+    return order

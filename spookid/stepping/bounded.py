@@ -44,9 +44,9 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
-from spookid.stepping.complementarity import linear
+from spookid.stepping import lemke
 
-_DEPENDENT = 1e-11
+DEPENDENT = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOCKED = 1e-9
 """Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
@@ -111,7 +111,7 @@ def own_response(R: Array) -> Array:
 def is_dependent(R: Array) -> bool:
     """True if R, scaled by its diagonal, is singular."""
     own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
-    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=_DEPENDENT) < len(R))
+    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=DEPENDENT) < len(R))
 
 
 STICKING = 0
@@ -124,8 +124,6 @@ OPEN = 2
 """Mode of a unilateral constraint without reaction."""
 
 MOST_PIECES = 5000
-_ACCURATE = 1e-9
-"""Largest error of a solution, as a share of the largest bound or reaction."""
 _SINGULAR = 1e-12
 """Determinants below this share of the product of the rows' lengths are zero."""
 
@@ -157,7 +155,7 @@ def nearest(p: Bounded, last: Array) -> Array | None:
         return None
     modes, signs = table
     u = _solved(*_systems(p, modes, signs))
-    u = u[_errors(p, u) <= _ACCURATE * np.max(np.abs(u), axis=1, initial=0.0)]
+    u = u[_errors(p, u) <= lemke.ACCURATE * np.max(np.abs(u), axis=1, initial=0.0)]
     return u[np.argmin(((u - last) ** 2) @ own_response(p.R))] if len(u) else None
 
 
@@ -227,8 +225,6 @@ _SETTLED = 1e-11
 """Largest error in the reactions, as a share of the largest bound or reaction."""
 _SAME = 1e-6
 """Share of a distance in which two solutions do not differ."""
-_NO_RANK = 1e-11
-"""Singular values below this share of the largest are zero."""
 _dgesv = lapack.dgesv
 
 
@@ -343,7 +339,7 @@ class _Newton:
                 rows[pair] -= np.outer(way, (bound > 0) * self._p.widening(here.u)[pair[0]])
                 slope = rows
         if self._p.dependent:
-            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=_NO_RANK)[0])
+            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=DEPENDENT)[0])
         step, info = _dgesv(slope, -here.error)[2:]
         return step if info == 0 and np.isfinite(step).all() else None
 
@@ -379,5 +375,5 @@ def _lemke(p: Bounded) -> Array | None:
     q = np.concatenate(
         [p.rates[pushes], p.rates[rubs], -p.rates[rubs], (p.constant - p.W @ p.loads_before)[rubs], -p.loads_before]
     )
-    found = linear.solve(M, q)
+    found = lemke.solve(M, q)
     return None if found is None else expand @ found

@@ -1,4 +1,6 @@
-"""What holds between points and links of a plane (Blanco-Claraco, Leanza, Reina, Appendix III).
+"""What acts on links and points of a plane: motors, friction of pins, springs.
+
+What holds between points and links of a plane (Blanco-Claraco, Leanza, Reina, Appendix III).
 
 Rows are written so that they are lengths [m] or angles [rad] to first order, and their multipliers forces [N] or
 torques [N m]: those of the paper over twice the length, or over the length, of the bar or line.
@@ -6,44 +8,193 @@ torques [N m]: those of the paper over twice the length, or over the length, of 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
 
-from spookid.argument_checks import Checked
-from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import refuse_negative
-from spookid.parameter import is_constant, symbolic
-from spookid.planar.loads import check_disturbance, rubbed
-from spookid.planar.points import Ground, Link, Placement, Point, check_name, cross
+from spookid.errors import ProblemError, shown
+from spookid.mechanics.friction_loads import smooth_sign
+from spookid.mechanics.point_loads import size
+from spookid.parameter import is_constant, is_zero, symbolic
+from spookid.planar.points import Ground, Link, Part, Placement, Point, check_name, cross
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarConstraint(metaclass=Checked):
+class PlanarLoad(Part):
+    """What acts on a mechanism; the base of every kind."""
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of inputs in the recordings."""
+        return ()
+
+    @abstractmethod
+    def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """What it adds to Q, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Torque(PlanarLoad):
+    """A motor that turns a link, against the ground or another link: K u, from x to y [N m].
+
+    Args:
+        link: the one that it turns.
+        signal: name of the input u in the recordings.
+        gain: K [N m/unit].
+        against: the link that bears the reaction; None: the ground.
+
+    Raises:
+        ProblemError: for what is no link, or a link against itself.
+    """
+
+    link: Link
+    signal: str
+    gain: Any = 1
+    against: Link | None = None
+
+    def __post_init__(self) -> None:
+        _check_links(self.links, self.what)
+        if not self.signal:
+            raise ProblemError(f"{self.what}: signal is {shown(self.signal)}; give the name of an input")
+        object.__setattr__(self, "gain", symbolic(self.gain, f"{self.what}: gain"))
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        return (self.signal,)
+
+    @property
+    def label(self) -> str:
+        """Of the effort."""
+        return self.link.name if self.against is None else f"{self.link.name} against {self.against.name}"
+
+    def direction(self, at: Placement) -> ca.SX:
+        """The rate at which a torque of 1 N m works, as a row times the rates, (1, n)."""
+        return at.turning(self.link, self.against)
+
+    def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        return self.direction(at).T * (self.gain * inputs[self.signal])
+
+
+@dataclass(frozen=True, eq=False)
+class PinFriction(PlanarLoad):
+    """Friction in a pin, between a link and the ground or another link: −b ω − c sign(ω).
+
+    Args:
+        point: the pin.
+        link: one that ends there.
+        against: another that ends there; None: the ground, at one of its points.
+        viscous: b [N m s].
+        coulomb: c [N m], a dry friction of constant torque.
+        width: of smooth dry friction [rad/s], tanh(ω/width) for the sign, in ``Mechanism.force``; the rigid-body model
+            takes the ``friction_width`` of its ``Problem``.
+
+    Raises:
+        ProblemError: for links that do not end there, or fixed values that are negative.
+    """
+
+    point: Point
+    link: Link
+    against: Link | None = None
+    viscous: Any = 0
+    coulomb: Any = 0
+    width: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_links(self.links, self.what)
+        for link in self.links:
+            if not any(end is self.point for end in link.ends):
+                what = f"{self.what} is of Link {link.name!r}, which does not end at its point"
+                raise ProblemError(f"{what}; give a link that does")
+        if (self.against is None) != self.point.fixed:
+            raise ProblemError(
+                f"{self.what} at {self.point.name!r} needs against=, another link, if that is no point of the ground, "
+                "and none if it is"
+            )
+        self._take("viscous", "coulomb")
+
+    def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        return rubbed(at.turning(self.link, self.against), v, self, self.what)
+
+
+@dataclass(frozen=True, eq=False)
+class Spring(PlanarLoad):
+    """A spring and a damper between two points at the distance l: they pull by k (l − l₀) + c dl/dt.
+
+    Args:
+        a, b: the points.
+        stiffness: k [N/m].
+        rest: l₀ [m].
+        damping: c [N s/m].
+
+    Raises:
+        ProblemError: for what is no point, or fixed values that are negative.
+    """
+
+    a: Point
+    b: Point
+    stiffness: Any = 0
+    rest: Any = 0
+    damping: Any = 0
+
+    def __post_init__(self) -> None:
+        self._take("stiffness", "rest", "damping")
+
+    def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """Each end is pulled towards the other."""
+        apart = at.position(self.b) - at.position(self.a)
+        length = size(apart)
+        along = (apart / length).T @ (at.selection(self.b) - at.selection(self.a))
+        return -along.T * (self.stiffness * (length - self.rest) + self.damping * (along @ v))
+
+
+def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
+    """What friction of a law's ``viscous``, ``coulomb`` and ``width`` adds to Q, (n,).
+
+    Args:
+        rate: at which it works, as a row times the rates, (1, n).
+
+    Raises:
+        ProblemError: for dry friction without a width.
+    """
+    slip = rate @ v
+    total = law.viscous * slip
+    if not is_zero(law.coulomb):
+        if law.width is None:
+            raise ProblemError(
+                f"{what} has dry friction, which turns with the rate at once; give it a width, which is for graphs: a "
+                "Problem of the mechanism's model has a friction_width"
+            )
+        total += law.coulomb * smooth_sign(slip, ca.SX(law.width))
+    return -rate.T * total
+
+
+def check_disturbance(size: float | None, what: str) -> None:
+    """Raise ProblemError for a size of a random force that is no number, or negative."""
+    if size is not None and not 0 <= size < math.inf:
+        raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number from 0 on, or None")
+
+
+def _check_links(links: tuple[Any, ...], what: str) -> None:
+    if len(links) == 2 and links[0] is links[1]:
+        raise ProblemError(f"{what} acts on {links[0].name!r} against itself; give two links")
+
+
+@dataclass(frozen=True, eq=False)
+class PlanarConstraint(Part):
     """One row Φ = 0; the base of every kind."""
 
     name: str
-    place: str = field(default_factory=declared_at, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_name(self.name, self.what)
 
     @property
     def what(self) -> str:
-        """With which messages about it begin."""
-        return f"{self.place}: {type(self).__name__} {self.name!r}"
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Those that it holds."""
-        return ()
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """Those that it holds."""
-        return ()
+        return f"{super().what} {self.name!r}"
 
     @abstractmethod
     def row(self, at: Placement) -> ca.SX:
@@ -52,10 +203,6 @@ class PlanarConstraint(metaclass=Checked):
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
         """Of its friction, (n,); by default none."""
         return ca.SX(v.numel(), 1)
-
-    def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter, points and links apart."""
-        return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +228,9 @@ class ConstantDistance(PlanarConstraint):
         if is_constant(self.length) and not float(self.length) > 0:
             raise ProblemError(f"{self.what} has length {float(self.length):g}; it must be positive")
 
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Both."""
-        return self.a, self.b
-
     def row(self, at: Placement) -> ca.SX:
         """(|b − a|²/l − l)/2 [m]."""
         return distance_row(at.position(self.b) - at.position(self.a), self.length)
-
-    def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
-        return [self.length]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,22 +248,14 @@ class _Slider(PlanarConstraint):
         check_disturbance(self.disturbance, self.what)
         if self.point.fixed:
             raise ProblemError(f"{self.what} holds {self.point.name!r}, which does not move; give a planar.Point")
-        for name in ("viscous", "coulomb"):
-            value = symbolic(getattr(self, name), f"{self.what}: {name}")
-            refuse_negative(value, name, self.what)
-            object.__setattr__(self, name, value)
+        self._take("viscous", "coulomb")
 
     @abstractmethod
     def sliding(self, at: Placement) -> ca.SX:
         """Its velocity along the line as a row times the rates, (1, n)."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
-        """Against that velocity."""
         return rubbed(self.sliding(at), v, self, self.what)
-
-    def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
-        return [self.viscous, self.coulomb]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +286,6 @@ class FixedSlider(_Slider):
             raise ProblemError(f"{self.what} has a line through one point; give two that are apart")
 
     @property
-    def points(self) -> tuple[Point, ...]:
-        """The pin and the two of the line."""
-        return self.point, self.a, self.b
-
-    @property
     def direction(self) -> ca.SX:
         """Of the line, of length one, (2,)."""
         return (self.b.at - self.a.at) / ca.norm_2(self.b.at - self.a.at)
@@ -170,7 +295,6 @@ class FixedSlider(_Slider):
         return cross(self.direction, at.position(self.point) - self.a.at)
 
     def sliding(self, at: Placement) -> ca.SX:
-        """Along the line."""
         return self.direction.T @ at.selection(self.point)
 
 
@@ -195,22 +319,11 @@ class MovingSlider(_Slider):
         if any(self.point is end for end in self.link.ends):
             raise ProblemError(f"{self.what} holds an end of {self.link.name!r}; give a point of another link")
 
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """The pin."""
-        return (self.point,)
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """The one with the line."""
-        return (self.link,)
-
     def row(self, at: Placement) -> ca.SX:
         """How far the pin is to the left of the link [m]."""
         return cross(at.span(self.link), at.position(self.point) - at.position(self.link.start)) / self.link.length
 
     def sliding(self, at: Placement) -> ca.SX:
-        """Along the link, from its start."""
         apart = at.selection(self.point) - at.selection(self.link.start)
         return at.span(self.link).T @ apart / self.link.length
 
@@ -232,11 +345,6 @@ class _Angle(PlanarConstraint):
     def reference(self, at: Placement) -> ca.SX:
         """The direction in which the angle is zero, (2,)."""
 
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """Whose angle it is."""
-        return (self.link,)
-
     def row(self, at: Placement) -> ca.SX:
         """By how much the link is ahead of the angle, in (−π, π] [rad]."""
         theta, zero, span = at.q[at.columns[id(self)]], self.reference(at), at.span(self.link)
@@ -255,7 +363,6 @@ class AbsoluteAngle(_Angle):
     """
 
     def reference(self, at: Placement) -> ca.SX:
-        """The x axis."""
         return ca.SX([1, 0])
 
 
@@ -279,13 +386,7 @@ class RelativeAngle(_Angle):
         if self.link is self.against:
             raise ProblemError(f"{self.what} is of {self.link.name!r} against itself; give two links")
 
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """Both."""
-        return self.link, self.against
-
     def reference(self, at: Placement) -> ca.SX:
-        """Along the one."""
         return at.span(self.against)
 
 

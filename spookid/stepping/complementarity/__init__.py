@@ -1,1 +1,0 @@
-"""Solvers of complementarity problems on NumPy arrays: they know neither bodies nor time steps."""
