@@ -24,7 +24,7 @@ from scipy.sparse.linalg import splu
 
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import riccati_routines
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.linearization import Linearization

@@ -12,8 +12,7 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
-from spookid.assembly.charts import inertia_charts
-from spookid.assembly.closure import check_closure
+from spookid.assembly.checks import check_closure, check_ranks, check_turns
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, slip_widths
 from spookid.assembly.contact_start import (
     begun,
@@ -26,15 +25,20 @@ from spookid.assembly.contact_start import (
 )
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.demand import check_fit, check_states
-from spookid.assembly.initialization import Guess
+from spookid.assembly.initialization import Guess, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, has_room, layout, observation_factors
-from spookid.assembly.preparing import oriented
-from spookid.assembly.priors import NORMALISER, normaliser_factor, prior_factor, priors
-from spookid.assembly.ranks import check_ranks, check_turns
-from spookid.assembly.relations import feasible, parameter_constraints
+from spookid.assembly.priors import (
+    NORMALISER,
+    feasible,
+    inertia_charts,
+    normaliser_factor,
+    parameter_constraints,
+    prior_factor,
+    priors,
+)
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, strikes
 from spookid.assembly.setup_findings import setup_findings

@@ -14,9 +14,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked, checked
-from spookid.assembly.guesses import check_delays, check_finite, check_scales
 from spookid.assembly.keeping import kept
-from spookid.assembly.parameter_set import ParameterSet
+from spookid.assembly.parameters import ParameterSet, check_delays, check_finite, check_scales
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import samples_of
 from spookid.data.interpolation import longest_step

@@ -1,4 +1,11 @@
-"""Initial states from what sensors of positions show (Marklund et al., section 4.4).
+"""Recordings made ready: samples far off bridged for the initial guess, quaternions brought to one sign.
+
+Coordinates of joints that no sensor of positions shows, from those of rates and accelerations, for an initial guess.
+
+Rates come first and accelerations after, for these are far from linear in the coordinates (``kinematic_fit``). Where
+rates alone are known the place of a hinge in its turn is that at which gravity explains best how it speeds up.
+
+Initial states from what sensors of positions show (Marklund et al., section 4.4).
 
 They are low-pass filtered, bodies are placed on the constraint surface joint by joint, and velocities are differences
 of the poses (4.3). What no sensor of positions shows follows from others (``dead_reckoning``).
@@ -10,24 +17,160 @@ from collections.abc import Sequence
 
 import casadi as ca
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from spookid.assembly.dead_reckoning import reckoned, seen_by
-from spookid.assembly.kinematic_fit import Motion
-from spookid.assembly.preparing import prepared
-from spookid.assembly.tracking import Tracking
-from spookid.data.channels import Channel, order
+from spookid.assembly.tracking import BETTER, KinematicFit, Motion, Tracking, derivatives, state_at
+from spookid.data.channels import BENT, Channel, all_predicted, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
+from spookid.data.state import State
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values, displacements, evaluated, place, rest_positions, unwrapped, velocities
-from spookid.mechanics.model import Model
-from spookid.parameter import substitute
+from spookid.mechanics.manifold import QUATERNION
+from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import parameters_in, substitute
 from spookid.records import dataclass
 from spookid.results.findings import Finding
+
+
+def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
+    """The recording without the samples that a robust loss is there for, and quaternions continuous in sign."""
+    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if c.loss in BENT}
+    recording = recording.with_signals(**signals) if signals else recording
+    for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
+        recording = recording.with_signals(**_continuous(recording, sensor.signals))
+    return recording
+
+
+def medians(values: Array, period: float | None) -> Array:
+    """Running medians over five finite samples, (N,)."""
+    result, finite = values.copy(), np.isfinite(values)
+    known = values[finite] if period is None else np.unwrap(values[finite], period=period)
+    if len(known):  # ends are mirrored: repeated, three of five would be the first
+        windows = sliding_window_view(np.pad(known, 2, mode="reflect"), 5)
+        result[finite] = np.partition(windows, 2, axis=1)[:, 2]
+    return result
+
+
+def _continuous(recording: Recording, signals: Sequence[str]) -> dict[str, Array]:
+    """Signals whose sign together may be either, with that which is nearer to the sample before."""
+    values = np.column_stack([recording.signal(signal) for signal in signals])
+    whole = np.isfinite(values).all(axis=1)
+    values[whole] = QUATERNION.continuous(values[whole])
+    return dict(zip(signals, values.T, strict=True))
+
+
+def oriented(
+    model: Model, channels: Sequence[Channel], recording: Recording, grid: Grid, states: Array, values: Values
+) -> Recording:
+    """The recording with signals whose sign together may be either in that which is nearer to the motion.
+
+    Args:
+        states: x = (q, v) at each step, (N, 13 n_b).
+    """
+    nearest = np.clip(np.rint((recording.t - grid.start) / grid.step), 0, grid.count - 1).astype(np.intp)
+    for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
+        q = ca.SX.sym("q", model.configuration.ambient)
+        state = State(model, q, ca.SX(model.configuration.tangent, 1))
+        shown = ca.vertcat(*(c.predicted(state) for c in channels if c.sensor is sensor))
+        predicted = evaluated(shown, q, states[:, : q.numel()], values)[nearest]
+        measured = np.column_stack([recording.signal(signal) for signal in sensor.signals])
+        measured = QUATERNION.like(measured, predicted)
+        recording = recording.with_signals(**dict(zip(sensor.signals, measured.T, strict=True)))
+    return recording
+
+
+_TURNS = 8
+"""Angles at which a hinge is tried whose place in its turn nothing has told."""
+
+_WIDTH = 0.01
+"""Of what turns from one sign to the other with a rate [rad/s or m/s]."""
+
+
+def reckoned(
+    model: Model, channels: Sequence[Channel], measured: Array, motion: Motion, values: Values
+) -> tuple[Array, list[int]]:
+    """Coordinates of all joints, (N, n_s), and the numbers of those that could be told from no sensor.
+
+    Args:
+        channels: all that there are.
+        measured: what they have shown at the steps, smooth and without gaps, (N, n_o).
+        values: of every parameter.
+    """
+    orders, found, seen = [order(channel, model) for channel in channels], None, set[int]()
+    for most in (1, 2):
+        if most not in orders:
+            continue
+        chosen = [i for i, n in enumerate(orders) if 0 < n <= most]
+        fit = KinematicFit(model, [channels[i] for i in chosen], measured[:, chosen], motion, values)
+        if fit.seen:
+            found = fit.solved(found)
+            seen |= fit.seen
+    moved = motion.moved.copy()
+    if found is not None:
+        moved[:, list(motion.hidden)] = found
+    told = [number for i, number in enumerate(motion.hidden) if i in seen]
+    if told and 2 not in orders:
+        moved = _hung(model, moved, told, values, motion.step)
+    return moved, [number for number in motion.hidden if number not in told]
+
+
+def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step: float) -> Array:
+    """Coordinates (N, n_s) with hinges whose rate alone is known at the angle in their turn, of some, at which gravity
+    and springs explain plainly best how they speed up; those of motors stay where they are."""
+    driven = {model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors}
+    left = lacking(model, values)
+
+    def turned(number: int, turn: float) -> Array:
+        result = moved.copy()
+        result[:, number] += turn
+        return result
+
+    def cost(number: int, coordinates: Array) -> float:
+        rows = left(*(part.T for part in derivatives(coordinates, step))).full()
+        return float(np.sum(rows[number] ** 2))
+
+    for number in told:
+        period = model.freedoms[number].coordinate.period
+        if period is not None and number not in driven:
+            tried = [turned(number, period * i / _TURNS) for i in range(_TURNS)]
+            costs = [cost(number, coordinates) for coordinates in tried]
+            if min(costs) < BETTER * costs[0]:
+                moved = tried[int(np.argmin(costs))]
+    return moved
+
+
+def lacking(model: Model, values: Values) -> ca.Function:
+    """Of coordinates and their derivatives, (n_s,) each: what the motion takes along each coordinate besides gravity
+    and the loads, without inputs and dry friction, (n_s,)."""
+    symbols = [ca.SX.sym(name, len(model.freedoms)) for name in ("d", "rate", "acceleration")]
+    state, joints = state_at(model, *symbols), JointCoordinates(model)
+    mass, none = model.inertia(), ca.SX(len(model.signals), 1)
+    force = model.weight() + Mechanics.gyroscopic_of(mass, state.v) + model.pushed(state.q, state.v, none)
+    net = joints.transmitted(state.q, ca.densify(mass @ state.a - force)).along
+    rows = [ca.SX(0)] * len(model.freedoms)
+    for i, number in enumerate(joints.places[: len(rows)]):
+        freedom = model.freedoms[number]
+        inputs = {signal: ca.SX(0) for signal in freedom.joint.signals}
+        width = ca.SX([_WIDTH] * len(freedom.joint.coordinates))
+        effort = freedom.joint.effort(state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
+        rows[number] = net[i] - effort[freedom.index]
+    parameters = parameters_in(rows, "the model", ignore=symbols)
+    numbers = [ca.SX(values[p.name]) for p in parameters]
+    return ca.Function("lacking", symbols, ca.substitute([ca.vertcat(*rows)], list(parameters), numbers))
+
+
+def seen_by(model: Model, channels: Sequence[Channel]) -> set[int]:
+    """Numbers of the coordinates of a tree of joints that channels of positions see."""
+    d = ca.SX.sym("d", len(model.freedoms))
+    state = state_at(model, d, ca.SX(d.numel(), 1), ca.SX(d.numel(), 1))
+    shown = all_predicted(channels, state)
+    slope = ca.jacobian(shown, d)
+    return {j for j in range(d.numel()) if slope[:, j].nnz()}
 
 
 @dataclass(frozen=True, eq=False)

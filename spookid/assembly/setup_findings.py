@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spookid.assembly.closure import welded_findings
+from spookid.assembly.checks import given_inertias, welded_findings
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.ranks import given_inertias
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import idle_findings
 from spookid.data.interpolation import SHARE

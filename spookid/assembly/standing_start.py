@@ -18,7 +18,7 @@ from typing import Protocol
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.cyclic_coordinates import cyclic
+from spookid.assembly.checks import cyclic
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.data.channels import all_predicted

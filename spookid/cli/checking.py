@@ -19,7 +19,7 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit, Job, each, start
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
-from spookid.estimation import forecast
+from spookid.estimation import fitting
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.estimation.questions import questions
@@ -152,7 +152,7 @@ def _size(assembly: Assembly, width: int, loading: float, building: float) -> li
 def _demand(assembly: Assembly, loading: float, building: float) -> str:
     memory = f"some {demand.size(demand.memory(assembly.problem, assembly.transcription))} of memory"
     try:
-        duration = loading + forecast.seconds(assembly, building)
+        duration = loading + fitting.seconds(assembly, building)
     except ProblemError as error:
         return f"a fit takes {memory}, and is refused: {error}"
     return f"a fit takes {memory} and {minutes(duration)} on one core, to a factor of 2"

@@ -19,9 +19,9 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
-from spookid.estimation.delays import with_impacts_at_rest
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
@@ -32,10 +32,9 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
-from spookid.statistics.hard_dynamics import denied, feedback, unstable
-from spookid.statistics.hausman import EstimatorOutput, HausmanTest, hausman_test
+from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
 from spookid.statistics.linearized import linearize
-from spookid.statistics.tails import FALSE_ALARMS
+from spookid.statistics.whiteness import FALSE_ALARMS
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
-from spookid.assembly.closure import check_closure
+from spookid.assembly.checks import check_closure
 from spookid.assembly.constants import magnitude, width_along
 from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting

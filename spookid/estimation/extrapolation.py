@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
+from spookid.assembly.outlining import measured_poses
 from spookid.assembly.setup_findings import step_chosen
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
@@ -27,8 +27,7 @@ from spookid.results.findings import Finding, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import of_priors
-from spookid.statistics.covariance import Sensitivities
-from spookid.statistics.influence import Influence
+from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import in_units, pivots, references
 from spookid.transcription.factor import Group
 

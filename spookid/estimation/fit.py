@@ -12,19 +12,11 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.measured_poses import measured_poses
-from spookid.assembly.outlining import mechanism
+from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.schedules import unsettled_findings
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
-from spookid.estimation import (
-    constraint_tension,
-    disturbances,
-    inertias,
-    influence_functions,
-    misspecification,
-    step_errors,
-)
-from spookid.estimation.contact_findings import contact_findings
+from spookid.estimation import disturbances, misspecification, physical, step_errors, tensions
+from spookid.estimation.contact_findings import contact_findings, schedule_findings, sliding_findings
 from spookid.estimation.identifiability import (
     Identifiability,
     condensed_at,
@@ -35,10 +27,8 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Likelihood
-from spookid.estimation.overfitting import followed_findings
-from spookid.estimation.remaining_cost import held_findings
-from spookid.estimation.schedule_findings import schedule_findings
-from spookid.estimation.sliding import sliding_findings
+from spookid.estimation.noise_findings import followed_findings
+from spookid.estimation.tensions import held_findings
 from spookid.estimation.unexplained import excess_findings, unexplained_findings
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
@@ -50,11 +40,10 @@ from spookid.results.values import ConstraintTension, Size
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import Sensitivities
-from spookid.statistics.influence import Influence
+from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.score_tests import ScoreTests
 from spookid.transcription.factor import Group
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
 from spookid.version import __version__
 
@@ -110,7 +99,7 @@ class Fit:
     def tensions(self) -> Mapping[str, ConstraintTension]:
         """How hard the data pull at constraints between parameters."""
         normaliser = None if self.likelihood is None else self.likelihood.normaliser
-        return constraint_tension.tensions(self.assembly, self.point, self.identifiability, normaliser)
+        return tensions.tensions(self.assembly, self.point, self.identifiability, normaliser)
 
     @cached_property
     def motion(self) -> tuple[Trajectory, ...]:
@@ -120,7 +109,7 @@ class Fit:
     @cached_property
     def influence(self) -> Influence:
         """How the estimates hang on data and settings."""
-        return influence_functions.influence(self.assembly, self.point, self.identifiability, self.motion)
+        return step_errors.influence(self.assembly, self.point, self.identifiability, self.motion)
 
     @property
     def _determined(self) -> Condensed | None:
@@ -267,11 +256,11 @@ class Fit:
             steps = step_errors.step_error_findings(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
-        follows += constraint_tension.contradicted(self.tensions)
+        follows += tensions.contradicted(self.tensions)
         follows += sliding_findings(assembly, self.point, identifiability.condensed, self.values)
         follows += followed_findings(() if self.likelihood is None else self.likelihood.noise, self.motion)
-        unphysical = inertias.inertia_findings(problem, self.values, known, self.motion)
-        vanished = inertias.mass_findings(problem, self.values)
+        unphysical = physical.inertia_findings(problem, self.values, known, self.motion)
+        vanished = physical.mass_findings(problem, self.values)
         return ranked([*identifiability.findings, *follows, *unphysical, *vanished, *steps, *remarks])
 
 

@@ -1,19 +1,24 @@
-"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori."""
+"""What would help the data to see a parameter: where it stands in the mechanism decides.
+
+Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
-from spookid.estimation.advice import advise
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
+from spookid.mechanics.model import Model
+from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -31,14 +36,55 @@ from spookid.statistics.covariance import (
     times,
     unseen,
 )
-from spookid.statistics.force_unit import common_scale, without_direction
 from spookid.statistics.linearized import linearize
 from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.regrouping import common_scale, without_direction
 from spookid.statistics.settled import is_settled, prior_led
-from spookid.statistics.student import Variances
+from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
+
+_REMEDY = "Fix {} at a value you trust, or give {} a prior"
+
+
+def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
+    """What helps against a direction in which these parameters are hardly seen.
+
+    Args:
+        settled: True if priors tell them.
+    """
+    motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
+    if settled:
+        return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
+    names = ", ".join(p.name for p in parameters)
+    remedy = _REMEDY.format(names, "it") if len(parameters) == 1 else _REMEDY.format(f"one of {names}", "one")
+    motion = f", or record a motion that shows more: {motions}" if motions else ""
+    return f"{remedy}{motion}."
+
+
+def _motions(model: Model, parameter: Parameter) -> Iterable[str]:
+    for motor in model.motors:
+        if _stands_in(parameter, motor.expressions()):
+            yield f"drive {motor.label} with a larger and more varied {motor.signal}"
+    for joint in model.joints:
+        if _stands_in(parameter, joint.expressions()):
+            yield f"excite {joint.name} more, fast and slow"
+    for load in model.loads:
+        if _stands_in(parameter, load.expressions()):
+            yield f"move what {load.title} acts on more, fast and slow"
+    for body in model.bodies:
+        if _stands_in(parameter, [body.inertia]):
+            yield f"turn body {body.name} about other axes, if its joints let it"
+        if _stands_in(parameter, [body.mass]):
+            yield f"act on body {body.name} with a known force"
+    if _stands_in(parameter, [model.gravity]):
+        yield "start from other positions"
+
+
+def _stands_in(parameter: Parameter, expressions: Iterable[ca.SX]) -> bool:
+    return any(bool(ca.depends_on(ca.densify(ca.vec(e)), parameter)) for e in expressions if e.numel())
+
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sample_errors import sample_places
+from spookid.assembly.trajectories import sample_places
 from spookid.estimation import variations
 from spookid.estimation.variations import Speed
 from spookid.kernels.arrays import Array

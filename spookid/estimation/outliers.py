@@ -17,14 +17,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.preparing import medians
+from spookid.assembly.initialization import medians
 from spookid.assembly.trajectories import trajectories
 from spookid.data.channels import BENT, Channel, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation.likelihood_fit import Revise
-from spookid.estimation.robust_start import linear
-from spookid.estimation.stuck_sensors import stuck
+from spookid.estimation.suspects import linear, stuck
 from spookid.estimation.work import Work, Wrong
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.scipy_parts import lapack

@@ -14,15 +14,19 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import BENT
 from spookid.estimation import continuation
-from spookid.estimation.delays import free_delays, with_delays_at_rest, with_impacts_at_rest
 from spookid.estimation.estimator_choice import choose_estimator
 from spookid.estimation.extrapolation import FINER, corrected
 from spookid.estimation.fitting import Start
-from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.gaps import across, has_gaps, judged, parts_of
-from spookid.estimation.noise_start import with_explained_motion
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
-from spookid.estimation.robust_start import without_outliers
+from spookid.estimation.starts import (
+    free_delays,
+    with_better_friction,
+    with_delays_at_rest,
+    with_explained_motion,
+    with_impacts_at_rest,
+)
+from spookid.estimation.suspects import without_outliers
 from spookid.estimation.work import Work, as_begun, asked_from, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction

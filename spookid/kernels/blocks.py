@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array, Integers, Mask, location
 from spookid.kernels.library import library
 from spookid.kernels.native import address
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 
 LANES, ROWS = 8, 4

@@ -11,7 +11,7 @@ from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.blocks import LANES, ROWS, addresses, aligned, sizes, symmetric
 from spookid.kernels.library import library
 from spookid.kernels.native import address
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 
 _NO_ROOM = -2

@@ -1,7 +1,14 @@
-"""Threads that share out work on several recordings. Compiled kernels and factorizations run side by side."""
+"""Memory that is used again.
+
+Arrays of some megabytes come from the system as fresh pages, and touching a page for the first time costs more than
+what is computed in it. Iterations that need the same arrays over and over keep them here.
+
+Threads that share out work on several recordings. Compiled kernels and factorizations run side by side.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -10,8 +17,35 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from spookid.kernels.arrays import Array, location
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+
+_BOUNDARY = 64
+"""Bytes of the vectors that compiled code works with."""
+
+
+class Workspace:
+    """Arrays by name; whoever takes one again gives up what stood there."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Array] = {}
+
+    def zeros(self, name: str, shape: tuple[int, ...]) -> Array:
+        """An array that is zero when it is first taken, and later is as it was left."""
+        if name not in self._held or self._held[name].shape != shape:
+            self._held[name] = np.zeros(shape)
+        return self._held[name]
+
+    def aligned(self, name: str, shape: tuple[int, ...]) -> Array:
+        """One that begins where a vector may, of no particular contents."""
+        count = math.prod(shape)
+        whole = self.zeros(name, (count + _BOUNDARY // 8,))
+        start = -location(whole) % _BOUNDARY // whole.itemsize
+        return whole[start : start + count].reshape(shape)
+
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -35,8 +35,7 @@ from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
-from spookid.statistics.covariance import Sensitivities
-from spookid.statistics.influence import Influence
+from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.tables.table import Table, counted, number, quantity, superscripts, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, by_rows

@@ -31,8 +31,7 @@ from spookid.results.result import (
     Trajectory,
 )
 from spookid.statistics.combinations import Seen
-from spookid.statistics.covariance import Sensitivities
-from spookid.statistics.influence import Influence
+from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import WeakDirection
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]

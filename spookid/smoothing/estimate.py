@@ -1,17 +1,150 @@
-"""What is known after an update: parameters and the newest state, with their errors."""
+"""Whether what leaves a window is as large as the noise says.
+
+What a window knows of parameters, and why it does not know some.
+
+What is known after an update: parameters and the newest state, with their errors.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.scipy_parts import special
 from spookid.results.findings import Finding
+from spookid.solvers.fixed_lag import FixedLag
+from spookid.statistics.combinations import UNOBSERVED
+from spookid.statistics.covariance import AT_BOUND
 from spookid.tables.table import Table, uncertain
 from spookid.tables.tabular import Block, Tabular
+from spookid.transcription.faults import fault
+from spookid.transcription.transcription import Chain, Point, Transcription
+
+_SAMPLES = 100
+"""Of measured values in a block, or a few more."""
+_BLOCKS = 2
+"""In a row that are told: a parameter that has changed is found in a shorter time, and then there is no need."""
+_FALSE = 1e-9
+"""How probable a block is that is told although the noise is white and as large as it is said to be."""
+
+
+class ChiSquareTest:
+    """Sums of squares of what has left, block by block, which are chi-square if the model and its noise are right."""
+
+    def __init__(self) -> None:
+        self._block, self._lasting = np.zeros(2), np.zeros(2)
+        """Squares and measured values of the present block, and of those blocks in a row that were too large."""
+        self._begin = self._since = 0.0
+        """When they began [s]."""
+
+    def add(self, t: float, square: float, count: int) -> None:
+        """A step that leaves: its time [s], the sum of squares of its rows, and how many of them are measured."""
+        if not self._block[1]:
+            self._begin = t
+        self._block += square, count
+        if self._block[1] < _SAMPLES:
+            return
+        squares, counted = self._block.tolist()
+        if special.chdtrc(counted, squares) >= _FALSE:
+            self._lasting[:] = 0.0
+        else:
+            self._since = self._since if self._lasting[1] else self._begin
+            self._lasting += self._block
+        self._block[:] = 0.0
+
+    @property
+    def findings(self) -> list[Finding]:
+        """One on residuals that are too large; none if they are not."""
+        squares, counted = self._lasting.tolist()
+        if counted < _BLOCKS * _SAMPLES:
+            return []
+        ratio = math.sqrt(squares / counted)
+        effect = (
+            f"Residuals are {ratio:.2g} times larger than the noise says since {self._since:.6g} "
+            "s: the model, a parameter or the noise is another by now, and the standard errors are too small."
+        )
+        return [Finding("residuals.grown", (), {"ratio": ratio, "since": self._since}, effect)]
+
+    def array(self) -> Array:
+        """All that is remembered, (6,)."""
+        return np.array([*self._block, *self._lasting, self._begin, self._since])
+
+    def restore(self, array: Array) -> None:
+        """Take what ``array`` gave."""
+        self._block, self._lasting = array[:2].copy(), array[2:4].copy()
+        self._begin, self._since = array[4:].tolist()
+
+
+FEW = "too few samples yet"
+"""Why nothing is known before there are states."""
+
+
+def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str:
+    """Why an update has not converged; empty if it has.
+
+    Args:
+        iterations: of the update.
+        start: of step 0 [s].
+        step: [s].
+    """
+    if core.converged:
+        return ""
+    problem, kept, (chain, *_) = core.transcription, core.arrays(), core.transcription.chains
+    data = {f.name: contiguous(kept[f"data {f.name}"][: f.count(core.steps)]) for f in problem.factors}
+    times = contiguous(start + step * (core.first + np.arange(core.steps)))
+    window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
+    found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
+    if not found:
+        return f"after {iterations} steps the estimates were still moving"
+    return f"{found}; no estimate goes on from there: write it otherwise, or begin anew with bounds that keep off"
+
+
+def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:
+    """Covariance of the parameters (n_p, n_p), those at a bound held there, and why some have none.
+
+    Args:
+        values: of the parameters, (n_p,).
+        covariance: of all, bounds or not, NaN of what is not known.
+    """
+    held = (values <= problem.lower) | (values >= problem.upper)
+    known = np.isfinite(np.diag(covariance))
+    if np.all(known) and not np.any(held):
+        return covariance, {}
+    reasons = {name: UNOBSERVED for name, is_so in zip(problem.names, known, strict=True) if not is_so}
+    reasons |= {name: AT_BOUND for name, is_so in zip(problem.names, held, strict=True) if is_so}
+    covariance = covariance.copy()
+    at, free = np.flatnonzero(held & known), np.flatnonzero(~held & known)
+    if len(at):
+        across = covariance[np.ix_(free, at)]
+        covariance[np.ix_(free, free)] -= across @ np.linalg.pinv(covariance[np.ix_(at, at)]) @ across.T
+    covariance[held] = covariance[:, held] = np.nan
+    return covariance, reasons
+
+
+def inverse(covariance: Array) -> Array:
+    """Information (n, n) of what has this covariance, none where it is NaN."""
+    known = np.flatnonzero(np.isfinite(np.diag(covariance)))
+    found, at = np.zeros_like(covariance), np.ix_(known, known)
+    sizes = np.sqrt(np.diag(covariance)[known])
+    found[at] = np.linalg.pinv(covariance[at] / np.outer(sizes, sizes), hermitian=True) / np.outer(sizes, sizes)
+    return found
+
+
+def carried(slopes: Array, covariance: Array) -> Array:
+    """Covariance of what has these slopes; NaN where it hangs on what is not known."""
+    unknown = np.isnan(np.diag(covariance))
+    if not np.any(unknown):
+        return np.asarray(slopes @ covariance @ slopes.T)
+    known = np.where(unknown[:, None] | unknown, 0.0, covariance)
+    found = slopes @ known @ slopes.T
+    loose = np.any(slopes[:, unknown] != 0.0, axis=1)
+    found[loose] = found[:, loose] = np.nan
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,9 +14,8 @@ from spookid.graphs.graph import Graph
 from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.arrays import Array, Mask
 from spookid.results.findings import Finding
-from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.estimate import FEW, OnlineEstimate, of_parameters, unsettled
 from spookid.smoothing.intake import Intake, checked, refuse_second
-from spookid.smoothing.window_covariance import FEW, of_parameters, unsettled
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.table import number
 

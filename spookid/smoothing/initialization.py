@@ -21,11 +21,11 @@ from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
-from spookid.estimation.delays import free_delays
 from spookid.estimation.extrapolation import finer, missed, pinned, step_added
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start, fit
-from spookid.estimation.robust_start import without_outliers
+from spookid.estimation.starts import free_delays
+from spookid.estimation.suspects import without_outliers
 from spookid.estimation.work import starting_from
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding

@@ -25,7 +25,7 @@ from spookid.results.findings import Finding
 from spookid.results.folders import reading
 from spookid.smoothing.initialization import without_end
 from spookid.smoothing.intake import Intake
-from spookid.smoothing.step_correction import StepCorrection
+from spookid.smoothing.readout import StepCorrection
 from spookid.smoothing.stream import Stream
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.transcription.transcription import Transcription

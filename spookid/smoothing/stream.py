@@ -14,13 +14,10 @@ from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask
 from spookid.results.findings import Finding
-from spookid.smoothing.chi_square_test import ChiSquareTest
-from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.estimate import ChiSquareTest, OnlineEstimate, carried, inverse, of_parameters, unsettled
 from spookid.smoothing.initialization import Initialization
 from spookid.smoothing.intake import Intake, Samples
-from spookid.smoothing.readout import Readout
-from spookid.smoothing.step_correction import StepCorrection
-from spookid.smoothing.window_covariance import carried, inverse, of_parameters, unsettled
+from spookid.smoothing.readout import Readout, StepCorrection
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_memory import restarted
 from spookid.stepping.impulses import Settings

@@ -14,11 +14,10 @@ from spookid.data.recording import Recording
 from spookid.errors import listing
 from spookid.parameter import number
 from spookid.results.findings import Finding
-from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.estimate import FEW, OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
 from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream, longest_gap
-from spookid.smoothing.window_covariance import FEW
 
 _FIRST, _LEAST = 20, 2
 """Steps from which the first states are guessed, at the most and at the least."""

@@ -18,7 +18,7 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.kernel import CHUNK
 from spookid.records import dataclass
-from spookid.solvers.batched import null_space_and_inverse
+from spookid.solvers.condensation import null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed
 from spookid.transcription.factor import Block, Factor

@@ -22,14 +22,13 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.scipy_parts import lapack
-from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
-from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_anchor import Anchor
+from spookid.solvers.lag_anchor import Anchor, FirstEstimates
 from spookid.solvers.lag_memory import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
+from spookid.solvers.quadratic_program import bent, bounded_solution, free_solution
 from spookid.transcription.transcription import Transcription
 
 _SMALL, _SMALL_BESIDE = 1e-3, 3e-2

@@ -24,9 +24,8 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
-from spookid.solvers.callbacks import Functions, Watch, observer
+from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
 from spookid.solvers.information import information, unknown, unseen_directions
-from spookid.solvers.ipopt_options import OVERDETERMINED, TINY, end_of, options
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem

@@ -13,9 +13,9 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.scipy_parts import lapack
-from spookid.solvers.bounded_rows import free_solution
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow
+from spookid.solvers.quadratic_program import free_solution
 
 _PARTS = ("soft", "hard", "linear")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
-from spookid.solvers.batched import NullSpaceAndInverse, null_space_and_inverse, rank
+from spookid.solvers.condensation import NullSpaceAndInverse, null_space_and_inverse, rank
 from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_window import LagWindow, Placed
 

@@ -11,7 +11,7 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.curvature import curvature
-from spookid.solvers.multipliers import balanced, unopposed
+from spookid.solvers.quadratic_program import balanced, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import (

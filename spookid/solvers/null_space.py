@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.kernel import Call
-from spookid.kernels.native import Routines, address, integers, routines
-from spookid.kernels.reflections import Reflections, reflections
+from spookid.kernels.native import Reflections, Routines, address, integers, reflections, routines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.records import dataclass
-from spookid.solvers.batched import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
+from spookid.solvers.condensation import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 

@@ -17,9 +17,8 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.records import dataclass
-from spookid.solvers.constraint_rows import ConstraintRows
 from spookid.solvers.roles import Pairs, Relaxed, role_of, weighted_curvature
-from spookid.solvers.sparsity_patterns import PlacedFactor, SparsityPatterns, local_pattern
+from spookid.solvers.sparsity_patterns import ConstraintRows, PlacedFactor, SparsityPatterns, local_pattern
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 

@@ -1,4 +1,9 @@
-"""The bounded step, a small convex quadratic program in the parameters, and least squares by such steps."""
+"""Multipliers of bounds and constraints of the parameters, and what of a gradient they do not balance.
+
+A small least-squares problem in square-root form with bounds.
+
+The bounded step, a small convex quadratic program in the parameters, and least squares by such steps.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,117 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
-from spookid.kernels.scipy_parts import lapack
+from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.scipy_parts import lapack, nnls
+from spookid.solvers.fronts import Front, Pivots, eliminate
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.transcription.least_distance import least_distance, null_space
-from spookid.transcription.parameter_constraints import LinearConstraints
+from spookid.transcription.parameter_constraints import LinearConstraints, least_distance, null_space
+from spookid.transcription.transcription import Transcription
+
+
+def unopposed(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> Array:
+    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can.
+
+    Args:
+        lengths: of the columns of the Jacobian, positive, (n_p,): what is left is least in their units.
+    """
+    low, high = parameters <= problem.lower, parameters >= problem.upper
+    if problem.constraints is None:
+        return np.where((low & (gradient > 0)) | (high & (gradient < 0)), 0.0, gradient)
+    return gradient + balanced(problem, parameters, gradient, lengths)[1]
+
+
+def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> tuple[Array, Array]:
+    """Multipliers of the constraints' rows, 0 of those that do not hold, (k,); and what they and those of bounds add
+    to the gradient, (n_p,)."""
+    assert problem.constraints is not None
+    low, high = parameters <= problem.lower, parameters >= problem.upper
+    rows, unit = problem.constraints.values(parameters)[1], np.eye(len(parameters))
+    active = np.flatnonzero(problem.constraints.active(parameters))
+    both = active[active < problem.constraints.equalities]
+    pushes = np.vstack([rows[active], -rows[both], unit[high], -unit[low]])
+    sizes = np.linalg.norm(pushes / lengths, axis=1)
+    used, weights = sizes > 0, np.zeros(len(sizes))
+    if np.any(used):  # SciPy's routine needs a column
+        weights[used] = nnls((pushes[used] / lengths / sizes[used, None]).T, -gradient / lengths)[0] / sizes[used]
+    multipliers, equal = np.zeros(len(rows)), slice(len(active), len(active) + len(both))
+    multipliers[active] += weights[: len(active)]
+    multipliers[both] -= weights[equal]
+    return multipliers, weights @ pushes
+
+
+_ROUNDS = 20
+_SHARE, _SEEN = 0.8, 1e-6
+
+
+def free_solution(pivots: Pivots) -> Array:
+    """The unknowns (n,) at which the rows' cost is least; those that no row gives stay 0."""
+    step = np.zeros(pivots.count)
+    pivots.solve(step)
+    return step
+
+
+def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
+    """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0.
+
+    Args:
+        step: the same without bounds.
+
+    Unknowns that end at a bound are guessed all at once (Hintermüller, Ito and Kunisch, 2002); those that no row gives
+    stay 0.
+    """
+    if np.all((step >= lower) & (step <= upper)):
+        return step
+    slope = np.zeros_like(step)
+    low = high = np.zeros(len(step), dtype=bool)
+    for _ in range(_ROUNDS):
+        before = low, high
+        low = (step < lower) | (low & (slope > 0))
+        high = (step > upper) | (high & (slope < 0))
+        if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
+            break
+        step = _held(pivots, np.where(low, lower, np.where(high, upper, 0.0)), low | high)
+        soft = pivots.rows[pivots.hard :]
+        values = soft[:, :-1] @ step + soft[:, -1] + pivots.shifts[pivots.hard :]
+        slope = soft[:, :-1].T @ values
+    return np.clip(step, lower, upper)
+
+
+def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
+    """The solution with some unknowns held where they end."""
+    rows = pivots.rows.copy()
+    rows[:, -1] += pivots.shifts + rows[:, :-1] @ ends
+    free = np.flatnonzero(~held)
+    rows = rows[:, [*free, -1]]
+    front = Front(rows[pivots.hard :], rows[: pivots.hard], np.zeros(len(free)))
+    found, step = eliminate(front, len(free), len(free))[0], ends.copy()
+    inner = np.zeros(len(free))
+    found.solve(inner)
+    step[free] = inner
+    return step
+
+
+def bent(pivots: Pivots, bend: Array) -> Pivots:
+    """Rows of the same unknowns with ½ δᵀ K δ more, K of any sign: of what the rows know of a direction it takes
+    ``_SHARE`` at the most, and nothing where they know next to nothing."""
+    soft, n = pivots.rows[pivots.hard :], len(bend)
+    lengths = np.sqrt(np.sum(soft[:, :-1] ** 2, axis=0))
+    scale = np.where(lengths > 0, lengths, 1.0)
+    U, s, V = np.linalg.svd(soft[:, :-1] / scale, full_matrices=False)
+    values = U.T @ (soft[:, -1] + pivots.shifts[pivots.hard :])
+    seen = s > _SEEN * np.max(s, initial=0.0)
+    along = V[seen] / s[seen, None] / scale
+    curvatures, turn = np.linalg.eigh(along @ bend @ along.T)
+    root = np.sqrt(1 + np.maximum(curvatures, -_SHARE))
+    slopes = s[:, None] * V * scale
+    slopes[seen], values[seen] = root[:, None] * (turn.T @ slopes[seen]), (turn.T @ values[seen]) / root
+    rows = np.concatenate([slopes, values[:, None]], axis=1)
+    if not pivots.hard and len(rows) >= n:
+        triangle = np.asarray(np.linalg.qr(rows, mode="r"))[:n]
+        if np.all(np.diag(triangle) != 0):
+            return Pivots(triangle, np.arange(n), np.zeros(n), 0, n)
+    return eliminate(Front(rows, pivots.rows[: pivots.hard], np.zeros(n)), n, n)[0]
+
 
 # SciPy's wrappers take longer than the work.
 _dpotrf, _dtrtrs, _dposv = lapack.dpotrf, lapack.dtrtrs, lapack.dposv

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.riccati import RiccatiRoutines
-from spookid.kernels.thread_pool import SERIAL, ThreadPool
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import SERIAL, ThreadPool, Workspace
 from spookid.records import dataclass
 from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace

@@ -22,7 +22,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.riccati import RiccatiRoutines
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.elimination import ForwardSubstitution
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError

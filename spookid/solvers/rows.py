@@ -1,4 +1,11 @@
-"""One factor's linearization along a chain: its rows in memory, or a stream of them that is computed when asked for."""
+"""JᵀJ of one factor by C code, straight into the band.
+
+A step's products are made in tiles of four rows and eight columns, from those rows of J that have something in both.
+Entries are taken for zero until they are not; the plan is then drawn up anew for the steps to come. Jacobians that are
+not kept are evaluated on the way, eight steps at a time, and never leave the processor's cache.
+
+One factor's linearization along a chain: its rows in memory, or a stream of them that is computed when asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,134 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array, Integers
-from spookid.kernels.kernel import Call
-from spookid.kernels.native import Routines, address, integers, routines
+from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
+from spookid.kernels.kernel import CHUNK, Call
+from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
 from spookid.records import dataclass
+
+_LONGEST = 65536
+"""Steps of one call, so that an interruption is not held up for long."""
+
+Seen = NDArray[np.uint64]
+"""All bits are set of what differs from zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What to multiply, and where each sum belongs: a panel holds a step's Jacobian, its rows of whole vectors."""
+
+    sizes: Integers
+    """Vectors of a row, rows, places of states, unknowns of a step, width of its band, unknowns of the chain, columns
+    behind the states, vectors that hold something, and tiles of the band, the border, and the corner."""
+    lists: Lists
+    """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
+    behind: Integers
+    """Which of the columns behind the states stands where: those of most rows first, so that few tiles have many."""
+    seen: tuple[int, ...]
+    """Places of the states' columns that are not zero, from the first unknown of a step on."""
+
+
+def add_products(
+    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
+) -> tuple[int, ...]:
+    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
+    Entries that are not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band
+    is zero before the step at the largest offset, and from there on holds what may be forgotten.
+
+    The places of its columns, from the first unknown of their step on.
+    """
+    (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
+    places: tuple[int, ...] = ()
+    held = _places(block)
+    seen = seen[: columns * rows if held is None else len(held)]
+    reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
+    # Summed on from plan to plan, the digits do not depend on which entries were seen before.
+    beyond = len(corner)
+    sums = aligned((LANES, -(-beyond // LANES) * LANES, -(-beyond // LANES) * LANES))
+    sums[:] = 0.0
+    while rows and done < count:
+        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns))
+        part, kernel, matrix = _given(block, done)
+        by.products(
+            *(part.stop - done, *kernel, address(matrix), columns * rows, address(held)),
+            *(seen.size, address(seen)),
+            *(address(plan.sizes), plan.lists.address),
+            *(address(band[part]), address(border[part]), address(sums), address(reached)),
+            max(block.offsets) if fresh else -1,
+        )
+        done, places = done + int(reached[0]), plan.seen
+    if done:
+        corner[plan.behind[:, None], plan.behind] += mirrored(sums.sum(axis=0)[:beyond, :beyond])
+    return places
+
+
+def _places(block: Rows | Stream) -> Integers | None:
+    """Where the numbers of a program are among the entries; None if they are all there."""
+    if isinstance(block, Rows):
+        return block.places
+    return block.jacobian.kernel.places if block.jacobian.program is not None else None
+
+
+def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
+    """Some steps from one on, the program that gives their transposed Jacobians, with its arguments, or else
+    these themselves."""
+    nothing = address(None), address(None), address(None)
+    far = slice(first, min(first + _LONGEST, block.shape[0]))
+    if isinstance(block, Rows):
+        return far, nothing, np.ascontiguousarray(block.matrix[far])
+    if (program := block.jacobian.program) is not None:
+        return far, (program.address, *program.arguments(*block.jacobian.at(far))), None
+    near = slice(first, min(first + CHUNK, far.stop))
+    return near, nothing, block.jacobian(near)
+
+
+@lru_cache(maxsize=64)
+def _plan(
+    seen: bytes, held: bytes | None, shape: tuple[int, int], offsets: tuple[int, ...], target: tuple[int, int, int]
+) -> _Plan:
+    """The plan for a pattern of nonzeros (columns + 1, rows), of those that are ``held`` if not all are, for a target
+    with so many unknowns of a step, width of a band, and unknowns of the chain."""
+    given, (tangent, width, unknowns) = np.frombuffer(seen, dtype=np.bool_), target
+    entries = np.arange(len(given)) if held is None else np.frombuffer(held, dtype=np.int64)
+    states = (max(offsets) + 1) * tangent
+    first = -(-states // LANES) * LANES
+    beyond = shape[0] - len(offsets) * tangent
+    place = np.array([offset * tangent + local for offset in offsets for local in range(tangent)], dtype=np.int64)
+    behind = np.argsort(-np.bincount(entries // shape[1], minlength=shape[0])[shape[0] - beyond :], kind="stable")
+    place = np.concatenate([place, first + np.argsort(behind)])
+    number = np.full((shape[1], first + -(-beyond // LANES) * LANES), len(given))  # that of the zero behind all others
+    column, row = np.divmod(entries[given], shape[1])
+    number[row, place[column]] = np.flatnonzero(given)
+    vectors = number.reshape(shape[1], -1, LANES)
+    alive = number < len(given)
+    wide = np.flatnonzero(alive.reshape(-1, LANES).any(axis=1))
+    groups = np.column_stack([wide, vectors.reshape(-1, LANES)[wide]])
+    tiles, lines = _tiles(alive, first // LANES)
+    sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles))
+    lists = Lists(groups, np.concatenate(tiles), lines, behind)
+    return _Plan(integers(sizes), lists, behind, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
+
+
+def _tiles(alive: Mask, behind: int) -> tuple[list[Integers], Integers]:
+    """Tiles of the upper triangle of JᵀJ for the nonzeros of J (rows, columns), whose columns of parameters begin with
+    the vector ``behind``: of the states with themselves, with the parameters, and of these with themselves; each its
+    first column, its vector of columns, and where the rows begin and end that are in the list behind."""
+    high, wide = (np.asarray(np.any(alive.reshape(len(alive), -1, n), axis=2)) for n in (ROWS, LANES))
+    tiles: list[list[tuple[int, int, int, int]]] = [[], [], []]
+    lines: list[int] = []
+    for i, left in enumerate(high.T):
+        own = i * ROWS // LANES
+        for j, right in enumerate(wide.T):
+            kind = (own >= behind) + (own >= behind and j >= behind)
+            if (kind != 1 and (j < own or (own < behind <= j))) or not np.any(both := left & right):
+                continue
+            begin = len(lines)
+            lines.extend(np.flatnonzero(both).tolist())
+            tiles[kind].append((i * ROWS, j, begin, len(lines)))
+    return [integers(part).reshape(-1, 4) for part in tiles], integers(lines)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,9 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
-from spookid.solvers.products import add_products
-from spookid.solvers.rows import Rows, Stream
+from spookid.solvers.rows import Rows, Stream, add_products
 
 _dsbmv = blas.dsbmv
 

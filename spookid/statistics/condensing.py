@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.solvers.elimination import Elimination, eliminate
-from spookid.solvers.selected_inversion import cross_covariances, selected_inverse_backward
+from spookid.solvers.elimination import Elimination, cross_covariances, eliminate, selected_inverse_backward
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, added, chunks, products
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 _RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""

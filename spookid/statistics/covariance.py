@@ -1,4 +1,7 @@
-"""How well the data determine the parameters: covariance, standard errors, and the directions they cannot see."""
+"""How well the data determine the parameters: covariance, standard errors, and the directions they cannot see.
+
+How the estimates hang on what they were made from.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,22 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
 from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
-from spookid.statistics.spectrum import RANK, Spectrum, invisible
-from spookid.statistics.student import Variances, widened
 from spookid.statistics.systems import triangular
+from spookid.statistics.variances import Variances, widened
 from spookid.statistics.weak_directions import (
+    RANK,
     SMALL_SHARE,
     UNSEEN,
     WEAK,
     Knowledge,
+    Spectrum,
     WeakDirection,
     describe,
+    invisible,
     references,
     weak_by_errors,
 )
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 DOUBTED = 3.0
 """Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
@@ -350,3 +355,35 @@ def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: Residu
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.zeros((0, n)), np.ones(n), np.full((blocks, n), np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """First-order changes of the estimates with data and settings.
+
+    The last axis is that of the free parameters (n_p); parameters that the data do not determine have NaN, those held
+    at a bound 0. Gauss–Newton's approximation: exact where the residuals are small or the model is nearly linear.
+    """
+
+    observations: tuple[Array, ...]
+    """Per recording ∂θ/∂y [1/unit of the signal], (N, n_o, n_p); 0 where a sample is missing."""
+    state_weight: Array
+    """∂θ/∂κ, (n_p,); 0 if κ is infinite."""
+    step: Array
+    """∂θ/∂h [1/s] with the samples as they are, (n_p,): what an error of the recordings' clock does."""
+    step_error: Array
+    """What steps of h instead of 0 add to the estimates, to leading order (see ``step_errors``), (n_p,); NaN where
+    it is not known."""
+    fixed_names: tuple[str, ...]
+    """Parameters that the user fixed."""
+    fixed: Array
+    """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN where a fixed parameter stands in the geometry of rigid joints."""
+    edges: tuple[Array, ...]
+    """Per recording, where its stretches begin and the last one ends [s], (W + 1,)."""
+    stretches: tuple[Array, ...]
+    """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
+    hangs on them."""
+
+    def __repr__(self) -> str:
+        stretches = sum(len(one) for one in self.stretches)
+        return f"<Influence of {stretches} stretches of recordings on {self.step.size} parameters>"

@@ -1,4 +1,12 @@
-"""Hausman test: do two estimators agree? Noise estimated, against hard dynamics with errors of the block jackknife.
+"""Where hard dynamics may be believed, told by a fit whose noise was estimated.
+
+Hard dynamics take all that the model lacks for errors of the sensors. Where a disturbance is one, what it leaves
+outlasts any block of a recording, and errors from blocks are far too small. So the disturbance must be denied
+first: white noise of the size that was found would make hard dynamics leave much more than they do. Nor may they be
+believed in a closed loop, whose input follows the disturbance, or along an unstable motion, which the smallest one
+leads away.
+
+Hausman test: do two estimators agree? Noise estimated, against hard dynamics with errors of the block jackknife.
 
 The test is Hausman's (Econometrica 46, 1978, 1251) with the covariance of the difference from influence functions, as
 V₁ − V₂ need not be positive definite: with δ_w how estimates change without block w, their difference changes by
@@ -8,18 +16,149 @@ blocks tell no matrix.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.transcription.factor import Group
+
+_LAGS = 5
+"""Steps within which a closed loop answers to what disturbs it."""
+_ORDER = 20
+"""Steps of its own past that a signal is whitened with."""
+_BATCH = 9
+"""Draws at a time."""
+_HUGE = 1e100
+_TINY = float(np.finfo(float).tiny)
+
+
+def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
+    """True if hard dynamics leave less of the sensors' samples than they would of any of 99 draws of the noise.
+
+    A white disturbance adds up over a recording; steps of an encoder and a clock that jitters do not, though one step
+    looks the same.
+
+    Args:
+        condensed: with disturbances so small that the dynamics are hard.
+        sizes: of the noise that was found, over that of ``condensed``, by its name.
+    """
+    rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]
+    draws = round(1 / FALSE_ALARMS) - 1
+    for _ in range(0, draws, _BATCH):
+        drawn = [[_drawn(s, sizes, rng) for s in terms] for terms in condensed.linearized.chains]
+        if np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen):
+            return False
+    return True
+
+
+def _drawn(term: LinearizedFactor, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
+    """Noise in the rows of a factor, (count, draws, rows that are left)."""
+    count, rows = term.alive.shape
+    if not term.factor.noise:
+        return np.zeros((count, _BATCH, rows))
+    values = rng.standard_normal((count, _BATCH, len(term.factor.noise)))
+    values *= [sizes[name] for name in term.factor.noise]
+    if term.complement is not None:
+        values = np.matmul(values, term.complement)
+    return np.asarray(values * term.alive[:, None])
+
+
+def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:
+    """Sums of squares in the rows of sensors, (m,)."""
+    parts = (part for term, part in condensed.rows(columns) if term.factor.group is Group.OBSERVATION)
+    return np.asarray(sum(np.einsum("kmr,kmr->m", part, part) for part in parts))
+
+
+def feedback(inputs: Array, noise: Array) -> float:
+    """Smallest probability, times their number, that inputs go their own way and do not answer to the noise.
+
+    An F test of whether what the motion and the sensors lacked in the last steps tells of an input what its own past
+    does not, all of them whitened first (Haugh, J. Am. Stat. Assoc. 71, 1976, 378): a smooth input and smooth residuals
+    go along with one another by accident. The motion itself would be no test, as it follows the input in any case.
+
+    Args:
+        inputs: at each step, (N, n_u).
+        noise: residuals at each step, NaN where there is none, (N, m).
+    """
+    noise = np.where(np.isfinite(noise), noise, 0.0)
+    fresh = [_fresh(w) for w in noise.T if np.ptp(w) > 0]
+    varied = [_fresh(u) for u in inputs.T if np.ptp(u) > 0]
+    if not fresh or len(inputs) < 2 * _ORDER + _LAGS * (len(fresh) + 2):
+        return 1.0
+    past = np.column_stack([w[_LAGS - lag : len(w) - lag] for w in fresh for lag in range(1, _LAGS + 1)])
+    return min([1.0, *(len(varied) * _own_way(u[_LAGS:], past) for u in varied)])
+
+
+def _fresh(values: Array) -> Array:
+    """What the last steps of a signal do not tell of the next, (N − order,)."""
+    count = len(values)
+    past = [values[_ORDER - lag : count - lag] for lag in range(1, _ORDER + 1)]
+    return _left(values[_ORDER:], np.column_stack([np.ones(count - _ORDER), *past]))
+
+
+def _own_way(u: Array, past: Array) -> float:
+    """Probability of one input."""
+    more, freedom = past.shape[1], len(u) - past.shape[1]
+    alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
+    return float(special.fdtrc(more, freedom, max(alone - left, 0.0) / more / max(left / freedom, _TINY)))
+
+
+def _left(target: Array, columns: Array) -> Array:
+    """What columns leave of a signal."""
+    scaled = columns / np.maximum(np.linalg.norm(columns, axis=0), _TINY)
+    return np.asarray(target - scaled @ np.linalg.lstsq(scaled, target, rcond=1e-10)[0])
+
+
+def unstable(condensed: Condensed) -> bool:
+    """True if a change of any recording's motion grows by more than its number of steps.
+
+    So far a change of the rate leads a free body; along a stable motion it comes to less.
+    """
+    return any(_growth(terms) > np.log(terms[0].steps) for terms in condensed.linearized.chains)
+
+
+def _growth(terms: Sequence[LinearizedFactor]) -> float:
+    """Logarithm of the most that the linearized motion makes of a change of two neighbouring steps."""
+    t = terms[0].tangent
+    before, here, after = np.split(_equations(terms), 3, axis=2)
+    onward = -np.linalg.pinv(after) @ np.concatenate([before, here], axis=2)
+    change, scale, most = np.eye(2 * t), 0.0, 0.0
+    for matrix in onward:
+        change = np.vstack([change[t:], matrix @ change])
+        size = float(np.abs(change).max())
+        most = max(most, scale + np.log(max(size, _TINY)))
+        if not 1 / _HUGE < size < _HUGE:
+            change, scale = change / max(size, _TINY), scale + np.log(max(size, _TINY))
+    return most
+
+
+def _equations(terms: Sequence[LinearizedFactor]) -> Array:
+    """Jacobians of the rows that tell a step from the two before, in these three, (N − 2, rows, 3 t)."""
+    t, count, parts = terms[0].tangent, terms[0].steps - 2, []
+    inner = (term for term in terms if term.factor.group is Group.STATE and not term.factor.first_only)
+    for term in (term for term in inner if max(term.source.offsets) <= 2):
+        shift = 2 - max(term.source.offsets)
+        states = term.at(slice(shift, shift + count)).matrix[:, : term.unknowns]
+        whole = np.zeros((count, 3 * t, states.shape[2]))
+        for i, offset in enumerate(term.source.offsets):
+            place = (offset + shift) * t
+            whole[:, place : place + t] = states[:, i * t : (i + 1) * t]
+        parts.append(whole)
+    return np.concatenate(parts, axis=2).transpose(0, 2, 1)
+
 
 SHARPER = 1.5
 """Times that the errors of hard dynamics must be smaller, in the median."""
 LEVEL = 0.05
 """Probability of a difference on any parameter where both estimate the same: that of intervals of 95 %."""
-_TINY = float(np.finfo(float).tiny)
+_LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +204,7 @@ def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(away > 0, away / spread, 0 * spread)
         ratios = first.errors / second.errors
-    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _TINY))
+    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _LEAST))
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")

@@ -21,10 +21,10 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.statistics import homogeneity, whiteness
+from spookid.statistics import splits, whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.tails import Misfit, Tails, limit, tails_of
+from spookid.statistics.whiteness import Misfit, Tails, limit, tails_of
 from spookid.transcription.factor import Group, measured_noise
 
 _MOST = 3
@@ -154,7 +154,7 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
     # What parameters project out of them is told by products: the vectors that are left need not be made.
     with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
     steps = condensed.inverse @ with_parameters.T
-    own, apart = squares - with_parameters @ steps, homogeneity.heterogeneity(condensed, columns, steps, volumes)
+    own, apart = squares - with_parameters @ steps, splits.heterogeneity(condensed, columns, steps, volumes)
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)

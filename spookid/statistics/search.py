@@ -35,8 +35,7 @@ from spookid.statistics.approach import Approach, Room, clearly_apart
 from spookid.statistics.linear_steps import Bend
 from spookid.statistics.marginal import floors, sharp
 from spookid.statistics.noise_sizes import NoiseSize, spread, told_apart
-from spookid.statistics.trial import INDEPENDENT, Trial, definite, fall, learnt
-from spookid.statistics.trials import Trials
+from spookid.statistics.trial import INDEPENDENT, Trial, Trials, definite, fall, learnt
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point

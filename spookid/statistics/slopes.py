@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.solvers.batched import inverses, null_space_and_inverse
+from spookid.solvers.condensation import inverses, null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError

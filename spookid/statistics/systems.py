@@ -24,11 +24,9 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.solvers.elimination import eliminate
+from spookid.solvers.elimination import cross_covariances, eliminate, selected_inverse
 from spookid.solvers.rows import Rows
-from spookid.solvers.saddle import merged
-from spookid.solvers.saddle_inverse import saddle_inverse
-from spookid.solvers.selected_inversion import cross_covariances, selected_inverse
+from spookid.solvers.saddle import merged, saddle_inverse
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.transcription.factor import Factor, Group
 

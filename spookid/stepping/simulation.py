@@ -12,8 +12,8 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.newton import Limits, NewtonRoutine, newton_routine
-from spookid.kernels.not_finite import first_cause
+from spookid.kernels.native import Limits, NewtonRoutine, newton_routine
+from spookid.kernels.program import first_cause
 from spookid.kernels.scipy_parts import lapack
 from spookid.parameter import Parameter
 from spookid.stepping.bounded import DEPENDENT

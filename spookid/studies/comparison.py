@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.assembly.constants import chosen_numbers
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.preparing import oriented
+from spookid.assembly.initialization import oriented
 from spookid.assembly.trajectories import beside, predict, stamped
 from spookid.data.inputs import commanded
 from spookid.data.recording import Recording

@@ -31,11 +31,11 @@ from spookid.results.result import Noise, Result
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.student import Variances
+from spookid.statistics.variances import Variances
 from spookid.studies.random_motion import Noises, given_sizes
 from spookid.tables.table import Table, counted, number, quantity, superscripts
 from spookid.tables.tabular import Block, Tabular
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 _MOST = 1e9
 """Repetitions beyond which an error is out of reach."""

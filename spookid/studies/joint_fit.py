@@ -34,12 +34,12 @@ from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
 from spookid.data.recording import SAMPLE
 from spookid.errors import ProblemError
-from spookid.estimation.delays import free_delays
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
 from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
 from spookid.estimation.solving import of_bodies, solve
+from spookid.estimation.starts import free_delays
 from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.findings import Finding
@@ -51,15 +51,14 @@ from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
-from spookid.statistics.student import Variances
-from spookid.statistics.variances import lost
+from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
 from spookid.studies.axes import AxisValue
 from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
 from spookid.studies.settings import Variant, digest
 from spookid.studies.worker_pool import WorkerPool
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
 
 _GAP = 1e-2

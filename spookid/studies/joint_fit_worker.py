@@ -35,7 +35,7 @@ from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.trials import Trials
+from spookid.statistics.trial import Trials
 from spookid.studies.settings import Variant
 from spookid.studies.sweeping import alone, problem_of
 from spookid.transcription.factor import Group

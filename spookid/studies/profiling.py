@@ -24,7 +24,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.relations import attainable
+from spookid.assembly.priors import attainable
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples

@@ -14,10 +14,10 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
+from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import geared
-from spookid.assembly.ranks import check_turns
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.tracking import Tracking

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.not_finite import cause
+from spookid.kernels.program import cause
 from spookid.transcription.factor import Factor
 from spookid.transcription.factor_kernels import augmented
 from spookid.transcription.transcription import Point, Transcription

@@ -1,4 +1,13 @@
-"""Equalities and inequalities between parameters alone.
+"""The point nearest to the origin that satisfies linear equalities and inequalities.
+
+Inequalities by Lawson and Hanson's reduction to non-negative least squares (Solving Least Squares Problems, 1974,
+chapter 23), which says of itself whether any point satisfies them; it ends after finitely many steps.
+
+Steps of parameters along the curves on which what they stand for moves in a straight line.
+
+Directions in which parameters can move: not those at a bound, and along the constraints that hold.
+
+Equalities and inequalities between parameters alone.
 
 Every iterate of a solve satisfies them: a step satisfies their linearization, and where it ends the nearest parameters
 that satisfy them take its place, so that costs of iterates compare and no merit weighs violations against costs.
@@ -6,15 +15,148 @@ that satisfy them take its place, so that costs of iterates compare and no merit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.scipy_parts import nnls
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.transcription.least_distance import least_distance, null_space
+
+RANK = 1e-9
+"""Share of the largest singular value of rows of length one up to which they say nothing new."""
+_CONTRADICTED = 1e-9
+"""Rows of length one contradict each other if no point satisfies them to this, distances counted in the largest."""
+
+
+def null_space(rows: Array) -> tuple[Array, Array, Array]:
+    """Orthonormal bases of what rows (k, n) see and of what they do not, (n, r) and (n, n − r), and the pseudo-inverse
+    (n, k); each row counts alike."""
+    lengths = np.linalg.norm(rows, axis=1)
+    units = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
+    if not len(rows):
+        return np.zeros((rows.shape[1], 0)), np.eye(rows.shape[1]), np.zeros(rows.shape[::-1])
+    U, s, V = np.linalg.svd(units[:, None] * rows)
+    rank = int(np.sum(s > RANK * np.max(s, initial=0.0))) if np.max(s, initial=0.0) > 0 else 0
+    inverse = V[:rank].T / s[:rank] @ U[:, :rank].T * units
+    return V[:rank].T, V[rank:].T, inverse
+
+
+def least_distance(rows: Array, values: Array) -> Array | None:
+    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them.
+
+    Args:
+        rows: (k, n).
+        values: (k,); rows with infinite ones say nothing.
+    """
+    lengths = np.linalg.norm(rows, axis=1)
+    largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
+    empty = lengths <= 1e-14 * np.max(lengths, initial=0.0)
+    if np.any(values[empty] < -_CONTRADICTED * largest):
+        return None
+    kept = ~empty & np.isfinite(values)
+    C, d = -rows[kept] / lengths[kept, None], -values[kept] / lengths[kept]
+    farthest = np.max(d, initial=0.0)
+    if farthest <= 0:
+        return np.zeros(rows.shape[1])
+    weights, distance = nnls(np.vstack([C.T, d / farthest]), np.append(np.zeros(C.shape[1]), 1.0))
+    if distance <= _CONTRADICTED:
+        return None
+    active = weights > 0
+    nearest = C.T @ weights * (farthest / distance**2)
+    # Where the active rows alone put it is the same to more digits.
+    polished = np.linalg.lstsq(C[active], d[active], rcond=RANK)[0]
+    better = np.max(d - C @ polished) <= max(np.max(d - C @ nearest), 1e-12 * farthest)
+    return np.asarray(polished if better else nearest)
+
+
+_KEPT = 1e-12
+"""Relative change of a fixed parameter that is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Some parameters θ that are coordinates of y = φ(θ), of which residuals are more nearly linear than of θ.
+
+    A step δ leads to φ⁻¹(φ(θ) + Dφ δ), which is θ + δ to first order: Gauss–Newton steps at the bottom of a curved
+    valley then follow it.
+    """
+
+    places: NDArray[np.intp]
+    """Of the parameters among those of the transcription, -1 of those that are fixed, (k,)."""
+    values: Array
+    """Of those that are fixed; any of the others, (k,)."""
+    ahead: Callable[[Array, Array], Array]
+    """φ(θ) + Dφ δ."""
+    inverse: Callable[[Array, Array], Array | None]
+    """φ⁻¹(y) nearest to given coordinates; None if there is none."""
+
+    def moved(self, parameters: Array, straight: Array) -> Array:
+        """Where a step leads that leads straight to ``straight``, all parameters (n_p,); that itself if no coordinates
+        are there, or if a fixed one would have to move."""
+        free = self.places >= 0
+        start, end = self.values.copy(), self.values.copy()
+        start[free], end[free] = parameters[self.places[free]], straight[self.places[free]]
+        if np.array_equal(start, end) or not np.all(np.isfinite(end)):
+            return straight
+        found = self.inverse(self.ahead(start, end - start), end)
+        if found is None or np.any(np.abs(found - start)[~free] > _KEPT * (1 + np.abs(start[~free]))):
+            return straight
+        result = straight.copy()
+        result[self.places[free]] = found[free]
+        return result
+
+
+_SETTLED = 1e-9
+"""Length of what is left of a parameter's own direction below which nothing is."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreeDirections:
+    """What parameters may do to first order."""
+
+    held: Mask
+    """True for those that do not move by themselves, (n_p,)."""
+    normals: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """Slopes of constraints that hold with equality, (k, n_p)."""
+
+    @property
+    def tied(self) -> bool:
+        """True if constraints hold."""
+        return len(self.normals) > 0
+
+    @property
+    def unbounded(self) -> FreeDirections:
+        """As if there were no bounds."""
+        return FreeDirections(np.zeros_like(self.held), self.normals)
+
+    @property
+    def linked(self) -> Mask:
+        """True for parameters in constraints that hold, (n_p,)."""
+        return np.asarray(np.any(self.normals != 0, axis=0)) if self.tied else np.zeros_like(self.held)
+
+    def basis(self, sizes: Array) -> Array:
+        """Orthonormal basis of the directions, of parameters over their sizes, (n_p, f); without constraints those of
+        the parameters that are not held."""
+        free = np.flatnonzero(~self.held)
+        own = np.eye(len(self.held))[:, free]
+        return own @ null_space(self.normals[:, free] * sizes[free])[1] if self.tied else own
+
+    def settled(self, sizes: Array) -> Mask:
+        """True for parameters that are not held and that constraints leave nowhere to go, (n_p,)."""
+        if not self.tied:
+            return np.zeros_like(self.held)
+        left = np.linalg.norm(self.basis(sizes), axis=1)
+        return np.asarray(~self.held & (left < _SETTLED))
+
+    def without(self, row: int) -> FreeDirections:
+        """With one constraint less."""
+        return FreeDirections(self.held, np.delete(self.normals, row, axis=0))
+
 
 MET = 1e-12
 """A row is met if it is off by no more than this share of what its terms are at typical sizes of the parameters."""

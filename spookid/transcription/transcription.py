@@ -19,11 +19,9 @@ from spookid.kernels.kernel import Call, Kernel
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass
-from spookid.transcription.chart import Chart
 from spookid.transcription.factor import Block, Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels, is_linear
-from spookid.transcription.free_directions import FreeDirections
-from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
+from spookid.transcription.parameter_constraints import Chart, FreeDirections, LinearConstraints, ParameterConstraints
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,7 @@ from spookid import (
 )
 from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
-from spookid.assembly.measured_poses import measured_poses
-from spookid.assembly.outlining import mechanism
+from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.trajectories import trajectories
 from spookid.report import animation, diagnostic_plots, plots
 from spookid.report.animation import Film

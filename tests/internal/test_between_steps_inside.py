@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spookid.data.channels import LOSSES, robust, straight
-from spookid.statistics.tails import between_steps
+from spookid.statistics.whiteness import between_steps
 
 
 def test_without_steps_of_another_length_the_place_between_them_tells() -> None:

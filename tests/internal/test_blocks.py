@@ -13,7 +13,7 @@ from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.identifiability import a_priori
 from spookid.kernels.blocks import blocks
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.rows import Rows

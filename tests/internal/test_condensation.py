@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from spookid import Problem
 from spookid.kernels import native
 from spookid.kernels.kernel import Call, Kernel
-from spookid.kernels.native import address, integers
-from spookid.kernels.reflections import reflections
+from spookid.kernels.native import address, integers, reflections
 from spookid.solvers import condensation
 from spookid.solvers.condensation import Layout
 from spookid.stepping.impulses import Settings

@@ -22,7 +22,7 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.assembly.cyclic_coordinates import cyclic
+from spookid.assembly.checks import cyclic
 from spookid.studies.settings import digest
 
 MASS, LEVER, INERTIA, WHEEL, DRAG, GAIN = 0.5, 0.1, 2e-3, 4e-4, 1e-4, 0.04

@@ -37,7 +37,7 @@ from spookid.report import diagnostic_plots
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.studies.random_motion import random_impulses
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 STEP = 0.01
 QUIET: dict[str, Any] = {"step": STEP, "step_correction": False}

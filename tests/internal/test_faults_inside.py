@@ -10,7 +10,7 @@ from test_faults import C_FREE, problem
 
 from spookid import Spook, StepFailedError
 from spookid.assembly.constants import numbers
-from spookid.kernels.not_finite import cause, first_cause
+from spookid.kernels.program import cause, first_cause
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import march
 from spookid.studies.simulating import forward_stepper

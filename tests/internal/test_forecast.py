@@ -11,7 +11,7 @@ import pytest
 
 from spookid import load_problem
 from spookid.assembly.assembly import assemble
-from spookid.estimation import forecast
+from spookid.estimation import fitting
 from spookid.report import export
 from spookid.transcription import factor_kernels
 
@@ -28,7 +28,7 @@ def taken(work: Callable[[], Any]) -> tuple[Any, float]:
 def test_a_fit_takes_what_is_said(name: str, tmp_path: Path) -> None:
     problem = load_problem(f"problems/{name}.py")
     assembly, building = taken(lambda: assemble(problem))
-    said = forecast.seconds(assembly, building)
+    said = fitting.seconds(assembly, building)
     factor_kernels._made.clear()  # as in a process that has forecast nothing
     _, needed = taken(lambda: export.save(problem.solve(), tmp_path / name, figures=False))
     assert 0.5 < said / needed < 2.0

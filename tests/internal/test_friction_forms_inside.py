@@ -14,7 +14,7 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.solvers import ipopt
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 
 def test_pairs_leave_the_errors_that_exact_friction_leaves():

@@ -30,8 +30,7 @@ from spookid.estimation.estimator_choice import Decision, choice_by
 from spookid.estimation.fitting import fit
 from spookid.results import schema
 from spookid.results.result import Choice
-from spookid.statistics.hard_dynamics import feedback
-from spookid.statistics.hausman import EstimatorOutput, hausman_test
+from spookid.statistics.hausman import EstimatorOutput, feedback, hausman_test
 from spookid.studies import profile
 
 RELEASES = Path(__file__).parents[2] / "problems" / "pendulum_free_swing.py"

@@ -21,7 +21,7 @@ from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Factor, Group, Kind
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 NONE = ca.SX.sym("none", 0)

@@ -16,7 +16,7 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.statistics.block_jackknife import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize
 from spookid.transcription.factor import Group
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 
 def dense(terms: Sequence[LinearizedFactor], left_out: range) -> Array:

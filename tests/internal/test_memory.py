@@ -16,11 +16,11 @@ from spookid.assembly import demand
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
-from spookid.estimation.influence_functions import influence
+from spookid.estimation.step_errors import influence
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 pytestmark = pytest.mark.usefixtures("by_c")
 

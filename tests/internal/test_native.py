@@ -10,11 +10,10 @@ from scipy.optimize import lsq_linear
 
 from spookid.kernels import native
 from spookid.solvers import elimination, structured
-from spookid.solvers.batched import inverses, null_space_and_inverse, null_space_basis, smallest_solution
-from spookid.solvers.elimination import eliminate
+from spookid.solvers.condensation import inverses, null_space_and_inverse, null_space_basis, smallest_solution
+from spookid.solvers.elimination import eliminate, selected_inverse
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.rows import Rows
-from spookid.solvers.selected_inversion import selected_inverse
 from spookid.solvers.structured import normal_equations
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spookid import GROUND, Body, Hinge, JointPosition, Model, Parameter, Problem, gravity
-from spookid.estimation.inertias import mass_findings
+from spookid.estimation.physical import mass_findings
 
 # --- inertias ---
 

@@ -12,7 +12,7 @@ from test_loops import noisy, problem, unknown
 
 from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Recording, Variational
 from spookid.assembly.assembly import assemble
-from spookid.solvers.batched import null_space_basis, orthonormal
+from spookid.solvers.condensation import null_space_basis, orthonormal
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Block, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -33,15 +33,18 @@ from spookid import (
     total_mass,
 )
 from spookid.assembly.assembly import assemble
-from spookid.assembly.relations import attainable
-from spookid.estimation.constraint_tension import contradicted
+from spookid.assembly.priors import attainable
+from spookid.estimation.tensions import contradicted
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.statistics.combinations import CONSTRAINED
 from spookid.statistics.condensing import pseudo_inverse
-from spookid.transcription.free_directions import FreeDirections
-from spookid.transcription.least_distance import least_distance
-from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
+from spookid.transcription.parameter_constraints import (
+    FreeDirections,
+    LinearConstraints,
+    ParameterConstraints,
+    least_distance,
+)
 
 
 def rows(equal: Sequence[ca.SX], unequal: Sequence[ca.SX], symbols: ca.SX, sizes: Array) -> ParameterConstraints:

@@ -13,7 +13,7 @@ from spookid.__main__ import main
 from spookid.assembly import demand
 from spookid.data import sampling
 from spookid.estimation.explained import Balance
-from spookid.estimation.input_lags import input_lag
+from spookid.estimation.instruments import input_lag
 
 # --- what is asked ---
 

@@ -10,7 +10,7 @@ from spookid import Parameter, Status
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation import fitting
-from spookid.estimation.remaining_cost import held_findings
+from spookid.estimation.tensions import held_findings
 from spookid.solvers.status import Outcome, Timing
 
 

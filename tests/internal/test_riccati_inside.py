@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spookid.kernels.riccati import riccati_routines
-from spookid.kernels.workspace import Workspace
+from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.riccati import Riccati
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError, normal_equations

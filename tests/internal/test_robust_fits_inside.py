@@ -12,7 +12,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation import work
 from spookid.estimation.fit import Fit
 from spookid.estimation.outliers import of_same_samples, standing_out
-from spookid.estimation.stuck_sensors import stuck
+from spookid.estimation.suspects import stuck
 
 
 def test_the_fit_across_a_gap_begins_where_its_parts_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from spookid import (
     Problem,
     Recording,
 )
+from spookid.estimation.contact_findings import known_rates
 from spookid.estimation.fitting import fit
-from spookid.estimation.sliding import known_rates
 
 
 @pytest.mark.parametrize(("noise", "told"), [(0.3, True), (0.003, False)])

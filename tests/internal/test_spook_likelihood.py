@@ -36,7 +36,7 @@ from spookid.statistics.search import Search
 from spookid.statistics.systems import HardSystem
 from spookid.statistics.trial import Trial
 from spookid.transcription.factor import measured_noise
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
 
 TRUTH = {"J": 0.005, "b": 0.003, "J_A": 0.003, "J_B": 0.004, "b_2": 0.001}

@@ -8,7 +8,7 @@ from mechanisms import furuta, paper_twin
 from spookid import Parameter, Problem, Spook
 from spookid.assembly.assembly import assemble
 from spookid.kernels import kernel as kernels
-from spookid.solvers import products
+from spookid.solvers import rows as streaming
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import normal_equations, pull_back
@@ -28,7 +28,7 @@ def motion() -> Problem:
 
 def test_their_normal_equations_and_parts_are_those_of_the_kept_ones(engine, monkeypatch):
     monkeypatch.setattr(kernels, "CHUNK", 8)
-    monkeypatch.setattr(products, "CHUNK", 8)
+    monkeypatch.setattr(streaming, "CHUNK", 8)
     assembly = assemble(motion())
     transcription, start = assembly.transcription, assembly.start
     rng, steps, n_p = np.random.default_rng(0), len(start.states[0]), len(transcription.names)

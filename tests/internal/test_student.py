@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spookid.statistics.student import Variances, widened
+from spookid.statistics.variances import Variances, widened
 
 ONE, NONE = np.ones((1, 1)), np.zeros((1, 1))
 

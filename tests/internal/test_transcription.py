@@ -14,7 +14,7 @@ from spookid.solvers.information import information
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 TRUTH = {"J": 0.003, "m": 0.9, "b": 1e-3, "mu": 1e-3, "c": 2e-3, "delta": 1e-3, "zeta": 0.4, "K": 0.1, "tilt": 0.05}

@@ -27,9 +27,9 @@ from spookid.statistics.covariance import (
     times,
 )
 from spookid.statistics.linearized import linearize
-from spookid.statistics.spectrum import Spectrum
-from spookid.statistics.student import Variances, widened
-from spookid.transcription.free_directions import FreeDirections
+from spookid.statistics.variances import Variances, widened
+from spookid.statistics.weak_directions import Spectrum
+from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Transcription
 
 TRUTH = {"J": 0.005, "b": 0.004}

@@ -10,9 +10,9 @@ from spookid import Model, Motor, Parameter, gravity
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
 from spookid.statistics.covariance import ResidualStatistics, analyse
-from spookid.statistics.student import Variances
+from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection, in_units
-from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import FreeDirections
 
 
 def statistics_of(information: np.ndarray) -> ResidualStatistics:

@@ -1,4 +1,7 @@
-"""Whether the data show the sizes of noise that were given for sensors.
+"""Findings on sensors and measured efforts that the estimated motion follows exactly, so that their errors count as
+motion.
+
+Whether the data show the sizes of noise that were given for sensors.
 
 A sigma that is too small makes the motion follow the sensor's noise, and what disturbs the motion so large that forces
 tell little; one that is too large hides what sensors show. The slope of the likelihood in a size tells at once that it
@@ -8,16 +11,54 @@ is off, and a fit in which it is estimated what it is. Where that fit tells doub
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+
+import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Sensor
 from spookid.results.findings import Finding
-from spookid.results.result import Result
+from spookid.results.motion import rms_of_samples
+from spookid.results.result import Noise, Result, Trajectory
+from spookid.results.wording import is_seen
 from spookid.solvers.status import Status
-from spookid.statistics.tails import limit
+from spookid.statistics.whiteness import limit
 from spookid.tables.table import quantity
+
+_ROUNDING = 1e-10
+"""Error of a signal that is rounding, as a share of how far its values spread."""
+
+
+def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[Finding]:
+    """Of sensors whose noise was estimated and is not seen: those that differ from the motion by rounding, and measured
+    efforts, which drive it as if they had none."""
+    unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
+    signals = motion[0].signals if motion else ()
+    found = [name for name in unseen if name in signals and _is_followed(motion, signals.index(name))]
+    efforts = [name for name in unseen if name not in signals]
+    told = []
+    if found:
+        each = "its sensor" if len(found) == 1 else "each sensor"
+        said = f"The estimated motion follows {', '.join(found)} exactly"
+        effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
+        advice = f"Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
+        told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
+    if efforts:
+        effect = (
+            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not tell "
+            "that noise, as where other efforts or disturbances can stand for it, and standard errors take it for none."
+        )
+        advice = "Declare JointTorque or JointForce with the sigma that is known of it."
+        told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
+    return told
+
+
+def _is_followed(motion: Sequence[Trajectory], column: int) -> bool:
+    values = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
+    known = values[np.isfinite(values)]
+    return bool(known.size and rms_of_samples(motion, column) <= _ROUNDING * np.std(known))
+
 
 _WORTH = math.log(1.25)
 """Difference of the logarithms of two sizes from which on standard errors by one of them are of no use."""

@@ -1,0 +1,277 @@
+"""Loops that cannot close are refused before a fit; those that leave bodies no freedom are told.
+
+Constraints must take the same number of freedoms all along a recording, and inertias be those of bodies; turns of
+angles that a stepper must tell and cannot are refused.
+
+Coordinates of joints that nothing tells, as the angle of a flywheel of which a tachometer tells the rate.
+
+No sensor shows such a coordinate and no force depends on it: it is cyclic, and may be moved all along a recording with
+no change of anything that is measured. A row of the first state keeps it where its initial guess is, which is no
+information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.initialization import lacking, seen_by
+from spookid.assembly.tracking import Tracking, state_at
+from spookid.data.channels import all_predicted, order
+from spookid.errors import ProblemError
+from spookid.kernels.arrays import Array
+from spookid.mechanics.constraints import LinearConstraint
+from spookid.mechanics.contacts import Impact
+from spookid.mechanics.holding import Touch
+from spookid.mechanics.inertia import impossible
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Values, displacements, evaluated, rest_positions
+from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.model import Model
+from spookid.parameter import is_constant, parameters_in
+from spookid.results.findings import Finding
+
+_OPEN = 1e-2
+"""Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
+_TRIALS = 20
+"""Poses near that at rest from which a loop is closed."""
+_HELD = 1e-8
+"""Share of the largest singular value of the joints' rows up to which they leave a direction free."""
+_LOOKED = 5
+"""Poses along a recording at which freedoms are counted."""
+
+
+def check_closure(problem: Declaration) -> None:
+    """Refuse loops that close in no pose that is found, before they are followed along recordings.
+
+    Loops whose lengths are sought are left to the fit.
+
+    Raises:
+        ProblemError: naming the joint that closes the loop and how far it stays open.
+    """
+    model = problem.model
+    if not (model.has_loops and JointCoordinates(model).cut):
+        return
+    q = ca.SX.sym("q", model.configuration.ambient)
+    held = model.holding.told_by_poses(q, tied=False)
+    free = {p.name for p in problem.free} | {p.name for p in problem.parameter_set.own}
+    if not free & {p.name for p in parameters_in([held], "the model", ignore=[q])}:
+        _check_closes(model, q, problem.guess_on(None))
+
+
+def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
+    parts = {joint: model.joint(joint, q).violation for joint in model.joints}
+    sizes = [_size(g[: len(joint.linear)]) + _size(g[len(joint.linear) :]) for joint, g in parts.items()]
+    positions = ca.vertcat(*(q[i : i + 3] for i in range(0, q.numel(), 7)))
+    tracking = Tracking(model, [], values, tied=False)
+    rest = tracking.at(rest_positions(model, values)[None])
+    extent = max(
+        float(np.ptp(evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3), axis=0).max()), 1e-9
+    )
+    rng, least = np.random.default_rng(0), np.full(1, np.inf)
+    for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be
+        away = (count > 1) * rng.normal(size=(count, tracking.space.tangent))
+        ended = tracking.settled(tracking.moved(np.repeat(rest, count, axis=0), away), np.zeros((count, 0)))
+        gaps = evaluated(ca.vertcat(*sizes), q, tracking.poses(ended), values)
+        best = gaps[np.argmin(gaps.max(axis=1))]
+        if best.max() <= _OPEN * min(extent, 1.0):
+            return
+        least = best if best.max() < least.max() else least
+    joint = JointCoordinates(model).cut[0]
+    widest = model.joints[int(np.argmax(least))]
+    raise ProblemError(
+        f"{joint.place}: {joint.kind} {joint.name!r} closes a loop that cannot close: {_TRIALS} poses were tried, and "
+        f"its joints stay {float(np.sum(least)):.3g} m or rad apart together, most of all {widest.kind} "
+        f"{widest.name!r} with {float(np.max(least)):.3g}; correct the lengths of its links, or make one a Parameter"
+    )
+
+
+def _size(rows: ca.SX) -> ca.SX:
+    return ca.norm_2(rows) if rows.numel() else ca.SX(0)
+
+
+def welded_findings(problem: Declaration, states: Array) -> list[Finding]:
+    """That joints hold all bodies in every pose, if they do: what moves is their give.
+
+    Args:
+        states: along a recording, (N, 13 n_b).
+    """
+    model, values = problem.model, problem.guess_on(None)
+    poses = states[:, : model.configuration.ambient]
+    if not (model.has_loops and JointCoordinates(model).cut):
+        return []
+    q = ca.SX.sym("q", model.configuration.ambient)
+    held = model.holding.told_by_poses(q, tied=False)
+    some = poses[np.linspace(0, len(poses) - 1, _LOOKED).astype(int)]
+    G = ca.densify(jacobian(held, q, model.configuration))
+    rows = evaluated(ca.vec(G.T), q, some, values).reshape(len(some), *G.shape)
+    singular = np.linalg.svd(rows, compute_uv=False)
+    if G.shape[0] < G.shape[1] or np.any(singular[:, G.shape[1] - 1] <= _HELD * singular[:, 0]):
+        return []
+    names = tuple(joint.name for joint in JointCoordinates(model).cut)
+    effect = (
+        f"The joints leave no freedom: the loops that {', '.join(map(repr, names))} close hold all bodies; what moves "
+        "is the give of the joints, by their compliance."
+    )
+    return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]
+
+
+_DEPENDENT = 3e-3
+"""A row with so small a share of it left beside the others, against where most is left, depends on them; recordings
+come no nearer to a pose where nothing is left than their samples do."""
+_NOTHING = 1e-7
+"""Where no more is ever left, a row follows from the others for good."""
+_ROUNDING = 1e-9
+
+
+def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
+    """Refuse a constraint whose rows depend on the others in some poses and not in others.
+
+    Its multipliers would have nothing to tell them there, and the motion a freedom that it has nowhere else.
+
+    Args:
+        poses: along a recording, (N, 7 n_b).
+        times: of them, (N,) [s].
+
+    Raises:
+        ProblemError: naming the constraint, its row and a time.
+    """
+    if not model.ties:
+        return
+    matrices = _constraint_rows(model, poses, values)
+    hits = [tie for tie in model.ties if isinstance(tie, Impact)]
+    for tie in model.ties:
+        own = model.rows_of(tie)
+        # Impacts of different points happen at different times, and other rows hold without them.
+        apart = {i for hit in hits if hit is not tie for i in _range(model.rows_of(hit))}
+        for name, row in zip(model.holding.names[tie], range(own.start, own.stop), strict=True):
+            left = _left(matrices[:, [other for other in range(row) if other not in apart]], matrices[:, row])
+            k = int(np.argmin(left))
+            if not np.isfinite(left).all():
+                k = int(np.flatnonzero(~np.isfinite(left))[0])
+                raise ProblemError(f"{tie.what}: row {name!r} has no finite derivative at {times[k]:g} s; write it so")
+            if isinstance(tie, Touch) and np.max(left) <= _NOTHING:
+                raise ProblemError(
+                    f"{tie.what}: row {name!r} follows from joints and other contacts, so that its force is not known; "
+                    "leave it out with axes=, or make one Weld of contacts on one body"
+                )
+            if not isinstance(tie, Impact) and np.max(left) > _NOTHING and left[k] < _DEPENDENT * np.max(left):
+                raise ProblemError(
+                    f"{tie.what}: row {name!r} takes no freedom at {times[k]:g} s, as it does elsewhere; leave that "
+                    "part of the recording out, or write the constraint in another way"
+                )
+
+
+def _range(rows: slice) -> range:
+    return range(rows.start, rows.stop)
+
+
+def _constraint_rows(model: Model, poses: Array, values: Values) -> Array:
+    """G, (N, n_g, 6 n_b), with rows of about length one."""
+    q = ca.SX.sym("q", model.configuration.ambient)
+    G = ca.densify(model.mechanics(q).constraint)
+    parameters = parameters_in([G], "the model", ignore=[q])
+    function = ca.Function("rows", [q, ca.vertcat(*parameters)], [ca.vec(G.T)])
+    flat = np.asarray(function(poses.T, ca.DM([values[p.name] for p in parameters])).full()).T
+    rows = flat.reshape(len(poses), *G.shape)
+    typical = np.median(np.linalg.norm(rows, axis=2, keepdims=True), axis=0, keepdims=True)
+    return np.asarray(rows / np.where(typical > 0, typical, 1.0))
+
+
+def _left(others: Array, row: Array) -> Array:
+    """Length of what others (N, n, m) leave of a row (N, m), (N,)."""
+    if not others.shape[1] or not np.isfinite(others).all():
+        return np.asarray(np.linalg.norm(row, axis=1))
+    _, sizes, directions = np.linalg.svd(others, full_matrices=False)
+    spanned = directions * (sizes > _ROUNDING * sizes[:, :1])[:, :, None]
+    inside = np.einsum("knm,km->kn", spanned, row)
+    return np.asarray(np.linalg.norm(row - np.einsum("knm,kn->km", spanned, inside), axis=1))
+
+
+def given_inertias(model: Model) -> Iterator[Finding]:
+    """One for each body.
+
+    They are no error: of a body that turns about one axis the other moments are nobody's business, and are often made
+    up.
+    """
+    for body in model.bodies:
+        if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
+            effect = f"No mass distribution has the inertia given for body {body.name!r} ({body.place}), which {wrong}."
+            advice = "Correct it if the body turns about that axis."
+            yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
+
+
+def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, float]) -> None:
+    """Refuse a motion in which an angle passes ±π that a constraint takes which poses do not tell.
+
+    Args:
+        poses: q at each step, (N, 7 n_b).
+        times: of the steps, (N,) [s].
+        values: number of every parameter.
+
+    Raises:
+        ProblemError: naming the constraint, the joint and the time.
+    """
+    ties = [tie for tie in model.ties if isinstance(tie, LinearConstraint) and not tie.told_by_poses]
+    if not ties:
+        return
+    shown = displacements(model, poses, values)
+    for tie, term in ((one, term) for one in ties for term in one.terms if term.turns_over):
+        column = shown[:, model.freedoms_of(term.joint).start + term.coordinate]
+        passed = np.flatnonzero(np.abs(np.diff(column)) > np.pi)
+        if passed.size:
+            raise ProblemError(
+                f"{tie.what}: {term.label} passes half a turn at {times[passed[0] + 1]:g} s, and with this stepper a "
+                "ratio that is a Parameter, or none of whole numbers, holds within half a turn to either side only; "
+                "take Variational(), coordinates of joints, and leave constraints on velocities out"
+            )
+
+
+_NOISE = 1e-9
+"""Share of what is shown or acts that is rounding."""
+_MOTIONS = 2
+"""Motions that are looked at."""
+
+
+def cyclic(problem: Declaration) -> list[int]:
+    """Numbers of the coordinates of a tree of joints that no sensor tells and no force depends on.
+
+    Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
+    velocities.
+    """
+    model = problem.model
+    others = model.has_loops or model.contacts or model.holding.contacts or model.loads
+    if others or problem.residuals or any(body.free for body in model.bodies):
+        return []
+    seen = seen_by(model, [c for c in problem.channels if order(c, model) == 0])
+    candidates = [i for i in range(len(model.freedoms)) if i not in seen]
+    if not candidates:
+        return []
+    rng, guess = np.random.default_rng(0), problem.guess_on()
+    values = {name: value * rng.uniform(0.9, 1.1) for name, value in guess.items()}
+    function, n = _felt(problem, values), len(model.freedoms)
+    found = set(candidates)
+    for _ in range(_MOTIONS):
+        motion = rng.uniform(-1, 1, (3, n))
+        felt = function(*motion).full()
+        for i in candidates:
+            shifted = motion.copy()
+            shifted[0, i] += rng.uniform(0.3, 1.0)
+            if not np.allclose(function(*shifted).full(), felt, rtol=_NOISE, atol=_NOISE * np.max(np.abs(felt))):
+                found.discard(i)
+    return sorted(found)
+
+
+def _felt(problem: Declaration, values: Values) -> ca.Function:
+    """Of coordinates and their derivatives, (n_s,) each: what they take of the forces, what sensors show, and what
+    constraints hold."""
+    symbols = [ca.SX.sym(name, len(problem.model.freedoms)) for name in ("d", "rate", "acceleration")]
+    state = state_at(problem.model, *symbols)
+    held = [tie.rates(problem.model, state.q, state.v) for tie in problem.model.ties]
+    shown = ca.vertcat(all_predicted(problem.channels, state), *held)
+    parameters = parameters_in([shown], "sensors and constraints", ignore=symbols)
+    (shown,) = ca.substitute([shown], list(parameters), [ca.SX(values[p.name]) for p in parameters])
+    return ca.Function("felt", symbols, [ca.vertcat(lacking(problem.model, values)(*symbols), shown)])
