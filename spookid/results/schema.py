@@ -214,10 +214,11 @@ def _estimate(estimate: Estimate) -> Tree:
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """What a tree of Python's own types holds, by path; keys on the way are ours or identifiers without a slash."""
+    """What a tree of Python's own types holds, by path, as JSON pointers spell it (RFC 6901)."""
     if isinstance(node, (dict, list, tuple)):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _leaves(value, f"{path}/{key}" if path else str(key))
+            escaped = str(key).replace("~", "~0").replace("/", "~1")
+            yield from _leaves(value, f"{path}/{escaped}" if path else escaped)
     else:
         yield path, node
 
@@ -228,7 +229,7 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _restored(tree: Tree) -> Tree:
     """``tree`` with NaN and infinite numbers back in their places."""
     for path, sign in tree["infinities"].items():
-        *way, last = path.split("/")
+        *way, last = (key.replace("~1", "/").replace("~0", "~") for key in path.split("/"))
         node: Any = tree
         for key in way:
             node = node[int(key) if isinstance(node, list) else key]
