@@ -85,7 +85,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
     (
         "py:.*",
-        r"spookid\.(graphs\.factor\.Variables|studies\.excitation_rows\.Cone|transcription\.transcription\.Transcription)",
+        r"spookid\.(graphs\.factor\.Variables|studies\.motion_limits\.Cone|transcription\.transcription\.Transcription)",
     ),
     ("py:.*", r"spookid\.(planar\.(closing\.Closing|linkage\.Linkage)|smoothing\.stream\.Mark)"),
 ]

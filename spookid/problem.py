@@ -27,18 +27,17 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
-    from spookid.studies.arm_knowledge import ArmKnowledge
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.excitation_result import Excitation
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
-    from spookid.studies.motor_efforts import MotorEfforts, Moving
+    from spookid.studies.motor_efforts import MotorEfforts, Moving, TouchSpan
+    from spookid.studies.payload_notices import ArmKnowledge
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.random_motion import Noises
     from spookid.studies.regression import Regression
     from spookid.studies.simulating import Initial, Parameters
-    from spookid.studies.touches import TouchSpan
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        from spookid.studies.touches import strikes
+        from spookid.studies.motor_efforts import strikes
 
         return strikes(self, solution, recording)
 
@@ -211,7 +210,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        from spookid.studies.touches import touches
+        from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
 

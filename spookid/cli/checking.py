@@ -15,7 +15,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal
 from spookid.cli.interruption import Interruption
-from spookid.cli.runner import Exit, Job, each, start
+from spookid.cli.runner import CommandJob, Exit, each, start
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation import forecast
@@ -43,11 +43,11 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
             "--from, --noise and --until of a check speak of a planned motion; name it with --trajectory"
         )
 
-    def work(job: Job) -> Exit:
+    def work(job: CommandJob) -> Exit:
         if arguments.trajectory is not None:
             from spookid.cli.exciting import foretold  # with what plans motions
 
-            terminal.say(f"{foretold(run, job)}\n" if run.file.several else foretold(run, job))
+            terminal.say(f"{foretold(job)}\n" if run.file.several else foretold(job))
             return Exit.DONE
         title = f"{job.problem.name} ({job.place})"
         for question in questions(job.problem):  # first, for what is asked about may be too large to be built

@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spookid.assembly.declaration import Declaration
-from spookid.cli import progress, terminal
+from spookid.cli import terminal
 from spookid.cli.flags import Box, Range
 from spookid.cli.interruption import Interruption
-from spookid.cli.runner import Exit, Job, Run, changed, source_of, start
+from spookid.cli.runner import CommandJob, Exit, start
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import disturbance_names
-from spookid.report import excitation as excitations
 from spookid.report import export
-from spookid.report.export import KeptFits, unfinished
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.robots.planning import limits_within
+from spookid.studies import excitation_result as excitations
 from spookid.studies.excitation import excite as design
 from spookid.studies.expected import ExpectedErrors, expected_errors
+from spookid.studies.job import KeptFits, unfinished
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.planned_motion import completed
 
@@ -30,15 +30,14 @@ from spookid.studies.planned_motion import completed
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     """Design a motion, print what it will tell, and write it."""
     out, run = _out(arguments), start(arguments, interruption)
-    key, declared = _only(run)
-    problem, known = changed(declared, arguments), _known(run, key)
+    problem, known = (job := run.only(out)).problem, _known(job)
     limits = limits_within(problem, _limits(arguments, problem))
     wanted = dict(arguments.until)
     criterion: str | Sequence[str] = arguments.criterion
     if criterion not in ("determinant", "largest"):
         criterion = tuple(name.strip() for name in arguments.criterion.split(","))
     kept = KeptFits(unfinished(out), sorted((n, v) for n, v in vars(arguments).items() if not callable(v)))
-    with progress.line(f"{problem.name}: planning", run.watched) as show, kept.searching(problem):
+    with terminal.line(f"{problem.name}: planning", run.watched) as show, kept.searching(problem):
 
         def told_of(start: int, iteration: int, value: float) -> None:
             show(f"{problem.name}: start {start}, iteration {iteration}, criterion {value:.5g}")
@@ -81,24 +80,10 @@ def _out(arguments: Namespace) -> Path:
     return out
 
 
-def _only(run: Run) -> tuple[str, Declaration]:
-    """Key and problem of a file that holds one, or of which one is picked."""
-    if len(run.file.problems) > 1:
-        keys = ", ".join(run.file.problems)
-        raise ProblemError(
-            f"{run.file.path} holds several problems ({keys}); pick one, {run.file.path}::{keys.split(',')[0]}"
-        )
-    ((key, declared),) = run.file.problems.items()
-    return key, declared
-
-
-def foretold(run: Run, job: Job) -> str:
+def foretold(job: CommandJob) -> str:
     """What a trajectory will tell of a problem, for ``check``."""
-    arguments = run.arguments
-    known = _known(run, job.key)
-    planned = Recording.from_file(arguments.trajectory)
-    noise = _noise(arguments, job.problem)
-    problem = job.problem
+    arguments, problem, known = job.arguments, job.problem, _known(job)
+    planned, noise = Recording.from_file(arguments.trajectory), _noise(arguments, problem)
     try:
         errors = expected_errors(problem, completed(problem, planned), noise=noise, known=known)
     except ProblemError as error:
@@ -111,9 +96,8 @@ def until(errors: ExpectedErrors, wanted: Mapping[str, tuple[float, bool]]) -> l
     return [errors.until(name, size, relative) for name, (size, relative) in wanted.items()]
 
 
-def _known(run: Run, key: str) -> Result | None:
-    folder = source_of(run, key)
-    return None if folder is None else export.load(folder)
+def _known(job: CommandJob) -> Result | None:
+    return None if job.source is None else export.load(job.source)
 
 
 def _noise(arguments: Namespace, problem: Declaration) -> Mapping[str, float]:

@@ -1,11 +1,22 @@
-"""What commands write: text on stdout, complaints on stderr, and no traceback when nobody reads on."""
+"""What commands write: text on stdout, complaints on stderr, and no traceback when nobody reads on.
+
+Progress of long work: one live line on stderr that leaves nothing behind.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from spookid.kernels.arrays import Array
+    from spookid.solvers.status import Iteration
+
 
 _WITHOUT_TERMINAL = 100
 _NARROWEST, _WIDEST = 60, 120
@@ -54,3 +65,105 @@ def _write(stream: TextIO, text: str) -> None:
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             _unwritten.append(str(error.strerror or error))
             complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
+
+
+_COLUMNS, _ROWS = 80, 24
+"""Size of a terminal that does not tell its own."""
+
+
+def wanted(quiet: bool) -> bool:
+    """True if somebody watches: stderr is a terminal and nobody asked for quiet."""
+    return not quiet and sys.stderr.isatty()
+
+
+def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:
+    """A wrapper of an iteration over steps that shows a bar."""
+    return lambda steps: _bar(steps, desc=label, unit=" steps") if shown else steps
+
+
+@contextmanager
+def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], None]]:
+    """A bar of ``total`` points; its function is called for each, with True if it was done before."""
+    if not shown:
+        yield lambda before: None
+        return
+    with _bar(desc=label, total=total, unit=" points") as bar:
+
+        def count(before: bool) -> None:
+            if before:  # it says nothing about how long the others take
+                bar.initial += 1
+            bar.update()
+
+        yield count
+
+
+@contextmanager
+def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """One line that begins with ``label`` and becomes what its function is told."""
+    if not shown:
+        yield lambda text: None
+        return
+    with _bar(desc=label, bar_format="{desc}") as bar:
+        yield lambda text: bar.set_description_str(text[: _columns() - 1])
+
+
+class SolverLine:
+    """The state of a solver as one line, rewritten at every accepted iterate.
+
+    Args:
+        label: what is solved.
+        names: of the free parameters.
+        shown: False to write nothing at all.
+    """
+
+    def __init__(self, label: str, names: Sequence[str], shown: bool) -> None:
+        self._label, self._names = label, names
+        self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None
+        self._before: Array | None = None
+
+    def __enter__(self) -> SolverLine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, iteration: Iteration) -> None:
+        """Iteration, cost, damping, the parameter that changes most, and the time since the start, as far as they
+        fit."""
+        if self._bar is None:
+            return
+        parts = [f"cost {iteration.total:.4g}"]
+        if iteration.damping:
+            parts.append(f"damping {iteration.damping:.0e}")
+        parts.append(f"{self._bar.format_dict['elapsed']:.1f} s")
+        if self._before is not None and len(self._names):
+            parts.append(_largest_change(self._names, self._before, iteration.parameters))
+        self._before = iteration.parameters
+        room = _columns() - 1  # a full line would wrap
+        line = f"{self._label}: iteration {iteration.iteration}"[:room]
+        for part in parts:
+            line = f"{line}  {part}" if len(line) + 2 + len(part) <= room else line
+        self._bar.set_description_str(line)
+
+
+def _largest_change(names: Sequence[str], before: Array, after: Array) -> str:
+    """Name, value and relative change of the parameter that changed most, in per cent of the larger of both values."""
+    changes = [
+        (new - old) / max(abs(new), abs(old)) if new != old else 0.0 for old, new in zip(before, after, strict=True)
+    ]
+    i = max(range(len(changes)), key=lambda j: abs(changes[j]))
+    return f"{names[i]} {after[i]:.4g} ({100 * changes[i]:+.1f} %)"
+
+
+def _bar(steps: Iterable[int] | None = None, **how: Any) -> Any:
+    from tqdm import tqdm  # slow to load, and often nobody watches
+
+    return tqdm(steps, leave=False, mininterval=0.1, file=sys.stderr, ncols=_columns(), nrows=_ROWS, **how)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS

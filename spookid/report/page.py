@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
+from spookid.registry import markers
 from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
@@ -128,14 +129,14 @@ def _results(folder: Path) -> dict[str, Path]:
             f"{folder} cannot be read ({error.strerror or error}); give a folder that a command of spookid wrote"
         ) from None
     if not found:
-        known = ", ".join(folders.MARKERS)
+        known = ", ".join(markers())
         raise ProblemError(f"{folder} holds none of {known}; give a folder that a command of spookid wrote")
     return found
 
 
 def _marker(folder: Path) -> Path | None:
     """The file that tells what results a folder holds; None if it holds none."""
-    return next((folder / name for name in folders.MARKERS if (folder / name).is_file()), None)
+    return next((folder / name for name in markers() if (folder / name).is_file()), None)
 
 
 def _date(marker: Path) -> str:

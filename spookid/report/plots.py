@@ -20,7 +20,8 @@ from matplotlib.transforms import ScaledTranslation
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
-from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, GridLayout, apart, entry, plain
+from spookid.report.layout import GridLayout
+from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Result
 from spookid.results.wording import remark, status_words

@@ -26,10 +26,10 @@ from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
+from spookid.report.conclusion import assumed
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.studies.assumptions import assumed
 from spookid.tables.table import Table, labelled, number, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 

@@ -55,10 +55,10 @@ from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.student import Variances
 from spookid.statistics.variances import lost
 from spookid.studies import joint_fit_worker
-from spookid.studies.axes import AxisValue
+from spookid.studies.job import digest
 from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
-from spookid.studies.settings import Variant, digest
+from spookid.studies.variants import AxisValue, Variant
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point

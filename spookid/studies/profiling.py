@@ -30,9 +30,9 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
+from spookid.report.conclusion import assumed
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
-from spookid.studies.assumptions import assumed
 from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, Listed, Tabular
 

@@ -1,9 +1,14 @@
-"""What is random in a simulation."""
+"""What is random in a simulation.
+
+How long a simulation takes, told as soon as it can be foreseen.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TypeAlias
 
@@ -14,6 +19,8 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.results.result import Result
+from spookid.stepping.simulation import Progress
+from spookid.tables.table import minutes
 from spookid.transcription.factor import measured_noise
 
 Noises: TypeAlias = Result | Mapping[str, float] | None
@@ -49,3 +56,33 @@ def random_impulses(problem: Declaration, sizes: Mapping[str, float], steps: int
     names = disturbance_names(problem.model)
     deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
     return np.asarray(deviations * rng.standard_normal((steps, len(names))))
+
+
+_SEEN = 1.0
+"""Time of processors after which the rest is foreseen [s], which others on the machine do not change."""
+_LONG = 10.0
+"""A simulation that takes longer is told about [s]."""
+
+
+def announced(label: str, step: float, progress: Progress | None) -> Progress:
+    """A progress that tells, by a RuntimeWarning, of steps [s] that are going to take long."""
+
+    def along(steps: Iterable[int]) -> Iterator[int]:
+        assert isinstance(steps, Sequence)
+        began, clock, told = time.process_time(), time.perf_counter(), False
+        for k in steps if progress is None else progress(steps):
+            yield k
+            # Asking for the time of processors may take longer than a step.
+            if told or time.perf_counter() - clock < _SEEN or (spent := time.process_time() - began) < _SEEN:
+                continue
+            told, whole = True, spent * len(steps) / (k + 1)
+            if whole > _LONG:
+                warnings.warn(
+                    f"simulation of {label!r}: {len(steps):,} steps of {step:g} s are going to take some "
+                    f"{minutes(whole)}; if that is not meant, take a larger step or less time, and see that times are "
+                    "in seconds",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    return along

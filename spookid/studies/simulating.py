@@ -36,8 +36,7 @@ from spookid.results.result import Result
 from spookid.stepping.exact import MOST, TOLERANCE, ExactStepper, Refined, Refinement
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
-from spookid.studies.announcing import announced
-from spookid.studies.random_motion import Noises, noise_sizes, random_impulses
+from spookid.studies.random_motion import Noises, announced, noise_sizes, random_impulses
 from spookid.transcription.factor import Constant, measured_noise
 
 Parameters: TypeAlias = Mapping[str, float] | Result | None

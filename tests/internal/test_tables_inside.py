@@ -14,17 +14,15 @@ from test_tables import _NAMES, results
 
 from spookid import Status, Variational
 from spookid.__main__ import main
-from spookid.report import audit as audits
-from spookid.report import crossvalidation as crossvalidations
-from spookid.report import profile as profiles
-from spookid.report import sweep as sweeps
-from spookid.report.conclusion import conclusion
+from spookid.report.conclusion import assumed, conclusion
+from spookid.studies import auditing as audits
+from spookid.studies import model_comparison as crossvalidations
+from spookid.studies import profile_study as profiles
 from spookid.studies import sweeping
-from spookid.studies.assumptions import assumed
-from spookid.studies.axes import axes_of
+from spookid.studies import sweeping as sweeps
 from spookid.studies.comparison import compare
-from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import SweepPoint
+from spookid.studies.variants import Variant, axes_of
 from spookid.tables.table import Table, latex
 
 _FILE = """
