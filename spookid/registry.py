@@ -69,16 +69,22 @@ class Study(Command):
         return f"{self.kind or self.name}.json"
 
 
-def register(command: Command) -> None:
-    """Add a command or study; the command line of this process has it from then on.
+def register(command: Command) -> Callable[[], None]:
+    """Add a command or study: the command line of this process has it from then on, until it calls what is returned.
 
     Raises:
-        ProblemError: if there is another one of its name or kind.
+        ProblemError: if there is one already that has its name, or files of its kind.
     """
-    markers = {one.marker for one in studies()} | {SOLUTION}
-    if command.name in COMMANDS or (isinstance(command, Study) and command.marker in markers):
-        raise ProblemError(f"there is a command {command.name!r} or one with its files already; take other names")
+    if command.name in COMMANDS:
+        raise ProblemError(f"there is a command {command.name!r} already; take another name")
+    if isinstance(command, Study) and command.marker in markers():
+        raise ProblemError(f"there is a study already that writes {command.marker}; take another kind")
     COMMANDS[command.name] = command
+
+    def forget() -> None:
+        COMMANDS.pop(command.name, None)
+
+    return forget
 
 
 def studies() -> tuple[Study, ...]:

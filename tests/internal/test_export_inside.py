@@ -27,7 +27,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cost no time, where they are not what is tested."""
     for name in ("fit", "convergence", "parameters"):
         monkeypatch.setattr(plots, name, lambda _: plots.Figure(figsize=(1, 1)))
-    monkeypatch.setattr(diagnostic_plots, "figure", lambda _: plots.Figure(figsize=(1, 1)))
+    monkeypatch.setattr(diagnostic_plots, "influence_figure", lambda _: plots.Figure(figsize=(1, 1)))
 
 
 # --- what is written ---
