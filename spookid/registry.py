@@ -254,7 +254,7 @@ _DECLARED: tuple[Command, ...] = (
     Command(
         "excite",
         "design a motion that tells most of the parameters, within limits",
-        "cli.exciting:excite",
+        "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
         "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --quiet",

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_COMMANDS, SETTINGS
-from spookid.cli.interruption import INTERRUPTED, Interruption
+from spookid.cli.terminal import INTERRUPTED, Interruption
 from spookid.errors import ProblemError, is_text
 from spookid.registry import COMMANDS, Command, Study
 from spookid.version import __version__

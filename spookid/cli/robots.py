@@ -16,8 +16,8 @@ from pathlib import Path
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
 from spookid.cli.runner import Exit
+from spookid.cli.terminal import Interruption
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import export as exports

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
+from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.records import dataclass

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from spookid.assembly.declaration import Declaration
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
 from spookid.cli.runner import CommandJob, Exit, Run, each, ended, scheduled, start
+from spookid.cli.terminal import Interruption
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export

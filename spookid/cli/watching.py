@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
 from spookid.cli.runner import CommandJob, Exit, Run, each, start
 from spookid.cli.screen import LogRows, view
+from spookid.cli.terminal import Interruption
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
 from spookid.data.logs.archives import read_npz
 from spookid.data.recording import Recording
