@@ -196,9 +196,21 @@ class CommandJob(Job):
         """As of ``Job``."""
         return terminal.along(label, self.run.watched)
 
-    def counting(self, total: int) -> AbstractContextManager[Callable[[bool], None]]:
+    @contextmanager
+    def counting(self, total: int, kept: str, doing: str = "") -> Iterator[Callable[[bool, bool], None]]:
         """As of ``Job``."""
-        return terminal.counting(self.label, total, self.run.watched)
+        done: list[bool] = []
+        try:
+            with terminal.counting(", ".join(filter(None, [self.label, doing])), total, self.run.watched) as show:
+
+                def count(before: bool, known: bool) -> None:
+                    done.append(known)
+                    show(before)
+
+                yield count
+        except KeyboardInterrupt:
+            told = f"{sum(done)} of {total} {kept}; the same command does the rest"
+            raise KeyboardInterrupt(told) from None
 
 
 def studied(study: Study, arguments: Namespace, interruption: Interruption) -> Exit:

@@ -110,18 +110,11 @@ def _begun(run: Run, job: CommandJob) -> tuple[Declaration, tuple[Basin, ...]]:
     from spookid.studies.starting import planned, searched  # with workers
 
     plan = planned(job.declared, job.path, count, run.arguments.seed, job.variant)
-    known: list[SweepPoint] = []
-    try:
-        with terminal.counting(f"{job.label}, starts", count, run.watched) as done:
+    with job.counting(count, f"starts of {job.label} are solved", "starts") as done:
 
-            def seen(point: SweepPoint, before: bool) -> None:
-                known.append(point)
-                done(before)
+        def seen(point: SweepPoint, before: bool) -> None:
+            done(before, point.status is not None)
 
-            guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, run.executor, seen)
-    except KeyboardInterrupt:
-        solved = sum(point.status is not None for point in known)
-        kept = f"{solved} of {count} starts of {job.label} are solved; the same command does the rest"
-        raise KeyboardInterrupt(kept) from None
+        guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, run.executor, seen)
     problem = job.problem
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses)), found

@@ -128,72 +128,43 @@ def compare(
     """
     if not problem.channels:
         raise ProblemError(f"{problem.what} has no observations; a simulation would have nothing to show")
-    states, failure = _simulated(problem, index, values, duration, initial, progress)
-    bodies = len(problem.model.bodies)
-    measured = problem.recordings[index] if problem.recordings else None
-    steps = Grid(float(measured.t[0]) if measured else 0.0, problem.step, len(states))
-    return Comparison(
-        name=measured.name if measured else problem.name,
-        signals=tuple(o.signal for o in problem.channels),
-        units=tuple(o.unit for o in problem.channels),
-        periods=tuple(o.period for o in problem.channels),
-        inputs=_inputs(problem, measured, steps),
-        t=steps.times(),
-        q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
-        v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
-        observed=_observed(problem, measured, steps, states),
-        predicted=_predicted(problem, index, states, values),
-        failure=failure,
-    )
-
-
-def _simulated(
-    problem: Declaration,
-    index: int,
-    values: Mapping[str, float],
-    duration: float | None,
-    initial: Initial,
-    progress: Progress,
-) -> tuple[Array, str]:
-    """States (N, 13 n_b), and why there are no more of them, empty if there is no reason."""
-    bodies = len(problem.model.bodies)
+    model, bodies, failure = problem.model, len(problem.model.bodies), ""
     try:
         # A motion that runs away overflows before its step fails, and that says it all.
         with np.errstate(over="ignore", invalid="ignore"):
             motion = simulate(problem, values, duration, initial, recording=index, progress=progress)
+        q, v = np.asarray(motion.q), np.asarray(motion.v)
+        states = np.hstack([q.reshape(-1, 7 * bodies), v.reshape(-1, 6 * bodies)])
     except StepFailedError as error:
-        return _finite(error.states), str(error)
-    q, v = np.asarray(motion.q), np.asarray(motion.v)
-    return np.hstack([q.reshape(-1, 7 * bodies), v.reshape(-1, 6 * bodies)]), ""
-
-
-def _finite(states: Array) -> Array:
-    """The states up to the first that is not finite: numbers that overflow are no motion."""
-    whole = np.isfinite(states).all(axis=1)
-    return states if whole.all() else states[: max(int(np.argmin(whole)), 1)]
-
-
-def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> dict[str, Array]:
-    columns = commanded(measured, problem.model.inputs, steps)
-    return {signal: columns[:, i] for i, signal in enumerate(problem.model.signals)}
-
-
-def _observed(problem: Declaration, measured: Recording | None, steps: Grid, states: Array) -> Array:
-    if measured is None:
-        return np.full((steps.count, len(problem.channels)), np.nan)
-    measured = oriented(problem.model, problem.channels, measured, steps, states, problem.guess)
-    return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.channels])
-
-
-def _predicted(problem: Declaration, index: int, states: Array, values: Mapping[str, float]) -> Array:
+        whole = np.isfinite(error.states).all(axis=1)  # numbers that overflow are no motion
+        states, failure = error.states if whole.all() else error.states[: max(int(np.argmin(whole)), 1)], str(error)
+    measured = problem.recordings[index] if problem.recordings else None
+    steps = Grid(float(measured.t[0]) if measured else 0.0, problem.step, len(states))
+    inputs, name = commanded(measured, model.inputs, steps), measured.name if measured else None
+    shown = np.full((steps.count, len(problem.channels)), np.nan)
+    if measured is not None:
+        turned = oriented(model, problem.channels, measured, steps, states, problem.guess)
+        shown = np.column_stack([observed(turned, o.signal, steps, period=o.period) for o in problem.channels])
     numbers = {**problem.guess, **problem.parameter_set.expanded(values)}
     constants = (
-        Constant(Settings.of(problem.model).step, problem.step),
+        Constant(Settings.of(model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
         *chosen_numbers(problem, numbers, index),
     )
-    name = problem.recordings[index].name if problem.recordings else None
-    return stamped(problem, predict(problem, contiguous(states), constants), problem.parameter_set.on(numbers, name))
+    predicted = predict(problem, contiguous(states), constants)
+    return Comparison(
+        name=name or problem.name,
+        signals=tuple(o.signal for o in problem.channels),
+        units=tuple(o.unit for o in problem.channels),
+        periods=tuple(o.period for o in problem.channels),
+        inputs={signal: inputs[:, i] for i, signal in enumerate(model.signals)},
+        t=steps.times(),
+        q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
+        v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
+        observed=shown,
+        predicted=stamped(problem, predicted, problem.parameter_set.on(numbers, name)),
+        failure=failure,
+    )
 
 
 def begin(job: Job) -> Callable[[], Answer]:

@@ -119,8 +119,13 @@ class Job(ABC):
         """What wraps an iteration over steps, to show how far it is."""
 
     @abstractmethod
-    def counting(self, total: int) -> AbstractContextManager[Callable[[bool], None]]:
-        """What is called for each of so many points, with True if it was done before."""
+    def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
+        """What is called for each of so many points: whether it was done before, and whether it is done.
+
+        Args:
+            kept: what is said of those that are done, behind their number, if the user interrupts.
+            doing: as of ``fit``.
+        """
 
 
 def changed(problem: Declaration, arguments: Namespace) -> Declaration:

@@ -264,22 +264,15 @@ def sweep(
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``sweep`` of a command."""
     axes = axes_of([axis(text) for text in job.arguments.over])
-    planned, known = plan(job.declared, job.path, axes, job.variant), list[SweepPoint]()
-    total = math.prod(len(one.values) for one in axes)
+    planned, total = plan(job.declared, job.path, axes, job.variant), math.prod(len(one.values) for one in axes)
 
     def work() -> Answer:
-        try:
-            with job.counting(total) as count:
+        with job.counting(total, f"points of {job.label} are in {job.out}") as count:
 
-                def seen(point: SweepPoint, before: bool) -> None:
-                    known.append(point)
-                    count(before)
+            def seen(point: SweepPoint, before: bool) -> None:
+                count(before, point.status is not None)
 
-                found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
-        except KeyboardInterrupt:
-            solved = sum(point.status is not None for point in known)
-            kept = f"{solved} of {total} points of {job.label} are in {job.out}"
-            raise KeyboardInterrupt(f"{kept}; the same command does the rest") from None
+            found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
         return Answer(found.problem, sweep_table(found, job.columns), "", complaints=_complaints(found, job))
 
     return work
