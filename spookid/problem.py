@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError
-from spookid.mechanics.contacts import HeldContact
 from spookid.records import dataclass
 from spookid.tables.tabular import Block, Tabular
 
@@ -121,15 +117,10 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
-        from spookid.estimation.solving import solve
         from spookid.studies.profiling import profile
 
         problem, others = self._split(options)
-
-        def fit(held: Declaration, near: Result | None) -> Result:
-            return solve(held, backend, others, None, near)
-
-        return profile(problem, name, fit, solution)
+        return profile(problem, name, _fitted_by(backend, others), solution)
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
         """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
@@ -153,15 +144,10 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
-        from spookid.estimation.solving import solve
         from spookid.studies.crossvalidation import crossvalidate
 
         problem, others = self._split(options)
-
-        def fit(one: Declaration, near: Result | None, purpose: str) -> Result:
-            return solve(one, backend, others, None, near)
-
-        return crossvalidate(problem, fit)
+        return crossvalidate(problem, _fitted_by(backend, others))
 
     def contact_forces(self, solution: Result, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
@@ -175,14 +161,9 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        holding, trajectory = self.model.holding, solution.trajectories[recording]
-        if trajectory.multipliers.shape[1] != holding.count:
-            raise ProblemError(
-                f"{self.what}: contact_forces takes a solution of another problem; give one of this problem"
-            )
-        means = trajectory.multipliers / float(np.diff(trajectory.t).mean())
-        held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))
-        return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
+        from spookid.studies.motor_efforts import contact_forces
+
+        return contact_forces(self, solution, recording)
 
     def impacts(self, solution: Result, recording: int = 0) -> tuple[Strike, ...]:
         """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
@@ -385,6 +366,13 @@ class Problem(Declaration, Tabular):
         """The problem with its own settings among the options, and the others."""
         own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
         return self.with_(**own), {name: value for name, value in options.items() if name not in own}
+
+
+def _fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Result]:
+    """What studies fit by: a problem, from a solution near by if there is one."""
+    from spookid.estimation.solving import solve
+
+    return lambda problem, near, *_: solve(problem, backend, options, None, near)
 
 
 def load_problem(path: str | PathLike[str]) -> Problem:

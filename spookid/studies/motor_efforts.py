@@ -29,6 +29,7 @@ from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError, shown
 from spookid.estimation.fitting import warm
 from spookid.kernels.arrays import Array
+from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
 from spookid.results.motion import rms
@@ -367,8 +368,20 @@ def touches(problem: Declaration, solution: Result, recording: int) -> tuple[Tou
 
 def strikes(problem: Declaration, solution: Result, recording: int) -> tuple[Strike, ...]:
     """As of ``Problem.impacts``."""
+    multipliers, assembly = _multipliers(problem, solution, recording, "impacts"), assemble(problem)
+    return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)
+
+
+def contact_forces(problem: Declaration, solution: Result, recording: int) -> dict[str, Array]:
+    """As of ``Problem.contact_forces``."""
+    impulses, holding = _multipliers(problem, solution, recording, "contact_forces"), problem.model.holding
+    means = impulses / float(np.diff(solution.trajectories[recording].t).mean())
+    held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))
+    return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
+
+
+def _multipliers(problem: Declaration, solution: Result, recording: int, asked: str) -> Array:
     multipliers = solution.trajectories[recording].multipliers
     if multipliers.shape[1] != problem.model.holding.count:
-        raise ProblemError(f"{problem.what}: impacts takes a solution of another problem; give one of this problem")
-    assembly = assemble(problem)
-    return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)
+        raise ProblemError(f"{problem.what}: {asked} takes a solution of another problem; give one of this problem")
+    return multipliers
