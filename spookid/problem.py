@@ -31,9 +31,8 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.payload_notices import ArmKnowledge
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
-    from spookid.studies.random_motion import Noises
     from spookid.studies.regression import Regression
-    from spookid.studies.simulating import Initial, Parameters
+    from spookid.studies.simulation_start import Initial, Noises, Parameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,7 +188,7 @@ _DECLARED: tuple[Command, ...] = (
     Study(
         "simulate",
         "step a mechanism forward, and compare with its recordings if it has any",
-        "studies.comparison:begin",
+        "studies.simulation_study:begin",
         _FOLDERS,
         "--from --set --duration --out --quiet",
         {"--set": "values", "--out": "folder of the simulation"},
@@ -233,7 +233,7 @@ _DECLARED: tuple[Command, ...] = (
     Study(
         "crossvalidate",
         "fit models to each recording, judge them on the others, and order them",
-        "studies.model_comparison:begin",
+        "studies.crossvalidation_study:begin",
         _VALIDATION,
         _FIT,
         {"--out": "folder of the cross-validation"},

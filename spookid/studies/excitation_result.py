@@ -24,7 +24,7 @@ from spookid.studies.excitation_rows import normal_and_across
 from spookid.studies.expected import ExpectedErrors
 from spookid.studies.motion_limits import Bounds, MotionLimits
 from spookid.studies.planned_motion import planned_recording
-from spookid.studies.simulating import Initial, Parameters, values_of
+from spookid.studies.simulation_start import Initial, Parameters, values_of
 from spookid.tables.table import Table, counted, number
 from spookid.tables.tabular import Block, Tabular
 

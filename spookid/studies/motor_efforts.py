@@ -36,7 +36,7 @@ from spookid.results.motion import rms
 from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
-from spookid.studies.simulating import Parameters, values_of
+from spookid.studies.simulation_start import Parameters, values_of
 from spookid.tables.table import Table, counted
 from spookid.tables.table import number as digits
 from spookid.tables.tabular import Block, Tabular

@@ -21,10 +21,11 @@ from spookid.assembly import declaration
 from spookid.cli import checking, flags, runner, solving, terminal
 from spookid.cli import main as cli
 from spookid.files import beside
+from spookid.registry import COMMANDS
 from spookid.report import export
 from spookid.results import folders
-from spookid.studies import comparison as simulation_plot
-from spookid.studies.comparison import compare
+from spookid.studies import simulation_study as simulation_plot
+from spookid.studies.simulation_study import compare
 from spookid.studies.variants import STEPPERS
 
 # --- arguments ---
@@ -57,6 +58,10 @@ def test_unexpected_exceptions_are_not_swallowed(here, monkeypatch):
 
 
 # --- solve ---
+
+
+def test_what_commands_run_is_there():
+    assert all(callable(command.function) for command in COMMANDS.values())
 
 
 def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypatch):

@@ -16,11 +16,11 @@ from spookid import Status, Variational
 from spookid.__main__ import main
 from spookid.report.conclusion import assumed, conclusion
 from spookid.studies import auditing as audits
-from spookid.studies import model_comparison as crossvalidations
+from spookid.studies import crossvalidation_study as crossvalidations
 from spookid.studies import profile_study as profiles
 from spookid.studies import sweeping
 from spookid.studies import sweeping as sweeps
-from spookid.studies.comparison import compare
+from spookid.studies.simulation_study import compare
 from spookid.studies.sweep_points import SweepPoint
 from spookid.studies.variants import Variant, axes_of
 from spookid.tables.table import Table, latex

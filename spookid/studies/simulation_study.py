@@ -35,7 +35,8 @@ from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.job import Job
-from spookid.studies.simulating import Initial, simulate
+from spookid.studies.simulating import simulate
+from spookid.studies.simulation_start import Initial
 from spookid.tables.table import Table, counted, labelled, number, quantity, superscripts
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Constant
