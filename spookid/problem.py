@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.excitation_result import Excitation
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
-    from spookid.studies.motor_efforts import MotorEfforts, Moving, TouchSpan
-    from spookid.studies.payload_notices import ArmKnowledge
+    from spookid.studies.motor_efforts import MotorEfforts, TouchSpan
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.regression import Regression
@@ -254,42 +253,18 @@ class Problem(Declaration, Tabular):
         )
 
     def inverse_dynamics(
-        self,
-        parameters: Parameters = None,
-        recording: int | Recording = 0,
-        *,
-        motion: Moving | None = None,
-        cutoff: float | None = None,
+        self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
     ) -> MotorEfforts:
-        """What the motors have to do along a recording or a given motion; see ``spookid.studies.motor_efforts``."""
+        """What motors have to do along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
         from spookid.studies.motor_efforts import inverse_dynamics
 
-        return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
+        return inverse_dynamics(self, parameters, recording, **options)
 
-    def payload(
-        self,
-        solution: Result,
-        recording: Recording,
-        body: str,
-        *,
-        known_mass: float | None = None,
-        calibration: ArmKnowledge | Payload | None = None,
-        values: Mapping[str, float] | None = None,
-        cutoff: float | None = None,
-    ) -> Payload:
-        """What hangs on a body along a recording; see ``spookid.studies.payloads``."""
+    def payload(self, solution: Result, recording: Recording, body: str, **options: Any) -> Payload:
+        """What hangs on a body along a recording; see ``spookid.studies.payload``."""
         from spookid.studies.payloads import payload
 
-        return payload(
-            self,
-            solution,
-            recording,
-            body,
-            known_mass=known_mass,
-            calibration=calibration,
-            values=values,
-            cutoff=cutoff,
-        )
+        return payload(self, solution, recording, body, **options)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
         """Design a motion that tells most of the parameters; see ``spookid.studies.excite``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
@@ -254,24 +254,16 @@ def each(
     file, arguments = run.file, run.arguments
     outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, getattr(arguments, "out", None), home)
 
-    def ready(key: str) -> Work:
+    jobs: dict[str, Work] = {}
+
+    def ready(key: str) -> Exit:
         target = outs.get(key)
         if marker is not None and target is not None:
             (folders.check_continued if continued else folders.check_target)(target, marker)
-        return partial(run.keeping, target, prepare(run.job(key, target, whole)))
-
-    return in_turn(run, outs if whole else file.problems, ready)
-
-
-def in_turn(run: Run, keys: Iterable[str], prepare: Callable[[str], Work]) -> Exit:
-    """Prepare all, then work on all that are ready."""
-    jobs: dict[str, Work] = {}
-
-    def collect(key: str) -> Exit:
-        jobs[key] = prepare(key)
+        jobs[key] = partial(run.keeping, target, prepare(run.job(key, target, whole)))
         return Exit.DONE
 
-    prepared = _round(run, list(keys), collect)
+    prepared = _round(run, list(outs if whole else file.problems), ready)
     if prepared is Exit.INTERRUPTED:
         return prepared
     return worst(prepared, _round(run, list(jobs), lambda key: jobs[key]()))
