@@ -30,9 +30,8 @@ from spookid.estimation.questions import questions
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
-from spookid.problem import Problem
-from spookid.report import export
 from spookid.report.conclusion import parameters, parts
+from spookid.report.export import load
 from spookid.report.summary import weak_sentences
 from spookid.results import folders
 from spookid.results.result import Result
@@ -234,6 +233,7 @@ def _names(problem: Declaration, motor: Motor) -> set[str]:
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     """Design a motion, print what it will tell, and write it."""
+    from spookid.problem import Problem
     from spookid.studies.excitation_result import save  # with what plans motions
 
     out, run = Path(arguments.out), start(arguments, interruption)
@@ -269,6 +269,8 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
 
 def _foretold(job: CommandJob) -> str:
     """What a trajectory will tell of a problem."""
+    from spookid.problem import Problem
+
     planned = Recording.from_file(job.arguments.trajectory)
     try:
         errors = Problem.of(job.problem).expected_errors(planned, noise=_noise(job), known=_known(job))
@@ -283,7 +285,7 @@ def _until(job: CommandJob, errors: ExpectedErrors) -> list[str]:
 
 
 def _known(job: CommandJob) -> Result | None:
-    return None if job.source is None else export.load(job.source)
+    return None if job.source is None else load(job.source)
 
 
 def _noise(job: CommandJob) -> Mapping[str, float]:
