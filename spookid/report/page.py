@@ -136,7 +136,8 @@ def _results(folder: Path) -> dict[str, Path]:
 
 def _marker(folder: Path) -> Path | None:
     """The file that tells what results a folder holds; None if it holds none."""
-    return next((folder / name for name in markers() if (folder / name).is_file()), None)
+    known = (path for name in markers() if (path := folder / name).is_file())
+    return next(known, None) or next(filter(study_page.tells_study, sorted(folder.glob("*.json"))), None)
 
 
 def _date(marker: Path) -> str:

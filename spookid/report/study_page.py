@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from spookid.registry import studies
 from spookid.results import folders
 from spookid.results.folders import Tree, marker_document
@@ -94,7 +96,18 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
 
 
 def _title(marker: str) -> str:
-    return next((study.title or study.name for study in studies() if study.marker == marker), "")
+    """Of the study that writes it; of one that this process does not know what its files are called."""
+    known = {study.marker: study.title for study in studies()}
+    return known.get(marker) or marker.removesuffix(".json")
+
+
+def tells_study(path: Path) -> bool:
+    """True for the marker of a study, also of one that this process does not know."""
+    try:
+        tree = msgspec.json.decode(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(tree, dict) and {"schema", "problem", REPORT} <= tree.keys()
 
 
 def _plain(folder: Path, tree: Tree) -> Tree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,6 +66,9 @@ def test_it_has_a_command_a_table_a_folder_and_a_page(tmp_path: Path, capsys: py
     assert "pendulum: thinned samples" in page
     assert "2 fits of pendulum." in page
     assert "<th>every</th>" in page.replace('<th scope="col">', "<th>")
+    alone = [sys.executable, "-m", "spookid", "report", str(out)]  # where nobody has declared it
+    assert subprocess.run(alone, check=True, capture_output=True).stdout
+    assert "2 fits of pendulum." in (out / "report.html").read_text(encoding="utf-8")
     assert main(["thin", str(PROBLEM), "--most", "1", "--out", str(out)]) == 0  # an earlier one is replaced
     assert main(["audit", str(PROBLEM), "--out", str(out)]) == 2  # by its own kind alone
     assert "holds no earlier audit.json" in capsys.readouterr().err
