@@ -22,6 +22,12 @@ _SELDOM = 100_000
 
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
+_UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "scheduler")) | {
+    "backend": "lm",
+    "set": [],
+    "quiet": False,
+}
+"""What commands that lack such a flag take."""
 _STATUS = """exit status:
   0    converged, or done
   2    wrong input: one line on stderr says what
@@ -116,6 +122,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: Command, whole:
     if command.name in OF_COMMANDS:
         places = [(parser, OF_COMMANDS[command.name])]
     else:
+        parser.set_defaults(**_UNSAID)
         parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
         settings = parser.add_argument_group("settings in the place of the problem's own")
         places = [(parser, {name: FLAGS.get(name, {}) for name in command.flags.split()}), (settings, SETTINGS)]

@@ -60,7 +60,7 @@ class Run:
     @property
     def options(self) -> dict[str, Any]:
         """Of the solver, those that are given."""
-        given = {name: getattr(self.arguments, name, None) for name in ("max_iterations", "threads")}
+        given = {name: getattr(self.arguments, name) for name in ("max_iterations", "threads")}
         return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
@@ -77,7 +77,7 @@ class Run:
     def job(self, key: str, out: Path | None, whole: bool = False) -> CommandJob:
         """What is to be done with a problem, or with all of them."""
         file, arguments, several = self.file, self.arguments, self.file.several and not whole
-        source = None if getattr(arguments, "source", None) is None else Path(arguments.source)
+        source = None if arguments.source is None else Path(arguments.source)
         return CommandJob(
             file.problems if whole else {key: file.problems[key]},
             f"{file.path}::{key}" if several else str(arguments.problem if whole else file.path),
@@ -104,7 +104,7 @@ class Run:
 
     def keeping(self, out: str | Path | None, work: Work) -> Exit:
         """Work whose fits are kept until its folder is written."""
-        how = [self.arguments.command, getattr(self.arguments, "backend", None), self.options | {"threads": None}]
+        how = [self.arguments.command, self.arguments.backend, self.options | {"threads": None}]
         self.kept = KeptFits(None if out is None else unfinished(out), how)
         end = work()
         if end is not Exit.INTERRUPTED:
@@ -130,7 +130,7 @@ class Run:
 
 def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
     """The executor of the scheduler, if one is named."""
-    if getattr(arguments, "scheduler", None) is None:
+    if arguments.scheduler is None:
         return nullcontext()
     from spookid.studies.worker_pool import cluster  # with Dask
 
@@ -252,7 +252,7 @@ def each(
         continued: True if the folder is not replaced but gone on with.
     """
     file, arguments = run.file, run.arguments
-    outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, getattr(arguments, "out", None), home)
+    outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, arguments.out, home)
 
     jobs: dict[str, Work] = {}
 

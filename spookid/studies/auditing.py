@@ -169,7 +169,7 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
     levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
-    solutions = _fits(levels, fit or _solve)
+    solutions = _fits(levels, fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold)))
     last = solutions[-1]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
     drifts = tuple(_drift(e, tuple(s[e.name] for s in solutions), problem) for e in seen)
@@ -183,13 +183,8 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) ->
     told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
     if not problem.corrects:
         return told
-    solved, finer = (_beyond(*pair) for pair in pairwise(found))
+    solved, finer = (extrapolation.beyond(coarse.estimate, fine).estimate for coarse, fine in pairwise(found))
     return replace(told, solved=solved, extrapolated=finer)
-
-
-def _beyond(coarse: Estimate, fine: Estimate) -> float:
-    """What ``solve`` gives by fits with a step and with half of it."""
-    return extrapolation.beyond(coarse.estimate, fine).estimate
 
 
 def refined(problem: Declaration, times: int) -> Declaration:
@@ -212,10 +207,6 @@ def _fits(levels: list[Declaration], fit: AuditFit) -> list[Result]:
         return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
     near = first.changed(noise=last.noise)
     return [*(fit(level, near, True) for level in levels[:-1]), last]
-
-
-def _solve(problem: Declaration, near: Result | None, hold: bool) -> Result:
-    return solve(problem, "lm", {}, None, near, hold)
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:

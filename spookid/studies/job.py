@@ -75,11 +75,11 @@ class Job(ABC):
     def variant(self) -> Variant:
         """What the command line changes, for workers."""
         known, arguments = self.declared.parameter_set.known, self.arguments
-        given = {name: getattr(arguments, name) for name in _SWEPT}
+        given = {name: getattr(arguments, name, None) for name in _SWEPT}
         return Variant(
             settings={name: value for name, value in given.items() if value is not None},
             initial={name: value for name, value in arguments.set if name in known},
-            fixed=tuple(name for name in arguments.fix if name in known),
+            fixed=tuple(name for name in getattr(arguments, "fix", ()) if name in known),
         )
 
     @property

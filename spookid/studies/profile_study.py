@@ -75,9 +75,8 @@ def begin(job: Job) -> Callable[[], Answer]:
     def work() -> Answer:
         def fit(problem: Declaration, near: Result | None) -> Result:
             free = {parameter.name for parameter in problem.free}
-            return job.fit(
-                problem, near, ", ".join(f"{n} = {number(problem.guess[n])}" for n in names if n not in free)
-            )
+            held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
+            return job.fit(problem, near, ", ".join(held))
 
         solution, pool = fit(job.problem, None), WorkerPool(job.arguments.jobs or 1, job.executor)
         if pool.alone:

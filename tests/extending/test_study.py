@@ -42,7 +42,7 @@ def study() -> Iterator[None]:
         "thin",
         "fit with every sample, every second one and so on",
         thinned,
-        flags="--most --backend --set --fix --max-iterations --out --quiet",
+        flags="--most --out",
         own={"--most": {"help": "largest step", "type": int, "default": 2}, "--out": "folder of the study"},
         kind="thinning",
         title="thinned samples",
