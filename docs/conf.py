@@ -72,20 +72,23 @@ autodoc_typehints_format = "short"
 
 # Types without an entry: those of other packages, names of types for checkers, and what no user meets.
 nitpick_ignore_regex = [
-    ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|pathlib|typing)\..*"),
+    (
+        "py:.*",
+        r"(abc|argparse|casadi|collections|concurrent|contextlib|dataclasses|enum|numpy|os|pandas|pathlib|typing)\..*",
+    ),
     (
         "py:.*",
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
     ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
-    ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
-    ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.(Description|Source)).*"),
-    ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|robot_file\.RobotFile|standing\.HeldContact)"),
+    ("py:.*", r"spookid\.(registry|results\.(lazy|values)|stepping\.(dry_friction|impulses)|studies\.variants)\..*"),
+    ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.(Description|Grouped|Source)).*"),
+    ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|body\.RobotFile|contacts\.HeldContact)"),
     ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
     (
         "py:.*",
-        r"spookid\.(graphs\.factor\.Variables|studies\.excitation_rows\.Cone|transcription\.transcription\.Transcription)",
+        r"spookid\.(graphs\.factor\.Variables|studies\.motion_limits\.Cone|transcription\.transcription\.Transcription)",
     ),
     ("py:.*", r"spookid\.(planar\.closing\.Closing|smoothing\.stream\.Mark)"),
 ]

@@ -16,10 +16,9 @@ import numpy as np
 
 from spookid import FullInertia, JointPosition, Motor, Parameter, Problem, Recording, robots
 from spookid.parameter import substitute
-from spookid.report.excitation import draw
 from spookid.report.pictures import save
 from spookid.solvers.status import Status
-from spookid.studies.excitation_result import Excitation
+from spookid.studies.excitation_result import Excitation, draw
 from spookid.studies.motion_limits import MotionLimits
 from spookid.tables.table import number
 

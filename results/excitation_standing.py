@@ -27,9 +27,8 @@ from spookid import (
     Problem,
     robots,
 )
-from spookid.report.excitation import draw
 from spookid.report.pictures import save
-from spookid.studies.excitation_result import Excitation
+from spookid.studies.excitation_result import Excitation, draw
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.planned_coordinates import PlannedCoordinates, at_guesses
 from spookid.tables.table import number

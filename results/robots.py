@@ -25,7 +25,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import substitute
-from spookid.studies.arm_knowledge import ArmKnowledge
+from spookid.studies.payload_notices import ArmKnowledge
 from spookid.tables.table import uncertain
 
 HERE = Path(__file__).parent

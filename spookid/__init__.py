@@ -37,7 +37,6 @@ _NAMES = {
     "mechanics.relations": "Relation mirrored total_mass",
     "parameter": "Parameter",
     "problem": "Problem load_problem",
-    "report.sweep": "sweep",
     "results.findings": "Finding",
     "results.result": "Cost Estimate Noise Trajectory",
     "smoothing.monitor": "Monitor",
@@ -52,6 +51,7 @@ _NAMES = {
     "stepping.variational": "Variational",
     "studies.motion_limits": "MotionLimits",
     "studies.sweep_points": "Sweep",
+    "studies.sweeping": "sweep",
 }
 """Public names by the modules they live in. They are imported on first use: CasADi takes a while to load."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -132,7 +132,6 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter as Parameter
     from spookid.problem import Problem as Problem
     from spookid.problem import load_problem as load_problem
-    from spookid.report.sweep import sweep as sweep
     from spookid.results.findings import Finding as Finding
     from spookid.results.result import Cost as Cost
     from spookid.results.result import Estimate as Estimate
@@ -153,6 +152,7 @@ if TYPE_CHECKING:
     from spookid.stepping.variational import Variational as Variational
     from spookid.studies.motion_limits import MotionLimits as MotionLimits
     from spookid.studies.sweep_points import Sweep as Sweep
+    from spookid.studies.sweeping import sweep as sweep
 
 
 def __getattr__(name: str) -> Any:

@@ -34,17 +34,17 @@ def run() -> None:
     Signals are heard from the first moment on. Once the command has ended there is nothing left for them to end. Its
     digits do not depend on how many processors there are.
     """
-    from spookid.cli import interruption
+    from spookid.cli import terminal
     from spookid.kernels.single_thread import ONE_THREAD
 
-    for number in interruption.SIGNALS:
-        signal.signal(number, interruption.end)
+    for number in terminal.SIGNALS:
+        signal.signal(number, terminal.end)
     os.environ.update(ONE_THREAD)  # before NumPy is loaded
 
     status = main()
-    for number in interruption.SIGNALS:
+    for number in terminal.SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if status != interruption.INTERRUPTED:  # a problem file's function could hold it up once more
+    if status != terminal.INTERRUPTED:  # a problem file's function could hold it up once more
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # closed by who reads it, or by a problem file

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError
-from spookid.mechanics.contacts import HeldContact
 from spookid.records import dataclass
 from spookid.tables.tabular import Block, Tabular
 
@@ -28,18 +24,15 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
-    from spookid.studies.arm_knowledge import ArmKnowledge
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.excitation_result import Excitation
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
-    from spookid.studies.motor_efforts import MotorEfforts, Moving
+    from spookid.studies.motor_efforts import MotorEfforts, TouchSpan
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
-    from spookid.studies.random_motion import Noises
     from spookid.studies.regression import Regression
-    from spookid.studies.simulating import Initial, Parameters
-    from spookid.studies.touches import TouchSpan
+    from spookid.studies.simulation_start import Initial, Noises, Parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +130,10 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
-        from spookid.estimation.solving import solve
         from spookid.studies.profiling import profile
 
         problem, others = self._split(options)
-
-        def fit(held: Declaration, near: Result | None) -> Result:
-            return solve(held, backend, others, None, near)
-
-        return profile(problem, name, fit, solution)
+        return profile(problem, name, _fitted_by(backend, others), solution)
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
         """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
@@ -169,15 +157,10 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
-        from spookid.estimation.solving import solve
         from spookid.studies.crossvalidation import crossvalidate
 
         problem, others = self._split(options)
-
-        def fit(one: Declaration, near: Result | None, purpose: str) -> Result:
-            return solve(one, backend, others, None, near)
-
-        return crossvalidate(problem, fit)
+        return crossvalidate(problem, _fitted_by(backend, others))
 
     def contact_forces(self, solution: Result, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
@@ -191,14 +174,9 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        holding, trajectory = self.model.holding, solution.trajectories[recording]
-        if trajectory.multipliers.shape[1] != holding.count:
-            raise ProblemError(
-                f"{self.what}: contact_forces takes a solution of another problem; give one of this problem"
-            )
-        means = trajectory.multipliers / float(np.diff(trajectory.t).mean())
-        held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))
-        return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
+        from spookid.studies.motor_efforts import contact_forces
+
+        return contact_forces(self, solution, recording)
 
     def impacts(self, solution: Result, recording: int = 0) -> tuple[Strike, ...]:
         """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
@@ -211,7 +189,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        from spookid.studies.touches import strikes
+        from spookid.studies.motor_efforts import strikes
 
         return strikes(self, solution, recording)
 
@@ -226,7 +204,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: if the solution is of another problem.
         """
-        from spookid.studies.touches import touches
+        from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
 
@@ -280,34 +258,18 @@ class Problem(Declaration, Tabular):
         return simulate(self.with_(**options), parameters, duration, initial, recording=recording, inputs=inputs, **how)
 
     def inverse_dynamics(
-        self,
-        parameters: Parameters = None,
-        recording: int | Recording = 0,
-        *,
-        motion: Moving | None = None,
-        cutoff: float | None = None,
+        self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
     ) -> MotorEfforts:
-        """What the motors have to do along a recording or a given motion; see ``spookid.studies.motor_efforts``."""
+        """What motors have to do along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
         from spookid.studies.motor_efforts import inverse_dynamics
 
-        return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
+        return inverse_dynamics(self, parameters, recording, **options)
 
-    def payload(
-        self,
-        solution: Result,
-        recording: Recording,
-        body: str,
-        *,
-        known_mass: float | None = None,
-        calibration: ArmKnowledge | Payload | None = None,
-        values: Mapping[str, float] | None = None,
-        cutoff: float | None = None,
-    ) -> Payload:
-        """What hangs on a body along a recording; see ``spookid.studies.payloads``."""
+    def payload(self, solution: Result, recording: Recording, body: str, **options: Any) -> Payload:
+        """What hangs on a body along a recording; see ``spookid.studies.payload``."""
         from spookid.studies.payloads import payload
 
-        known: dict[str, Any] = {"known_mass": known_mass, "calibration": calibration, "values": values}
-        return payload(self, solution, recording, body, **known, cutoff=cutoff)
+        return payload(self, solution, recording, body, **options)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
         """Design a motion that tells most of the parameters; see ``spookid.studies.excite``.
@@ -383,6 +345,13 @@ class Problem(Declaration, Tabular):
         """The problem with its own settings among the options, and the others."""
         own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
         return self.with_(**own), {name: value for name, value in options.items() if name not in own}
+
+
+def _fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Result]:
+    """What studies fit by: a problem, from a solution near by if there is one."""
+    from spookid.estimation.solving import solve
+
+    return lambda problem, near, *_: solve(problem, backend, options, None, near)
 
 
 def load_problem(path: str | PathLike[str]) -> Problem:

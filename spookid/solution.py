@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # for solving, which not all who hold a solution do
 
     from spookid.assembly.declaration import Declaration
     from spookid.solvers.status import Callback
-    from spookid.studies.axes import AxisValue
+    from spookid.studies.variants import AxisValue
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

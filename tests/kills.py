@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.cli.interruption import PATIENCE
+from spookid.cli.terminal import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 600.0

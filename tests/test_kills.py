@@ -43,7 +43,7 @@ def test_a_process_that_ends_here_and_now_takes_along_what_it_has_not_finished(t
     ending = f"""
 import os
 from pathlib import Path
-from spookid.cli.interruption import end
+from spookid.cli.terminal import end
 from spookid.files import replacing
 with replacing(Path("kept")) as part:
     part.write_text("whole")

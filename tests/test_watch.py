@@ -293,7 +293,7 @@ def test_wrong_input_is_refused_in_one_sentence(here, capsys) -> None:
     assert "'0' is no number above 0" in capsys.readouterr().err
     Path("two.py").write_text(SWING + 'problems = {"one": problem, "two": problem.with_(name="again")}\ndel problem\n')
     assert main(["watch", "two.py", "friction.csv"]) == 2
-    assert "name the one to watch as two.py::one" in capsys.readouterr().err
+    assert "holds several problems (one, two); pick one, two.py::one" in capsys.readouterr().err
 
 
 @pytest.mark.study

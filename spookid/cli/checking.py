@@ -1,10 +1,14 @@
-"""``spookid check``: what a problem is made of."""
+"""Before there is a fit: what a problem is made of (``spookid check``), and the motion to make (``spookid excite``)."""
 
 from __future__ import annotations
 
+import fnmatch
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
@@ -15,22 +19,32 @@ from spookid.assembly.constants import WIDTH_SHARE, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
-from spookid.cli.runner import Exit, Job, each, start
+from spookid.cli.runner import CommandJob, Exit, each, start
+from spookid.cli.terminal import Interruption
+from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation import fitting
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.estimation.questions import questions
+from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
 from spookid.report.conclusion import parameters, parts
+from spookid.report.export import load
 from spookid.report.summary import weak_sentences
+from spookid.results import folders
 from spookid.results.findings import Finding, ranked
+from spookid.results.result import Result
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
+from spookid.studies.job import KeptFits, unfinished
 from spookid.tables.table import Table, minutes, number, wrapped
+
+if TYPE_CHECKING:
+    from spookid.studies.expected import ExpectedErrors
+    from spookid.studies.motion_limits import MotionLimits
 
 _MOST = 50
 """Bodies of which combinations are found in a few seconds."""
@@ -45,17 +59,17 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
             "--from, --noise and --until of a check speak of a planned motion; name it with --trajectory"
         )
 
-    def work(job: Job) -> Exit:
+    def work(job: CommandJob) -> Exit:
         if arguments.trajectory is not None:
-            from spookid.cli.exciting import foretold  # with what plans motions
+            pass  # with what plans motions
 
-            terminal.say(f"{foretold(run, job)}\n" if run.file.several else foretold(run, job))
+            terminal.say(_foretold(job) + "\n" * run.file.several)
             return Exit.DONE
         title = f"{job.problem.name} ({job.place})"
         for question in questions(job.problem):  # first, for what is asked about may be too large to be built
             terminal.say("\n".join(wrapped(question.text, terminal.columns())) + "\n")
         page = describe(job.problem, title, run.file.description, terminal.columns(), loading)
-        terminal.say(f"{page}\n" if run.file.several else page)
+        terminal.say(page + "\n" * run.file.several)
         return Exit.DONE
 
     return each(run, lambda job: partial(work, job))
@@ -215,3 +229,103 @@ def _names(problem: Declaration, motor: Motor) -> set[str]:
     """Of the parameters in a motor's gain."""
     declared = parameters_in([motor.gain], motor.place)
     return {one.name for p in declared for one in problem.parameter_set.of(p)}
+
+
+# --- motions that are planned ---
+
+
+def excite(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Design a motion, print what it will tell, and write it."""
+    from spookid.problem import Problem
+    from spookid.studies.excitation_result import save  # with what plans motions
+
+    out, run = Path(arguments.out), start(arguments, interruption)
+    if out.suffix != ".csv":
+        raise ProblemError(f"--out {out}: a trajectory is written as CSV; give a name that ends in .csv")
+    folders.check_file(out)
+    if not out.parent.is_dir():
+        raise ProblemError(f"--out {out}: there is no folder {out.parent}; make it, or give another name")
+    job = run.only(out)
+    problem, name = Problem.of(job.problem), job.problem.name
+    criterion: str | Sequence[str] = arguments.criterion
+    if criterion not in ("determinant", "largest"):
+        criterion = tuple(one.strip() for one in arguments.criterion.split(","))
+    options = {key: getattr(arguments, key) for key in ("rate", "basis", "harmonics", "starts", "seed")}
+    given = {"noise": _noise(job), "known": _known(job), "initial": _at_coordinates(job, "home") or None}
+    kept = KeptFits(unfinished(out), sorted((n, v) for n, v in vars(arguments).items() if not callable(v)))
+    with terminal.line(f"{name}: planning", run.watched) as show, kept.searching(problem):
+
+        def seen(start: int, iteration: int, value: float) -> None:
+            show(f"{name}: start {start}, iteration {iteration}, criterion {value:.5g}")
+            interruption.checkpoint()
+
+        found = problem.excite(arguments.duration, _limits(job), criterion=criterion, **options, **given, progress=seen)
+    picture = save(out, found)
+    run.say("\n".join([str(found), *_until(job, found.expected), f"\nWritten to {out} and {picture}"]))
+    if found.interrupted:
+        on = "the same command goes on with the search that was cut short, from its beginning"
+        terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
+        return Exit.INTERRUPTED
+    kept.end()
+    return Exit.DONE
+
+
+def _foretold(job: CommandJob) -> str:
+    """What a trajectory will tell of a problem."""
+    from spookid.problem import Problem
+
+    planned = Recording.from_file(job.arguments.trajectory)
+    try:
+        errors = Problem.of(job.problem).expected_errors(planned, noise=_noise(job), known=_known(job))
+    except ProblemError as error:
+        raise ProblemError(f"{job.arguments.trajectory}: {error}") from None
+    return "\n".join([str(errors), *_until(job, errors)])
+
+
+def _until(job: CommandJob, errors: ExpectedErrors) -> list[str]:
+    """A sentence for each parameter and the error that is wanted of it."""
+    return ["\n" + errors.until(name, *error) for name, error in dict(job.arguments.until).items()]
+
+
+def _known(job: CommandJob) -> Result | None:
+    return None if job.source is None else load(job.source)
+
+
+def _noise(job: CommandJob) -> Mapping[str, float]:
+    """Sizes that the command names, by patterns."""
+    model = job.problem.model
+    measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
+    seen, disturbed = dict.fromkeys(channel.signal for channel in job.problem.channels), disturbance_names(model)
+    found = _matched(job, "noise", [*dict.fromkeys([*measured.values(), *seen, *disturbed])])
+    signals = {*measured.values()} - {*disturbed} | {*seen}
+    return {name: size for name, size in found.items() if name in signals or name not in measured}
+
+
+def _limits(job: CommandJob) -> MotionLimits:
+    """Those that the command names, by patterns."""
+    from spookid.studies.motion_limits import MotionLimits
+
+    return MotionLimits(
+        position=_at_coordinates(job, "position_limit"),
+        rate=_at_coordinates(job, "rate_limit"),
+        effort=_at_coordinates(job, "effort_limit"),
+        place=dict(job.arguments.inside),
+        cone=_matched(job, "cone", [contact.name for contact in job.problem.model.holding.contacts]),
+        where="spookid excite",
+    )
+
+
+def _at_coordinates(job: CommandJob, flag: str) -> dict[str, Any]:
+    return _matched(job, flag, [freedom.label for freedom in job.problem.model.freedoms])
+
+
+def _matched(job: CommandJob, flag: str, names: Sequence[str]) -> dict[str, Any]:
+    """What a flag gives by patterns, by the names that these match; the last one counts."""
+    found: dict[str, Any] = {}
+    for pattern, value in getattr(job.arguments, flag):
+        own = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        if not own:
+            there = ", ".join(names) or "none"
+            raise ProblemError(f"--{flag.replace('_', '-')} {pattern}: nothing is called so; there are {there}")
+        found |= dict.fromkeys(own, value)
+    return found

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, TypeAlias
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 Range: TypeAlias = tuple[float, float]
 Box: TypeAlias = tuple[Range, Range, Range]
@@ -18,106 +23,85 @@ UNKNOWNS = ("base", "declared")
 BASES = ("fourier", "bspline")
 
 
-def _pair(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not (name and math.isfinite(number)):
-        order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
-    return name, number
+def _kind(read: Callable[[str], T], what: str) -> Callable[[str], T]:
+    """What reads a text, and complains of one that is not ``what``."""
+
+    def kind(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError:
+            order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
+            raise argparse.ArgumentTypeError(f"{text!r} {what}{order}") from None
+
+    return kind
 
 
-def _range(text: str) -> Range:
-    """``LOW:HIGH``; a side that is left out is infinite."""
-    low, colon, high = text.partition(":")
-    try:
-        pair = float(low or "-inf"), float(high or "inf")
-    except ValueError:
-        pair = math.nan, math.nan
-    if not (colon and pair[0] < pair[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, such as -1.5:1.5, 0.1: or :2")
+def _within(value: N, least: float, most: float = math.inf) -> N:
+    """A number if it is in a range, whose upper end is not part of it."""
+    if not least <= value < most:
+        raise ValueError
+    return value
+
+
+def _named(read: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
+    """``NAME=VALUE``."""
+
+    def pair(text: str) -> tuple[str, T]:
+        name, _, value = text.partition("=")
+        if not name:
+            raise ValueError
+        return name, read(value)
+
     return pair
 
 
-def _ranges(text: str) -> tuple[str, Range]:
-    name, _, pair = text.partition("=")
-    return name, _range(pair)
+def _read_range(text: str) -> Range:
+    """``LOW:HIGH``; a side that is left out is infinite."""
+    low, colon, high = text.partition(":")
+    pair = float(low or "-inf"), float(high or "inf")
+    if not (colon and pair[0] < pair[1]):
+        raise ValueError
+    return pair
 
 
-def _box(text: str) -> tuple[str, Box]:
-    name, _, sides = text.partition("=")
-    parts = [_range(side or ":") for side in sides.split(",")]
-    if not (name and len(parts) == 3):
-        raise argparse.ArgumentTypeError(f"{text!r} is not FRAME=X,Y,Z with LOW:HIGH of each [m], such as tool0=,,0.1:")
-    return name, (parts[0], parts[1], parts[2])
+def _read_box(text: str) -> Box:
+    x, y, z = (_read_range(side or ":") for side in text.split(","))
+    return x, y, z
 
 
-def _cone(text: str) -> tuple[str, tuple[float, float]]:
-    """``foot=0.5:20``: friction and least normal force, 0 if it is left out."""
-    name, _, parts = text.partition("=")
-    friction, _, least = parts.partition(":")
-    try:
-        return name, (float(friction), float(least or 0))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not CONTACT=MU or CONTACT=MU:NEWTON, such as foot=0.5:20"
-        ) from None
+def _read_cone(text: str) -> tuple[float, float]:
+    """``0.5:20``: friction and least normal force, 0 if it is left out."""
+    friction, _, least = text.partition(":")
+    return float(friction), float(least or 0)
 
 
-def _target(text: str) -> tuple[str, tuple[float, bool]]:
-    """``J=1%`` or ``J=2e-4``: the error, and True if it is a share."""
-    name, _, size = text.partition("=")
-    relative = size.endswith("%")
-    try:
-        number = float(size.removesuffix("%")) / (100 if relative else 1)
-    except ValueError:
-        number = math.nan
-    if not (name and 0 < number < math.inf):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=ERROR, such as J=1% or J=2e-4")
-    return name, (number, relative)
+def _read_target(text: str) -> tuple[float, bool]:
+    """``1%`` or ``2e-4``: the error, and True if it is a share."""
+    relative = text.endswith("%")
+    return _above(text.removesuffix("%")) / (100 if relative else 1), relative
 
 
-def _unit(text: str) -> tuple[str, str]:
+def _read_unit(text: str) -> tuple[str, str]:
     name, _, unit = text.rpartition("=")
     if not (name and unit):
-        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=UNIT, such as t=ms or q1=deg")
+        raise ValueError
     return name, unit
 
 
-def _weight(text: str) -> float | str:
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, inf nor auto") from None
+def _above(text: str) -> float:
+    return _within(float(text), math.nextafter(0, 1))
 
 
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; give 0, 1, 2 ...")
-    return number
-
-
-def _jobs(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1, 2, 3 ...")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return number
+_pair = _kind(_named(lambda text: _within(float(text), -sys.float_info.max)), "is not NAME=VALUE with a finite number")
+_range = _kind(_named(_read_range), "is not JOINT=LOW:HIGH, such as q1=-1.5:1.5, q1=0.1: or q1=:2")
+_box = _kind(_named(_read_box), "is not FRAME=X,Y,Z with LOW:HIGH of each [m], such as tool0=,,0.1:")
+_cone = _kind(_named(_read_cone), "is not CONTACT=MU or CONTACT=MU:NEWTON, such as foot=0.5:20")
+_target = _kind(_named(_read_target), "is not NAME=ERROR, such as J=1% or J=2e-4")
+_unit = _kind(_read_unit, "is not COLUMN=UNIT, such as t=ms or q1=deg")
+_weight = _kind(lambda text: text if text == "auto" else float(text), "is neither a number, inf nor auto")
+_count = _kind(lambda text: _within(int(text), 0), "is no number of iterations; give 0, 1, 2 ...")
+_jobs = _kind(lambda text: _within(int(text), 1), "is no number of processes; give 1, 2, 3 ...")
+_amount = _kind(_above, "is no number above 0")
 
 
 # --- the commands and their flags ---
@@ -138,6 +122,7 @@ _SOURCE = (
 )
 _GUESSES = "initial guesses of parameters; with --fix the values held"
 FLAGS = {
+    "LOG": flag("rows to be watched: a CSV or other file, or - for standard input"),
     "--backend": flag("solver (default: lm)", choices=BACKENDS, default="lm"),
     "--set": flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **SEVERAL),
     "--fix": flag("parameters that keep their guess", "NAME", default=[], **SEVERAL),
@@ -191,7 +176,7 @@ FLAGS = {
     "--position-limit": flag(
         "of joints [rad or m] (default: the robot's file's); JOINT may be a pattern, such as '*'",
         "JOINT=LOW:HIGH",
-        type=_ranges,
+        type=_range,
         default=[],
         **SEVERAL,
     ),
@@ -266,7 +251,7 @@ _LOG = {
     ),
 }
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
-OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
+OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
         "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
         "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
@@ -294,5 +279,9 @@ OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
     },
+    "report": {
+        "directory": flag("what a command of spookid wrote", "DIR"),
+        **{name: FLAGS[name] for name in ("--animate", "--robot")},
+    },
 }
-"""Arguments of commands that begin or end with something else than a problem file."""
+"""Arguments of commands that begin with something else than a problem file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
@@ -14,20 +14,18 @@ from typing import Any, TypeAlias
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
-from spookid.cli import progress, terminal
-from spookid.cli.interruption import Interruption
+from spookid.cli import terminal
+from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.records import dataclass
-from spookid.report.export import KeptFits, unfinished
+from spookid.registry import Study
+from spookid.report.study_page import Answer
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.solvers.status import Callback, Iteration
-from spookid.studies.axes import AxisValue
-from spookid.studies.settings import STEPPERS, Variant
-
-_SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
-_SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
+from spookid.stepping.simulation import Progress
+from spookid.studies.job import Job, KeptFits, unfinished
 
 Work: TypeAlias = Callable[[], "Exit"]
 """What is left to do for a problem once all that can be known before is checked; it may take hours."""
@@ -42,28 +40,6 @@ class Exit(IntEnum):
     DONE = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What is to be done with one problem."""
-
-    problem: Declaration
-    """As the command line changes it."""
-    key: str
-    """In its file."""
-    place: str
-    """``PROBLEM.py::key``, or the file alone if it holds one."""
-    label: str
-    """What messages call it."""
-    out: Path | None
-    """Its folder; None if nothing is to be written."""
-
-    @property
-    def folder(self) -> Path:
-        """Of a command that always writes one."""
-        assert self.out is not None
-        return self.out
-
-
 @dataclass(eq=False)
 class Run:
     """A command that runs: its problem file, its arguments, and what may interrupt it."""
@@ -73,22 +49,24 @@ class Run:
     interruption: Interruption
     kept: KeptFits = field(default_factory=KeptFits)
     """Of the problem that is being worked on."""
+    executor: Executor | None = None
+    """Of the scheduler, if one is named."""
 
     @property
     def watched(self) -> bool:
         """True if progress is to be shown."""
-        return progress.wanted(self.arguments.quiet)
+        return terminal.wanted(self.arguments.quiet)
 
     @property
     def options(self) -> dict[str, Any]:
         """Of the solver, those that are given."""
-        given = {name: getattr(self.arguments, name, None) for name in ("max_iterations", "threads")}
+        given = {name: getattr(self.arguments, name) for name in ("max_iterations", "threads")}
         return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
     def fitting(self, label: str, problem: Declaration) -> Iterator[Callback]:
         """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
-        with progress.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
+        with terminal.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
 
             def callback(iteration: Iteration) -> None:
                 line.show(iteration)
@@ -96,51 +74,51 @@ class Run:
 
             yield callback
 
-    def fit(self, label: str, problem: Declaration, solve: Callable[[Callback], Result]) -> Result:
-        """One of several fits, unless the same command has finished it before; ``solve`` takes the callback.
+    def job(self, key: str, out: Path | None, whole: bool = False) -> CommandJob:
+        """What is to be done with a problem, or with all of them."""
+        file, arguments, several = self.file, self.arguments, self.file.several and not whole
+        source = None if arguments.source is None else Path(arguments.source)
+        return CommandJob(
+            file.problems if whole else {key: file.problems[key]},
+            f"{file.path}::{key}" if several else str(arguments.problem if whole else file.path),
+            f"{file.path.absolute()}::{key}",
+            "" if whole else key if several else file.problems[key].name,
+            out,
+            source / key if source is not None and several and (source / key).is_dir() else source,
+            arguments,
+            self.executor,
+            key,
+            self,
+        )
+
+    def only(self, out: Path | None = None) -> CommandJob:
+        """That of a file that holds one problem, or of which one is picked.
 
         Raises:
-            KeyboardInterrupt: once the user has interrupted.
+            ProblemError: if it holds several.
         """
-
-        def solved() -> Result:
-            with self.fitting(label, problem) as callback:
-                return solve(callback)
-
-        try:
-            solution = self.kept.fit(problem, solved)
-        finally:
-            self.interruption.kept()
-        self.interruption.heed()
-        return solution
-
-    def refit(self, label: str, problem: Declaration, near: Result | None) -> Result:
-        """A fit from a solution near by, if there is one."""
-        backend, options = self.arguments.backend, self.options
-        return self.fit(label, problem, lambda callback: solve(problem, backend, options, callback, near))
+        if len(self.file.problems) > 1:
+            path, keys = self.file.path, list(self.file.problems)
+            raise ProblemError(f"{path} holds several problems ({', '.join(keys)}); pick one, {path}::{keys[0]}")
+        return self.job(next(iter(self.file.problems)), out)
 
     def keeping(self, out: str | Path | None, work: Work) -> Exit:
         """Work whose fits are kept until its folder is written."""
-        how = [self.arguments.command, getattr(self.arguments, "backend", None), self.options | {"threads": None}]
+        how = [self.arguments.command, self.arguments.backend, self.options | {"threads": None}]
         self.kept = KeptFits(None if out is None else unfinished(out), how)
         end = work()
         if end is not Exit.INTERRUPTED:
             self.kept.end()
         return end
 
-    def show(self, text: str, folder: Path | None) -> None:
-        """What was found and where it was written, unless the user wants quiet; an empty line parts several."""
-        self.say(text)
-        self.show_place(folder)
-
-    def show_place(self, folder: Path | None) -> None:
-        """Where what was shown is written."""
+    def show_place(self, folder: Path | None, several: bool, shown: bool = True) -> None:
+        """Where what was shown, if anything was, is written; an empty line parts several."""
         lines = []
         if folder is not None:
             others = folders.foreign(folder)
             left = f"; not of spookid, and left there: {', '.join(others)}" if others else ""
-            lines.append(f"\nWritten to {folder}{left}")
-        lines += [""] if self.file.several else []
+            lines.append(("\n" if shown else "") + f"Written to {folder}{left}")
+        lines += [""] if several else []
         if lines:
             self.say("\n".join(lines))
 
@@ -150,20 +128,6 @@ class Run:
             terminal.say(text)
 
 
-def changed(problem: Declaration, arguments: Namespace) -> Declaration:
-    """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
-    given = {name: getattr(arguments, name, None) for name in _SETTINGS}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if arguments.stepper is not None:
-        changes["stepper"] = STEPPERS[arguments.stepper]
-    if "fix" in arguments:
-        known = problem.parameter_set.known
-        guesses: dict[str, float] = {name: value for name, value in arguments.set if name in known}
-        changes["initial"] = problem.parameter_set.updated(problem.initial, guesses)
-        changes["fixed"] = {*problem.fixed, *(name for name in arguments.fix if name in known)}
-    return problem.with_(**changes)
-
-
 def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
     """The executor of the scheduler, if one is named."""
     if arguments.scheduler is None:
@@ -171,16 +135,6 @@ def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
     from spookid.studies.worker_pool import cluster  # with Dask
 
     return cluster(arguments.scheduler)
-
-
-def variant(arguments: Namespace, names: Container[str]) -> Variant:
-    """What the command line changes at all points; ``names`` are those of the problem's parameters."""
-    given: dict[str, AxisValue | None] = {name: getattr(arguments, name) for name in _SWEPT}
-    return Variant(
-        settings={name: value for name, value in given.items() if value is not None},
-        initial={name: value for name, value in arguments.set if name in names},
-        fixed=tuple(name for name in arguments.fix if name in names),
-    )
 
 
 def start(arguments: Namespace, interruption: Interruption) -> Run:
@@ -201,21 +155,92 @@ def start(arguments: Namespace, interruption: Interruption) -> Run:
     return Run(file, arguments, interruption)
 
 
-def source_of(run: Run, key: str) -> Path | None:
-    """The result folder of one problem: with several problems its own in the user's, if there is one."""
-    if run.arguments.source is None:
-        return None
-    whole = Path(run.arguments.source)
-    return whole / key if run.file.several and (whole / key).is_dir() else whole
+@dataclass(frozen=True, eq=False)
+class CommandJob(Job):
+    """A job of a command that runs."""
+
+    key: str
+    """Of its problem in the file."""
+    run: Run
+
+    def fit(self, problem: Declaration, near: Result | None = None, doing: str = "", hold: bool = False) -> Result:
+        """As of ``Job``, by the solver of the command line."""
+        run, backend = self.run, self.arguments.backend
+        label = ", ".join(filter(None, [self.label, doing]))
+
+        def solved() -> Result:
+            with run.fitting(label, problem) as callback:
+                return solve(problem, backend, run.options, callback, near, hold)
+
+        try:
+            solution = run.kept.fit(problem, solved)
+        finally:
+            run.interruption.kept()
+        run.interruption.heed()
+        return solution
+
+    @property
+    def columns(self) -> int:
+        """As of ``Job``."""
+        return terminal.columns()
+
+    def say(self, text: str) -> None:
+        """As of ``Job``."""
+        self.run.say(text)
+
+    def complain(self, text: str) -> None:
+        """As of ``Job``."""
+        terminal.complain(text)
+
+    def along(self, label: str) -> Progress:
+        """As of ``Job``."""
+        return terminal.along(label, self.run.watched)
+
+    @contextmanager
+    def counting(self, total: int, kept: str, doing: str = "") -> Iterator[Callable[[bool, bool], None]]:
+        """As of ``Job``."""
+        done: list[bool] = []
+        try:
+            with terminal.counting(", ".join(filter(None, [self.label, doing])), total, self.run.watched) as show:
+
+                def count(before: bool, known: bool) -> None:
+                    done.append(known)
+                    show(before)
+
+                yield count
+        except KeyboardInterrupt:
+            told = f"{sum(done)} of {total} {kept}; the same command does the rest"
+            raise KeyboardInterrupt(told) from None
+
+
+def studied(study: Study, arguments: Namespace, interruption: Interruption) -> Exit:
+    """Run a study on the problems of a file, write its folders and show what it has found."""
+    run = start(arguments, interruption)
+
+    def prepare(job: CommandJob) -> Work:
+        return partial(answered, job, study.function(job))
+
+    def answered(job: CommandJob, work: Callable[[], Answer]) -> Exit:
+        answer = work()
+        if job.out is not None and not study.continued:
+            answer.save(job.out, study.marker)
+        if answer.text:
+            run.say(answer.text)
+        run.show_place(job.out, run.file.several and not study.whole, bool(answer.text))
+        return ended(*answer.complaints)
+
+    with scheduled(arguments) as run.executor:
+        return each(run, prepare, marker=study.marker, whole=study.whole, continued=study.continued)
 
 
 def each(
     run: Run,
-    prepare: Callable[[Job], Work],
+    prepare: Callable[[CommandJob], Work],
     *,
     marker: str | None = None,
     home: Path | None = None,
-    change: Callable[[Declaration, Namespace], Declaration] = changed,
+    whole: bool = False,
+    continued: bool = False,
 ) -> Exit:
     """Do one thing for each problem of the file; all are prepared before the first is worked on.
 
@@ -223,32 +248,22 @@ def each(
         prepare: checks a job and gives its work.
         marker: of the folder to be replaced, if one is.
         home: of folders that have the problems' names, unless the user names one.
-        change: makes the problem what the command line asks for.
+        whole: True for one job with all problems.
+        continued: True if the folder is not replaced but gone on with.
     """
     file, arguments = run.file, run.arguments
-    outs = _outs(file, getattr(arguments, "out", None), home)
+    outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, arguments.out, home)
 
-    def ready(key: str) -> Work:
-        problem = change(file.problems[key], arguments)
-        place = f"{file.path}::{key}" if file.several else str(file.path)
-        out = outs.get(key)
-        if marker is not None and out is not None:
-            folders.check_target(out, marker)
-        work = prepare(Job(problem, key, place, key if file.several else file.problems[key].name, out))
-        return partial(run.keeping, out, work)
-
-    return in_turn(run, file.problems, ready)
-
-
-def in_turn(run: Run, keys: Iterable[str], prepare: Callable[[str], Work]) -> Exit:
-    """Prepare all, then work on all that are ready."""
     jobs: dict[str, Work] = {}
 
-    def collect(key: str) -> Exit:
-        jobs[key] = prepare(key)
+    def ready(key: str) -> Exit:
+        target = outs.get(key)
+        if marker is not None and target is not None:
+            (folders.check_continued if continued else folders.check_target)(target, marker)
+        jobs[key] = partial(run.keeping, target, prepare(run.job(key, target, whole)))
         return Exit.DONE
 
-    prepared = _round(run, list(keys), collect)
+    prepared = _round(run, list(outs if whole else file.problems), ready)
     if prepared is Exit.INTERRUPTED:
         return prepared
     return worst(prepared, _round(run, list(jobs), lambda key: jobs[key]()))
@@ -276,7 +291,8 @@ def _failed(run: Run, key: str, error: BaseException) -> Exit:
     """Say why there is nothing of a problem, if that is no error of ours."""
     if run.interruption.told_by(error):
         kept = f"; {run.kept.count} of its fits are kept, and the same command goes on" if run.kept.count else ""
-        terminal.complain(f"interrupted before {key} was done{kept}")
+        told = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        terminal.complain(f"interrupted; {told}" if told else f"interrupted before {key} was done{kept}")
         return Exit.INTERRUPTED
     if isinstance(error, ProblemError):
         terminal.complain(f"error: {f'{key}: ' if run.file.several else ''}{error}")

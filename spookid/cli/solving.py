@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spookid.assembly.declaration import Declaration
-from spookid.cli import progress, terminal
-from spookid.cli.interruption import Interruption
-from spookid.cli.runner import Exit, Job, Run, each, ended, scheduled, start, variant
+from spookid.cli import terminal
+from spookid.cli.runner import CommandJob, Exit, Run, each, ended, scheduled, start
+from spookid.cli.terminal import Interruption
 from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
-from spookid.report.export import unfinished
 from spookid.report.forked import Copy
 from spookid.results.result import Result
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
-from spookid.studies.settings import Variant
+from spookid.studies.job import unfinished
 
 if TYPE_CHECKING:
     from spookid.studies.sweep_points import SweepPoint
@@ -35,23 +33,22 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem and write its result folder."""
     with nullcontext() if arguments.no_figures else export.drawing() as aside:
         run = start(arguments, interruption)
-        with scheduled(arguments) as executor:
-            return each(run, lambda job: partial(_solve, run, job, executor, aside), marker=export.MARKER, home=RESULTS)
+        with scheduled(arguments) as run.executor:
+            return each(run, lambda job: partial(_solve, run, job, aside), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) -> Exit:
+def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question.text}")
     plan = planned(job.problem, run.arguments.backend, run.options) if run.arguments.plan else None
     if plan is not None:
         run.say(str(plan))
-    changed = variant(run.arguments, job.problem.parameter_set.known)
     try:
-        if run.arguments.starts == 1 and (run.arguments.jobs or executor):
-            solution = asking(job.problem, _jointly(run, job, changed, executor), None, asked)
+        if run.arguments.starts == 1 and (run.arguments.jobs or run.executor):
+            solution = asking(job.problem, _jointly(run, job), None, asked)
         else:
-            problem, found = _begun(run, job, changed, executor)
+            problem, found = _begun(run, job)
             with run.fitting(job.label, problem) as callback, run.kept.searching(problem):
                 solution = estimate(problem, run.arguments.backend, run.options, callback).changed(basins=found)
             solution = asking(job.problem, solution, partial(_again, run, job), asked)
@@ -67,7 +64,7 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
             terminal.complain(f"{job.label} has no motion to animate")
         if plan is not None:
             run.say(str(plan.done(solution)))
-        run.show_place(job.folder)
+        run.show_place(job.folder, run.file.several)
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
@@ -81,13 +78,13 @@ def _solve(run: Run, job: Job, executor: Executor | None, aside: Copy | None) ->
     return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
 
 
-def _again(run: Run, job: Job, problem: Declaration) -> Result:
+def _again(run: Run, job: CommandJob, problem: Declaration) -> Result:
     """A fit to see what a doubtful one lacks; a signal ends it."""
     with run.fitting(f"{job.label}, sensors tried", problem) as callback:
         return estimate(problem, run.arguments.backend, run.options, callback)
 
 
-def _jointly(run: Run, job: Job, variant: Variant, executor: Executor | None) -> Result:
+def _jointly(run: Run, job: CommandJob) -> Result:
     """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept.
 
     Raises:
@@ -97,20 +94,17 @@ def _jointly(run: Run, job: Job, variant: Variant, executor: Executor | None) ->
     from spookid.studies.joint_fit import planned as planned_jointly
     from spookid.studies.worker_pool import WorkerPool
 
-    path, folder = f"{run.file.path.absolute()}::{job.key}", unfinished(job.folder) / "joint"
-    pool = WorkerPool(run.arguments.jobs or 1, executor)
-    plan = planned_jointly(run.file.problems[job.key], path, variant, folder, pool)
+    pool = WorkerPool(run.arguments.jobs or 1, run.executor)
+    plan = planned_jointly(job.declared, job.path, job.variant, unfinished(job.folder) / "joint", pool)
     names = [parameter.name for parameter in job.problem.free]
     try:
-        with progress.SolverLine(job.label, names, run.watched) as line:
-            found = fit_jointly(plan, pool, line.show)
+        with terminal.SolverLine(job.label, names, run.watched) as line:
+            return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        terminal.complain(f"what was done of {job.label} is kept; the same command goes on")
-        raise
-    return found
+        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command goes on") from None
 
 
-def _begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> tuple[Declaration, tuple[Basin, ...]]:
+def _begun(run: Run, job: CommandJob) -> tuple[Declaration, tuple[Basin, ...]]:
     """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
     itself if there is to be one start.
 
@@ -123,20 +117,12 @@ def _begun(run: Run, job: Job, variant: Variant, executor: Executor | None) -> t
     from spookid.studies.starting import planned as planned_starts
     from spookid.studies.starting import searched  # with workers
 
-    path = f"{run.file.path.absolute()}::{job.key}"
-    plan = planned_starts(run.file.problems[job.key], path, count, run.arguments.seed, variant)
-    known: list[SweepPoint] = []
-    try:
-        with progress.counting(f"{job.label}, starts", count, run.watched) as done:
+    plan = planned_starts(job.declared, job.path, count, run.arguments.seed, job.variant)
+    with job.counting(count, f"starts of {job.label} are solved", "starts") as done:
 
-            def seen(point: SweepPoint, before: bool) -> None:
-                known.append(point)
-                done(before)
+        def seen(point: SweepPoint, before: bool) -> None:
+            done(before, point.status is not None)
 
-            guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, executor, seen)
-    except KeyboardInterrupt:
-        solved = sum(point.status is not None for point in known)
-        terminal.complain(f"{solved} of {count} starts of {job.label} are solved; the same command does the rest")
-        raise
+        guesses, found = searched(plan, unfinished(job.folder) / "starts", run.arguments.jobs, run.executor, seen)
     problem = job.problem
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, guesses)), found

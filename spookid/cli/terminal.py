@@ -1,11 +1,130 @@
-"""What commands write: text on stdout, complaints on stderr, and no traceback when nobody reads on."""
+"""Ctrl-C and SIGTERM: at once while there is nothing to lose, at the next checkpoint otherwise.
+
+What commands write: text on stdout, complaints on stderr, and no traceback when nobody reads on.
+
+Progress of long work: one live line on stderr that leaves nothing behind.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from typing import TextIO
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from spookid.kernels.arrays import Array
+    from spookid.solvers.status import Iteration
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+"""Exit status."""
+PATIENCE = 3.0
+"""How long work may take to let go, but for what it waits for a processor [s]."""
+
+
+class Interruption:
+    """While it is entered, a signal raises KeyboardInterrupt where the work can bear it.
+
+    Before the first `checkpoint` that is at once. From then on the first signal waits for the next checkpoint, if one
+    comes, so that neither a solver's state is torn nor a result lost; the second does not wait.
+
+    Foreign code loses exceptions: what is imported half, what a destructor or C code calls. So work that does not let
+    go soon ends with its process; what it writes is made for that.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        """True once a signal has come."""
+        self._waits = False
+        self._before: dict[int, Any] = {}
+        self._told: SimpleQueue[bool] = SimpleQueue()
+        """True for a signal that does not wait, False for the end; a signal may come while this is written to."""
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+            threading.Thread(target=self._follow, name="spookid-interruption", daemon=True).start()
+            self._unraisable, sys.unraisablehook = sys.unraisablehook, self._unheard
+            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._before:
+            sys.unraisablehook = self._unraisable
+            self._told.put(False)
+
+    def checkpoint(self) -> None:
+        """There is something to keep, and here the work may end."""
+        self._waits = True
+        self.heed()
+
+    def heed(self) -> None:
+        """Here the work ends if a signal has come: somebody may have taken it for something else."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def told_by(self, error: BaseException) -> bool:
+        """True if work ended with this because of a signal: what it was torn from may complain in its own way."""
+        return self.asked or isinstance(error, KeyboardInterrupt)
+
+    def kept(self) -> None:
+        """What there was to keep is kept: from here on a signal does not wait."""
+        self._waits = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        again, self.asked = self.asked, True
+        if again or not self._waits:
+            self._told.put(True)
+            raise KeyboardInterrupt
+        if sys.stderr.isatty():
+            # Not through sys.stderr: the signal may have come while that was writing.
+            os.write(sys.stderr.fileno(), b"\nspookid: ends after this iteration; interrupt again to end at once\n")
+
+    def _follow(self) -> None:
+        """End the process if work does not let go."""
+        going = self._told.get()
+        until = _granted() + PATIENCE
+        while going:
+            try:
+                going = self._told.get(timeout=max(until - _granted(), 0.0))
+                until = _granted() + PATIENCE
+            except Empty:
+                if _granted() >= until:
+                    end()
+
+    def _unheard(self, unraisable: Any) -> None:
+        """Of exceptions that have nowhere to go, those of a signal are no news."""
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._unraisable(unraisable)
+
+
+def _granted() -> float:
+    """A clock that stands while the main thread waits for a processor, where the system tells [s]."""
+    try:
+        waited = int(Path("/proc/self/schedstat").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        waited = 0
+    return time.monotonic() - 1e-9 * waited
+
+
+def end(*_: object) -> None:
+    """End the process here and now, with files that it has not finished; also as the handler of a signal."""
+    if (files := sys.modules.get("spookid.files")) is not None:
+        files.remove_unfinished()
+    os.write(2, b"spookid: interrupted\n")
+    os._exit(INTERRUPTED)
+
 
 _WITHOUT_TERMINAL = 100
 _NARROWEST, _WIDEST = 60, 120
@@ -54,3 +173,105 @@ def _write(stream: TextIO, text: str) -> None:
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             _unwritten.append(str(error.strerror or error))
             complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
+
+
+_COLUMNS, _ROWS = 80, 24
+"""Size of a terminal that does not tell its own."""
+
+
+def wanted(quiet: bool) -> bool:
+    """True if somebody watches: stderr is a terminal and nobody asked for quiet."""
+    return not quiet and sys.stderr.isatty()
+
+
+def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:
+    """A wrapper of an iteration over steps that shows a bar."""
+    return lambda steps: _bar(steps, desc=label, unit=" steps") if shown else steps
+
+
+@contextmanager
+def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], None]]:
+    """A bar of ``total`` points; its function is called for each, with True if it was done before."""
+    if not shown:
+        yield lambda before: None
+        return
+    with _bar(desc=label, total=total, unit=" points") as bar:
+
+        def count(before: bool) -> None:
+            if before:  # it says nothing about how long the others take
+                bar.initial += 1
+            bar.update()
+
+        yield count
+
+
+@contextmanager
+def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """One line that begins with ``label`` and becomes what its function is told."""
+    if not shown:
+        yield lambda text: None
+        return
+    with _bar(desc=label, bar_format="{desc}") as bar:
+        yield lambda text: bar.set_description_str(text[: _columns() - 1])
+
+
+class SolverLine:
+    """The state of a solver as one line, rewritten at every accepted iterate.
+
+    Args:
+        label: what is solved.
+        names: of the free parameters.
+        shown: False to write nothing at all.
+    """
+
+    def __init__(self, label: str, names: Sequence[str], shown: bool) -> None:
+        self._label, self._names = label, names
+        self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None
+        self._before: Array | None = None
+
+    def __enter__(self) -> SolverLine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, iteration: Iteration) -> None:
+        """Iteration, cost, damping, the parameter that changes most, and the time since the start, as far as they
+        fit."""
+        if self._bar is None:
+            return
+        parts = [f"cost {iteration.total:.4g}"]
+        if iteration.damping:
+            parts.append(f"damping {iteration.damping:.0e}")
+        parts.append(f"{self._bar.format_dict['elapsed']:.1f} s")
+        if self._before is not None and len(self._names):
+            parts.append(_largest_change(self._names, self._before, iteration.parameters))
+        self._before = iteration.parameters
+        room = _columns() - 1  # a full line would wrap
+        line = f"{self._label}: iteration {iteration.iteration}"[:room]
+        for part in parts:
+            line = f"{line}  {part}" if len(line) + 2 + len(part) <= room else line
+        self._bar.set_description_str(line)
+
+
+def _largest_change(names: Sequence[str], before: Array, after: Array) -> str:
+    """Name, value and relative change of the parameter that changed most, in per cent of the larger of both values."""
+    changes = [
+        (new - old) / max(abs(new), abs(old)) if new != old else 0.0 for old, new in zip(before, after, strict=True)
+    ]
+    i = max(range(len(changes)), key=lambda j: abs(changes[j]))
+    return f"{names[i]} {after[i]:.4g} ({100 * changes[i]:+.1f} %)"
+
+
+def _bar(steps: Iterable[int] | None = None, **how: Any) -> Any:
+    from tqdm import tqdm  # slow to load, and often nobody watches
+
+    return tqdm(steps, leave=False, mininterval=0.1, file=sys.stderr, ncols=_columns(), nrows=_ROWS, **how)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from spookid.cli import terminal
-from spookid.cli.interruption import Interruption
-from spookid.cli.log_rows import LogRows
-from spookid.cli.runner import Exit, Job, Run, each, start
-from spookid.cli.screen import view
+from spookid.cli.runner import CommandJob, Exit, Run, each, start
+from spookid.cli.screen import LogRows, view
+from spookid.cli.terminal import Interruption
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
 from spookid.data.logs.tables import read_npz
 from spookid.data.recording import Recording
@@ -46,21 +45,16 @@ signal: name and stamps of the recording, number and latest stamp of all rows.""
 def watch(arguments: Namespace, interruption: Interruption) -> Exit:
     """Estimate while a log is read, and say when a parameter has changed."""
     run = start(arguments, interruption)
-    if len(run.file.problems) > 1:
-        keys = list(run.file.problems)
-        raise ProblemError(
-            f"{run.file.path} has {len(keys)} problems ({', '.join(keys)}); name the one to watch as "
-            f"{run.file.path}::{keys[0]}"
-        )
+    run.only()  # several logs would not stand below each other
     return each(run, lambda job: _Watch(run, job).run)
 
 
 class _Watch:
     """One log that is watched."""
 
-    def __init__(self, run: Run, job: Job) -> None:
+    def __init__(self, run: Run, job: CommandJob) -> None:
         self._arguments, self._run, self._problem, self._label = run.arguments, run, job.problem, job.label
-        log = run.arguments.log
+        log = run.arguments.LOG
         self._signals = sorted(signals(job.problem))
         self._view = view(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
         told = self._view.complain

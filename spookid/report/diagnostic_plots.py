@@ -3,6 +3,8 @@ estimates, and residuals against time, rate and value of their signal.
 
 A sensor that is off shifts all, one that lags tilts them over the rate, dry friction makes a step where the rate
 changes its sign, and a force that depends on the place bends them over the signal.
+
+The waterfall plot of where several starts ended: their costs in order.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from spookid.records import dataclass
 from spookid.report import pictures, plots, report_plot
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
+from spookid.report.summary import MINIMA, starts_sentence
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
 from spookid.results.values import Disturbance
@@ -44,6 +47,10 @@ _LEAST_SAMPLES = 12
 """Of a bin."""
 _SHOWN = 0.995
 """Share of the residuals that the vertical axis holds at least."""
+WIDTH = 5.6
+"""[in]"""
+_MOST_ROWS, _MOST_RECORDINGS = 6, 2
+"""Coordinates and recordings that are drawn."""
 
 
 def pictured(solution: Result) -> list[dict[str, Any]]:
@@ -244,3 +251,34 @@ def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
     dots = [pictures.entry(f" {t.name}", COLOURS[i], ".", markersize=7, alpha=0.6) for i, t in enumerate(several)]
     mean = pictures.entry("mean over a bin", DARK, linestyle="-", linewidth=1.3)
     return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]
+
+
+def starts_figure(result: Result) -> Figure:
+    """Costs above the best one in order, minima in colours; starts that did not converge are hollow."""
+    figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
+    likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)
+    ends = [
+        (-2 * x if likely else cost, i, one.outcome)
+        for i, one in enumerate(result.basins)
+        for cost, x in zip(one.costs, one.log_likelihoods, strict=True)
+    ]
+    known = sorted(end for end in ends if math.isfinite(end[0]))
+    heights = np.array([end[0] for end in known])
+    least = float(np.min(heights)) if len(known) else 0.0
+    for place, (height, i, outcome) in enumerate(known):
+        colour = COLOURS[i] if outcome == "converged" and i < len(COLOURS) else GREY
+        face = colour if outcome == "converged" else "none"
+        panel.plot([place + 1], [height - least], "o", color=colour, markerfacecolor=face, markersize=5)
+    alike = 1.0 if likely else max(1e-3 * abs(least), 1e-12)
+    panel.set_yscale("symlog", linthresh=alike)
+    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=least)) - least))
+    pictures.round_ticks(panel.xaxis, 9)
+    panel.set_xlabel("starts, the best first", fontsize=9)
+    panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)
+    settled = [(i, one) for i, one in enumerate(result.basins) if one.outcome == "converged"][:MINIMA]
+    labels = [pictures.entry(f"minimum {i + 1}: {len(one.starts)}", COLOURS[i], "o") for i, one in settled]
+    if len(settled) < len(result.basins):
+        labels.append(pictures.entry("not converged, or further minima", GREY, "o", markerfacecolor="none"))
+    pictures.legend(figure, labels)
+    pictures.plain(panel, 8)
+    return figure

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
 from spookid.files import unreadable
+from spookid.registry import markers
 from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
@@ -127,14 +128,15 @@ def _results(folder: Path) -> dict[str, Path]:
     except OSError as error:
         raise unreadable(folder, error, "give a folder that a command of spookid wrote") from None
     if not found:
-        known = ", ".join(folders.MARKERS)
+        known = ", ".join(markers())
         raise ProblemError(f"{folder} holds none of {known}; give a folder that a command of spookid wrote")
     return found
 
 
 def _marker(folder: Path) -> Path | None:
     """The file that tells what results a folder holds; None if it holds none."""
-    return next((folder / name for name in folders.MARKERS if (folder / name).is_file()), None)
+    known = (path for name in markers() if (path := folder / name).is_file())
+    return next(known, None) or next(filter(study_page.tells_study, sorted(folder.glob("*.json"))), None)
 
 
 def _date(marker: Path) -> str:

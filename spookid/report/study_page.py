@@ -1,12 +1,17 @@
-"""What the report shows of the folder of a study: written into its marker, read back without the study."""
+"""What a study has found, written into its folder; the report reads it back without the study."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from spookid.registry import studies
 from spookid.results import folders
-from spookid.results.folders import Tree
+from spookid.results.folders import Tree, marker_document
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block
 
@@ -15,14 +20,49 @@ REPORT = "report"
 _EARLIER = "This folder was written by an earlier version, which said no more than stands in its files."
 
 
-def told(conclusion: str, assumptions: Mapping[str, str], notices: Sequence[str], blocks: Sequence[Block]) -> Tree:
-    """Entry of a marker: what the page is made of.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a study has found, for a terminal, its folder and the page.
 
     Args:
-        blocks: after their title.
+        problem: name of the problem.
+        text: what the command prints; empty if all is said.
+        conclusion: in a sentence or two.
+        blocks: tables and sentences of the page, after their title.
+        facts: numbers of the marker, trees of them, arrays and dataclasses.
+        assumptions: what the study takes for granted, in words.
+        notices: what puts it in doubt.
+        files: others of the folder by their names: texts, trees, or what writes to a path. A ``.png`` is on the page.
+        complaints: what did not converge, or else failed: then the exit status of the command is 3.
     """
-    told = {"conclusion": conclusion, "assumptions": dict(assumptions), "notices": list(notices)}
-    return {REPORT: {**told, "blocks": shown(blocks)}}
+
+    problem: str
+    text: str
+    conclusion: str
+    blocks: Sequence[Block] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+    files: Mapping[str, folders.Content] = field(default_factory=dict)
+    complaints: Sequence[str] = ()
+
+    @property
+    def marker(self) -> Tree:
+        """The file that tells the folder, and holds the page."""
+        told = {"conclusion": self.conclusion, "assumptions": dict(self.assumptions), "notices": list(self.notices)}
+        return marker_document(self.problem, **self.facts, **{REPORT: {**told, "blocks": shown(self.blocks)}})
+
+    def save(self, directory: folders.AnyPath, marker: str) -> None:
+        """Write the folder, whole or not at all.
+
+        Args:
+            marker: name of the file that tells it.
+
+        Raises:
+            ProblemError: if ``directory`` is neither missing, empty, nor an earlier one of the same study, or cannot be
+                written.
+        """
+        folders.save(directory, {marker: self.marker, **self.files})
 
 
 def shown(blocks: Sequence[Block]) -> list[Tree]:
@@ -38,11 +78,10 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
     """
     tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
-    kind = marker.removesuffix(".json")
     return {
         "key": key,
         "anchor": anchor,
-        "name": f"{tree['problem']}: {_KINDS[kind]}",
+        "name": f"{tree['problem']}: {_title(marker)}",
         "conclusion": page["conclusion"],
         "assumptions": list(page["assumptions"].items()),
         "notices": page["notices"],
@@ -56,14 +95,19 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
     }
 
 
-_KINDS = {
-    "simulation": "simulation",
-    "audit": "time-step audit",
-    "sweep": "sweep",
-    "profile": "profiles",
-    "crossvalidation": "cross-validation",
-    "regression": "regression",
-}
+def _title(marker: str) -> str:
+    """Of the study that writes it; of one that this process does not know what its files are called."""
+    known = {study.marker: study.title for study in studies()}
+    return known.get(marker) or marker.removesuffix(".json")
+
+
+def tells_study(path: Path) -> bool:
+    """True for the marker of a study, also of one that this process does not know."""
+    try:
+        tree = msgspec.json.decode(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(tree, dict) and {"schema", "problem", REPORT} <= tree.keys()
 
 
 def _plain(folder: Path, tree: Tree) -> Tree:

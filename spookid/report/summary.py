@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from spookid.report import starts
 from spookid.results.findings import Finding
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
@@ -30,6 +29,8 @@ from spookid.tables.table import Table, TableRow, bounds, counted, number, quant
 
 WIDTH = 100
 """Columns of the page."""
+MINIMA = 5
+"""Of several starts, minima with an entry of their own in a legend, and starts that a row names."""
 
 _ERRORS_FROM = (
     "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
@@ -235,13 +236,38 @@ def _weak(known: Sensitivities, findings: Sequence[Finding]) -> list[str]:
     return ["Weak directions", *lines, *_wrapped(verdict)]
 
 
+def starts_sentence(result: Result) -> str:
+    """How many starts ended where."""
+    settled = [one for one in result.basins if one.outcome == "converged"]
+    total, converged = (sum(len(one.starts) for one in some) for some in (result.basins, settled))
+    if not settled:
+        return f"None of {total} starts converged."
+    others = f", the others at {len(settled) - 1} worse minim{'a' if settled[2:] else 'um'}" if settled[1:] else ""
+    return f"{converged} of {total} starts converged, {len(settled[0].starts)} of them at the best minimum{others}."
+
+
+def starts_table(result: Result) -> Table:
+    """A row for each minimum, and for each start that did not converge."""
+    rows = []
+    for one in result.basins:
+        likely = one.log_likelihoods[0]
+        shown = ", ".join(map(str, one.starts[:MINIMA])) + (" ..." if len(one.starts) > MINIMA else "")
+        cost = number(one.costs[0], 6) if math.isfinite(one.costs[0]) else "-"
+        rows.append((str(len(one.starts)), shown, one.outcome, cost, f"{likely:.1f}" if math.isfinite(likely) else "-"))
+    return Table(("starts", "which", "end", "cost", "log-likelihood"), rows, left=(1, 2))
+
+
 def _starts(solution: Result) -> list[str]:
     """Where several starts ended, and what those that did not converge say."""
     if not solution.basins:
         return []
     lost = [one for one in solution.basins if one.outcome != "converged"]
     said = dict.fromkeys(f"{one.outcome}: {one.message}" for one in lost)
-    lines = ["Starts", *_wrapped(starts.sentence(solution)), *starts.table(solution).text(WIDTH, "  ").splitlines()]
+    lines = [
+        "Starts",
+        *_wrapped(starts_sentence(solution)),
+        *starts_table(solution).text(WIDTH, "  ").splitlines(),
+    ]
     return [*lines, *(line for text in said for line in _wrapped(text, "  - "))]
 
 

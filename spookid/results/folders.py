@@ -21,6 +21,7 @@ import numpy as np
 from spookid.errors import ProblemError, shown_error
 from spookid.files import EARLIER, abandoned, beside, remove, replacing, unreadable
 from spookid.files import AnyPath as AnyPath
+from spookid.registry import markers
 from spookid.version import __version__
 
 Tree: TypeAlias = dict[str, Any]
@@ -71,17 +72,7 @@ def _numbers(value: Any) -> Any:
 
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
-MARKERS = (
-    "solution.json",
-    "simulation.json",
-    "audit.json",
-    "sweep.json",
-    "profile.json",
-    "crossvalidation.json",
-    "regression.json",
-)
-"""Files that tell a folder of results."""
-_FILES = "files"
+FILES = "files"
 """Key of a marker: names of all files that were written with it."""
 _LATER = re.compile(r"report\.html|animation_\d+\.gif")
 """Files that other commands add to a folder of results."""
@@ -172,7 +163,7 @@ def check_continued(directory: AnyPath, marker: str) -> Path:
     """
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
-    if any((parent / marker).exists() for marker in MARKERS):
+    if any((parent / marker).exists() for marker in markers()):
         raise ProblemError(f"{directory} would lie in {parent}, which holds results of its own; choose another folder")
     try:
         content = any(target.iterdir()) if target.exists() else False
@@ -208,9 +199,9 @@ def _is_ours(marker: Path) -> bool:
 def foreign(folder: Path) -> list[str]:
     """Names of what is in a folder of results and was not written by spookid."""
     ours: set[str] = set()
-    for marker in MARKERS:
+    for marker in markers():
         if _is_ours(folder / marker):
-            files = msgspec.json.decode((folder / marker).read_bytes()).get(_FILES)
+            files = msgspec.json.decode((folder / marker).read_bytes()).get(FILES)
             ours |= {marker, *(files if isinstance(files, list) else ())}
     names = sorted(entry.name for entry in folder.iterdir())
     return [name for name in names if name not in ours and not _LATER.fullmatch(name) and not _EARLIER.fullmatch(name)]
@@ -232,7 +223,7 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
         part.mkdir(parents=True)
         for name, content in files.items():
             told = name == marker and isinstance(content, Mapping)
-            _fill(part / name, {**content, _FILES: list(files)} if told and isinstance(content, Mapping) else content)
+            _fill(part / name, {**content, FILES: list(files)} if told and isinstance(content, Mapping) else content)
         check_target(target, marker)  # writing takes a while, and others write too
         _install(part, target)
     except OSError as error:

@@ -3,6 +3,8 @@
 All fits have the same samples, so that noise hardly parts them: their differences are the step's, and the standard
 error says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are
 audited: fits at h and h/2 make those of the step h, fits at h/2 and h/4 those of half of it.
+
+What a time-step audit leaves behind: a folder with its numbers, its table and one figure.
 """
 
 from __future__ import annotations
@@ -11,16 +13,27 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation import extrapolation
 from spookid.estimation.solving import solve
+from spookid.report import pictures
+from spookid.report.conclusion import assumed
+from spookid.report.pictures import BLUE, GREY, RED
+from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
-from spookid.studies.assumptions import assumed
-from spookid.tables.table import Table
+from spookid.studies.job import Job
+from spookid.tables.table import Table, labelled, number
 from spookid.tables.tabular import Block, Listed, Tabular
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 HALVINGS = 2
 _FINE = 0.01
@@ -156,7 +169,7 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
     levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
-    solutions = _fits(levels, fit or _solve)
+    solutions = _fits(levels, fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold)))
     last = solutions[-1]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
     drifts = tuple(_drift(e, tuple(s[e.name] for s in solutions), problem) for e in seen)
@@ -170,13 +183,8 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) ->
     told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
     if not problem.corrects:
         return told
-    solved, finer = (_beyond(*pair) for pair in pairwise(found))
+    solved, finer = (extrapolation.beyond(coarse.estimate, fine).estimate for coarse, fine in pairwise(found))
     return replace(told, solved=solved, extrapolated=finer)
-
-
-def _beyond(coarse: Estimate, fine: Estimate) -> float:
-    """What ``solve`` gives by fits with a step and with half of it."""
-    return extrapolation.beyond(coarse.estimate, fine).estimate
 
 
 def refined(problem: Declaration, times: int) -> Declaration:
@@ -199,10 +207,6 @@ def _fits(levels: list[Declaration], fit: AuditFit) -> list[Result]:
         return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
     near = first.changed(noise=last.noise)
     return [*(fit(level, near, True) for level in levels[:-1]), last]
-
-
-def _solve(problem: Declaration, near: Result | None, hold: bool) -> Result:
-    return solve(problem, "lm", {}, None, near, hold)
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:
@@ -266,3 +270,91 @@ def _percent(drift: Drift) -> str:
     if abs(drift.off) > abs(drift.extrapolated):
         return f"{drift.off:+.2g}"
     return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"
+
+
+_ENTRY = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
+_LEAST = 0.01
+"""Half the range of a vertical axis at least, as a share of the value."""
+
+
+def begin(job: Job) -> Callable[[], Answer]:
+    """The study ``audit`` of a command."""
+
+    def work() -> Answer:
+        def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
+            return job.fit(problem, near, f"step {number(problem.step, 6)} s", hold)
+
+        return answer(audit(job.problem, fit), job.label)
+
+    return work
+
+
+def answer(audit: Audit, label: str) -> Answer:
+    """With the files ``audit.txt`` and ``audit.png``."""
+    ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
+    failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
+    return Answer(
+        audit.problem,
+        audit.table(),
+        audit.verdict,
+        audit.blocks()[1:2],
+        {
+            "steps": audit.steps,
+            "statuses": audit.statuses,
+            "parameters": {drift.name: {key: getattr(drift, key) for key in _ENTRY} for drift in audit.drifts},
+            "verdict": audit.verdict,
+        },
+        audit.assumptions,
+        [f"The fit at step {h:g} s ended as {end.value}." for h, end in ends],
+        {"audit.txt": audit.table(), "audit.png": pictures.drawn(figure, audit)},
+        [f"{label} is not converged with the step {failed}"] if failed else [],
+    )
+
+
+def figure(audit: Audit) -> Figure:
+    """A panel a parameter: estimates against the step, the extrapolated value at 0, and what noise leaves open."""
+    count = len(audit.drifts)
+    result, panels = pictures.panels(count, 4, (3.4, 2.6), f"Time-step audit of {audit.problem}")
+    for panel, drift in zip(panels, audit.drifts, strict=False):
+        _draw(panel, audit.steps, drift)
+    if not count:
+        pictures.apart(panels[0], "No parameter is free.")
+    for panel in panels[max(count - 4, 0) : count]:
+        panel.set_xlabel("step [s]", fontsize=9)
+    handles = [
+        pictures.entry("estimate, step fine enough", BLUE, "o"),
+        pictures.entry("estimate, the step shows", RED, "o"),
+        pictures.entry("standard error, of noise alone", GREY, "|", markersize=12),
+        pictures.entry("extrapolated to 0", "black", "D", markerfacecolor="white"),
+    ]
+    pictures.legend(result, handles, 2)
+    return result
+
+
+def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
+    colour = BLUE if drift.fine else RED
+    known = math.isfinite(drift.order)
+    if known:
+        way = np.linspace(0.0, steps[0], 100)
+        panel.plot(
+            way,
+            drift.extrapolated + (drift.estimates[0] - drift.extrapolated) * (way / steps[0]) ** drift.order,
+            ":",
+            color=colour,
+        )
+    if math.isfinite(drift.std_err):
+        panel.errorbar(steps[-1], drift.estimates[-1], drift.std_err, fmt="none", ecolor=GREY, capsize=4)
+    panel.plot(steps, drift.estimates, "o", color=colour, markersize=5)
+    panel.plot(0.0, drift.extrapolated, "D", color=colour, markersize=6, mfc="white", clip_on=False, zorder=3)
+    panel.set_title(labelled(drift.name, drift.unit), fontsize=10, loc="left", parse_math=False)
+    order = f"order {drift.order:g}" if known else "steady" if drift.steady else "no order seen"
+    panel.set_title(order, fontsize=8, loc="right", color=GREY)
+    panel.set_xlim(-0.06 * steps[0], 1.08 * steps[0])
+    panel.set_xticks([0.0, *sorted(steps)], ["0", *(number(step) for step in sorted(steps))])
+    panel.grid(alpha=0.3)
+    panel.margins(y=0.15)
+    low, high = panel.get_ylim()
+    if math.isfinite(drift.estimates[-1]):  # what moves by less than two per cent looks as flat as it is
+        middle, half = (low + high) / 2, max((high - low) / 2, _LEAST * abs(drift.estimates[-1]))
+        panel.set_ylim(middle - half, middle + half)
+    pictures.round_ticks(panel.yaxis, 4)

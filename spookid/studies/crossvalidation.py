@@ -26,10 +26,10 @@ from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
+from spookid.report.conclusion import assumed
 from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.studies.assumptions import assumed
 from spookid.tables.table import Table, labelled, number, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
@@ -181,7 +181,7 @@ def crossvalidate(
     """
     _check(problem)
     refuse_contacts(problem, "fits of each other's states")
-    fit = fit or _solve
+    fit = fit or (lambda one, near, purpose: solve(one, warm_start=near))
     problem = of_same_samples(problem.with_(estimator="noise"))
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
@@ -217,10 +217,6 @@ def _held(problem: Declaration, source: Result) -> Declaration:
     names = {p.name for p in problem.parameter_set.declared if not p.per}
     values = {name: value for name, value in source.values.items() if name in names}
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
-
-
-def _solve(problem: Declaration, near: Result | None, purpose: str) -> Result:
-    return solve(problem, warm_start=near)
 
 
 def _check(problem: Declaration) -> None:
@@ -325,7 +321,7 @@ def comparison_table(models: Sequence[CrossValidation]) -> str:
 def comparison(models: Sequence[CrossValidation]) -> list[Block]:
     """The same as title, tables and sentences."""
     parts: list[Block] = [f"Cross-validation of {', '.join(model.name for model in models)}"]
-    parts += [_scores(models), _meaning(models)]
+    parts += [_scores(models), _LIKELY_MEANING if _likely(models) else _MEANING]
     if _likely(models):
         parts += [_criteria(models), _AIC_MEANING]
     for model in models:
@@ -336,10 +332,6 @@ def comparison(models: Sequence[CrossValidation]) -> list[Block]:
 
 def _likely(models: Sequence[CrossValidation]) -> bool:
     return any(model.dynamics == "estimated" for model in models)
-
-
-def _meaning(models: Sequence[CrossValidation]) -> str:
-    return _LIKELY_MEANING if _likely(models) else _MEANING
 
 
 def _scores(models: Sequence[CrossValidation]) -> Table:

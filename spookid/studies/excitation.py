@@ -32,9 +32,8 @@ from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
-from spookid.studies.random_motion import Noises
 from spookid.studies.regression_unknowns import beliefs_of
-from spookid.studies.simulating import Initial
+from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
 from spookid.studies.excitation_rows import PlannedEfforts
+from spookid.studies.motion_limits import Bounds
 
 Criterion: TypeAlias = str | Sequence[str]
 """``"determinant"``, ``"largest"``, or names of parameters."""
@@ -30,8 +31,6 @@ _ORDER = 8
 SHOWN = 1e-12
 """Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
 _HALVINGS = 10
-_MARGIN = 0.01
-"""Of each limit, which the motion between the instants of a design may need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,63 +90,6 @@ class Basis:
         knots = np.concatenate([np.zeros(_DEGREE), inner, np.full(_DEGREE, self.duration)])
         spline = BSpline(knots, np.eye(count), _DEGREE)
         return np.stack([np.asarray(spline(t, nu)) for nu in range(3)])
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Of n coordinates of joints, f frames and c cones, infinite where there is none."""
-
-    position: Array
-    """(2, n) [rad or m]."""
-    rate: Array
-    """(n,) [rad/s or m/s]."""
-    effort: Array
-    """(n,) [N m or N]."""
-    place: Array
-    """(2, 3 f) [m]."""
-    cone: Array
-    """Least force along the normal of each cone, (c,) [N]."""
-
-    @cached_property
-    def rows(self) -> tuple[Array, Array]:
-        """Lower and upper of what ``PlannedEfforts.asked`` tells, (3 n + 3 f + 2 c,)."""
-        symmetric = np.concatenate([self.rate, self.effort])
-        forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
-        lower = [self.position[0], -symmetric, self.place[0], forces]
-        return np.concatenate(lower), np.concatenate([self.position[1], symmetric, self.place[1], forces + np.inf])
-
-    @cached_property
-    def scales(self) -> Array:
-        """By which rows are divided, (3 n + 3 f + 2 c,)."""
-        lower, upper = self.rows
-        half = (upper - lower) / 2
-        found = np.where(np.isfinite(half) & (half > 0), half, 1.0)
-        found[len(found) - 2 * len(self.cone) :] = np.repeat(np.maximum(self.cone, 1.0), 2)
-        return found
-
-    @cached_property
-    def inner(self) -> tuple[Array, Array]:
-        """Lower and upper with room for the motion between the instants of a design."""
-        lower, upper = self.rows
-        room = np.where(np.isfinite(upper - lower), _MARGIN * self.scales, 0.0)
-        below = room.copy()
-        cones = slice(len(room) - 2 * len(self.cone), None)
-        below[cones] = _MARGIN * self.scales[cones]
-        return lower + below, upper - room
-
-    @cached_property
-    def present(self) -> Mask:
-        """True for rows that have a limit."""
-        lower, upper = self.rows
-        return np.isfinite(lower) | np.isfinite(upper)
-
-    def beyond(self, rows: Array) -> float:
-        """How far rows (N, 3 n + 3 f + 2 c) lie beyond, in shares of half the range; negative inside, infinite where
-        there is no such pose."""
-        lower, upper = self.rows
-        off = np.maximum(lower - rows, rows - upper) / self.scales
-        most = float(np.max(off[:, self.present], initial=-np.inf))
-        return np.inf if np.isnan(most) else most
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from spookid.mechanics.body import Frame
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.manifold import halved
 from spookid.parameter import Parameter
+from spookid.studies.motion_limits import Cone
 from spookid.studies.planned_coordinates import PlannedCoordinates, at_guesses
 
 _ROUND = 1e-3
@@ -43,17 +44,6 @@ class Told(NamedTuple):
     """Of all bodies, (N, 6 n_b)."""
     joints: Array
     """Positions, rates and accelerations of all joints, (3, N, n_s)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cone:
-    """Where the force of a contact is to stay."""
-
-    contact: Touch
-    friction: float
-    """Largest force across the plane's normal over that along it."""
-    least: float
-    """Force along the normal at the least [N]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.variances import Variances
-from spookid.studies.random_motion import Noises, given_sizes
+from spookid.studies.simulation_start import Noises, given_sizes
 from spookid.tables.table import Table, counted, number, quantity, superscripts
 from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.parameter_constraints import FreeDirections

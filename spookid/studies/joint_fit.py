@@ -53,10 +53,10 @@ from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
-from spookid.studies.axes import AxisValue
+from spookid.studies.job import digest
 from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
-from spookid.studies.settings import Variant, digest
+from spookid.studies.variants import AxisValue, Variant
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point

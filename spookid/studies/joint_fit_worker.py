@@ -36,8 +36,8 @@ from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.trial import Trials
-from spookid.studies.settings import Variant
 from spookid.studies.sweeping import alone, problem_of
+from spookid.studies.variants import Variant
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Chain, Point
 

@@ -5,16 +5,88 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.body import Frame
-from spookid.studies.excitation_design import Bounds
-from spookid.studies.excitation_rows import Cone
+from spookid.mechanics.holding import Touch
+
+_MARGIN = 0.01
+"""Of each limit, which the motion between the instants of a design may need."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cone:
+    """Where the force of a contact is to stay."""
+
+    contact: Touch
+    friction: float
+    """Largest force across the plane's normal over that along it."""
+    least: float
+    """Force along the normal at the least [N]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Of n coordinates of joints, f frames and c cones, infinite where there is none."""
+
+    position: Array
+    """(2, n) [rad or m]."""
+    rate: Array
+    """(n,) [rad/s or m/s]."""
+    effort: Array
+    """(n,) [N m or N]."""
+    place: Array
+    """(2, 3 f) [m]."""
+    cone: Array
+    """Least force along the normal of each cone, (c,) [N]."""
+
+    @cached_property
+    def rows(self) -> tuple[Array, Array]:
+        """Lower and upper of what ``PlannedEfforts.asked`` tells, (3 n + 3 f + 2 c,)."""
+        symmetric = np.concatenate([self.rate, self.effort])
+        forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
+        lower = [self.position[0], -symmetric, self.place[0], forces]
+        return np.concatenate(lower), np.concatenate([self.position[1], symmetric, self.place[1], forces + np.inf])
+
+    @cached_property
+    def scales(self) -> Array:
+        """By which rows are divided, (3 n + 3 f + 2 c,)."""
+        lower, upper = self.rows
+        half = (upper - lower) / 2
+        found = np.where(np.isfinite(half) & (half > 0), half, 1.0)
+        found[len(found) - 2 * len(self.cone) :] = np.repeat(np.maximum(self.cone, 1.0), 2)
+        return found
+
+    @cached_property
+    def inner(self) -> tuple[Array, Array]:
+        """Lower and upper with room for the motion between the instants of a design."""
+        lower, upper = self.rows
+        room = np.where(np.isfinite(upper - lower), _MARGIN * self.scales, 0.0)
+        below = room.copy()
+        cones = slice(len(room) - 2 * len(self.cone), None)
+        below[cones] = _MARGIN * self.scales[cones]
+        return lower + below, upper - room
+
+    @cached_property
+    def present(self) -> Mask:
+        """True for rows that have a limit."""
+        lower, upper = self.rows
+        return np.isfinite(lower) | np.isfinite(upper)
+
+    def beyond(self, rows: Array) -> float:
+        """How far rows (N, 3 n + 3 f + 2 c) lie beyond, in shares of half the range; negative inside, infinite where
+        there is no such pose."""
+        lower, upper = self.rows
+        off = np.maximum(lower - rows, rows - upper) / self.scales
+        most = float(np.max(off[:, self.present], initial=-np.inf))
+        return np.inf if np.isnan(most) else most
+
 
 Box = Sequence[tuple[float, float]]
 """(lower, upper) along x, y and z [m], infinite where there is no wall."""

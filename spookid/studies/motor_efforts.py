@@ -4,6 +4,8 @@ Positions of a recording are low-passed, forward and back, and differentiated; t
 leave one effort a joint that a motor drives. Nothing is fitted: with parameters from elsewhere it is a prediction, of
 the torques and currents of a trajectory that no estimate has seen. Signals of the motors, predicted and measured, pass
 the same filter as the positions (Gautier, "Dynamic identification of robots with power model", ICRA 1997).
+
+When which contact of a solution touches, and with which impulse; the impacts that it has found.
 """
 
 from __future__ import annotations
@@ -17,22 +19,25 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.argument_checks import checked
-from spookid.assembly.assembly import gather, settings_of
+from spookid.argument_checks import checked, is_whole
+from spookid.assembly.assembly import assemble, gather, settings_of
 from spookid.assembly.constants import chosen_numbers, numbers, width_along
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.impact_estimates import Strike, strikes_of
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError, shown
+from spookid.estimation.fitting import warm
 from spookid.kernels.arrays import Array
+from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
 from spookid.results.motion import rms
 from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
-from spookid.studies.simulating import Parameters, values_of
+from spookid.studies.simulation_start import Parameters, values_of
 from spookid.tables.table import Table, counted
 from spookid.tables.table import number as digits
 from spookid.tables.tabular import Block, Tabular
@@ -321,3 +326,63 @@ def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
         measured_efforts=gains * shown,
         cutoff=problem.cutoff,
     )
+
+
+_NOTHING = 1e-6
+"""Share of the largest impulse of a step that is none: solvers end near zero."""
+
+
+@dataclass(frozen=True)
+class TouchSpan:
+    """Steps without a gap in which a contact touches."""
+
+    contact: str
+    """Name of the ``Contact``."""
+    begin: float
+    """When its first step begins [s]."""
+    end: float
+    """When its last step ends [s]."""
+    impulse: tuple[float, float, float]
+    """Sum on the point, along the plane's normal and its x and y axes [N s]."""
+
+
+def touches(problem: Declaration, solution: Result, recording: int) -> tuple[TouchSpan, ...]:
+    """As of ``Problem.touches``."""
+    if not (is_whole(recording) and 0 <= recording < len(solution.trajectories)):
+        count = len(solution.trajectories)
+        raise ProblemError(f"{problem.place}: recording is {shown(recording)}; the solution has {count}, from 0 on")
+    trajectory, contacts = solution.trajectories[recording], problem.model.contacts
+    impulses = trajectory.touches
+    if impulses is None or impulses.shape[1] != len(contacts):
+        raise ProblemError(f"{problem.what}: touches takes a solution of this problem; give one")
+    step, found = float(np.diff(trajectory.t).mean()), list[TouchSpan]()
+    known = np.nan_to_num(impulses)
+    pushes = known[:, :, 0] > _NOTHING * np.max(known[:, :, 0], initial=0.0)
+    for i, contact in enumerate(contacts):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], pushes[:, i].astype(int), [0]])))
+        for first, last in edges.reshape(-1, 2).tolist():
+            x, y, z = known[first:last, i].sum(axis=0).tolist()
+            begin = float(trajectory.t[first])
+            found.append(TouchSpan(contact.name, begin, begin + (last - first) * step, (x, y, z)))
+    return tuple(sorted(found, key=lambda span: (span.begin, span.contact)))
+
+
+def strikes(problem: Declaration, solution: Result, recording: int) -> tuple[Strike, ...]:
+    """As of ``Problem.impacts``."""
+    multipliers, assembly = _multipliers(problem, solution, recording, "impacts"), assemble(problem)
+    return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)
+
+
+def contact_forces(problem: Declaration, solution: Result, recording: int) -> dict[str, Array]:
+    """As of ``Problem.contact_forces``."""
+    impulses, holding = _multipliers(problem, solution, recording, "contact_forces"), problem.model.holding
+    means = impulses / float(np.diff(solution.trajectories[recording].t).mean())
+    held = (contact for contact in holding.contacts if isinstance(contact, HeldContact))
+    return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
+
+
+def _multipliers(problem: Declaration, solution: Result, recording: int, asked: str) -> Array:
+    multipliers = solution.trajectories[recording].multipliers
+    if multipliers.shape[1] != problem.model.holding.count:
+        raise ProblemError(f"{problem.what}: {asked} takes a solution of another problem; give one of this problem")
+    return multipliers

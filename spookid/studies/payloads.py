@@ -36,11 +36,10 @@ from spookid.results.folders import versions
 from spookid.results.result import Result
 from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
-from spookid.studies.arm_knowledge import ArmKnowledge
 from spookid.studies.motor_efforts import check_tree, sampled_every
-from spookid.studies.payload_notices import NEGATIVE, STRANGE, excesses, expected, notices_of
+from spookid.studies.payload_notices import NEGATIVE, STRANGE, ArmKnowledge, excesses, expected, notices_of
 from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_values
-from spookid.studies.simulating import values_of
+from spookid.studies.simulation_start import values_of
 from spookid.tables.table import Table, counted, number, superscripts, uncertain
 from spookid.tables.tabular import Block, Tabular
 

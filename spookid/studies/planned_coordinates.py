@@ -29,7 +29,7 @@ from spookid.mechanics.manifold import solved
 from spookid.mechanics.regressor import Regressor
 from spookid.parameter import parameters_in, stacked, substitute
 from spookid.studies.regression_rows import check_shown
-from spookid.studies.simulating import Initial, starting_state
+from spookid.studies.simulation_start import Initial, starting_state
 
 _SINGULAR = 1e-3
 """Of what is left of a column of the rows, as a share of the largest, below which it determines no coordinate."""

@@ -22,7 +22,7 @@ from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.motor_efforts import widths_along
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
-from spookid.studies.simulating import Initial
+from spookid.studies.simulation_start import Initial
 
 _AROUND = 2, 3, 4
 """Samples from a jump at which others are looked for."""

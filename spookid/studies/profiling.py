@@ -30,9 +30,9 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
+from spookid.report.conclusion import assumed
 from spookid.results.result import Estimate, Result
 from spookid.solvers.status import Status
-from spookid.studies.assumptions import assumed
 from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, Listed, Tabular
 
@@ -221,7 +221,7 @@ def profile(
     Raises:
         ProblemError: for a parameter that is unknown or fixed, or noise estimated without a likelihood.
     """
-    walk = _begun(problem, name, fit or _solve, solution)
+    walk = _begun(problem, name, fit or (lambda one, near: solve(one, warm_start=near)), solution)
     for way in () if sides else (-1, 1):
         walk.go(way)
     estimate = walk.solution[name]
@@ -281,10 +281,6 @@ def _ends(problem: Declaration, name: str, found: Result) -> tuple[float, float]
     if low == high:
         raise ProblemError(f"{problem.what}: its constraints determine {name!r}; profile another parameter")
     return low, high
-
-
-def _solve(problem: Declaration, near: Result | None) -> Result:
-    return solve(problem, warm_start=near)
 
 
 def _shift(problem: Declaration, found: Estimate) -> float:

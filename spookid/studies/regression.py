@@ -3,12 +3,14 @@
 Positions are low-passed and differentiated, and what is left of the equations of motion is explained by least squares,
 weighted by what a first pass leaves of each row (Gautier, Khalil, 1990; Gautier, ICRA 1997). It takes the filtered
 motion for the true one: noise of positions biases its estimates, which no standard error here shows.
+
+What a regression leaves behind: a folder with its numbers and its table.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -20,8 +22,12 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics.regressor import Balance
+from spookid.report.export import load
+from spookid.report.study_page import Answer
 from spookid.results.result import Result
 from spookid.results.values import Value
+from spookid.solvers.status import Status
+from spookid.studies.job import Job
 from spookid.studies.regression_rows import Balances, FilterName, Rows
 from spookid.studies.regression_unknowns import errors, in_base, in_declared
 from spookid.tables.table import Table, counted, superscripts, uncertain
@@ -215,3 +221,38 @@ def _rows(balances: Balances, unknowns: Unknowns, at: Array, every: bool = False
     if unknowns == "declared":
         return balances.in_parameters(at, every)
     return [Rows(left + slopes @ at, slopes) for left, slopes in balances.linear(every)]
+
+
+_FACTS = ("recordings", "method", "filter", "cutoff", "unknowns", "condition", "held")
+
+
+def begin(job: Job) -> Callable[[], Answer]:
+    """The study ``regress`` of a command."""
+    beside = None if job.source is None else load(job.source)
+    choice = {name: getattr(job.arguments, name) for name in ("method", "filter", "unknowns")}
+
+    def work() -> Answer:
+        found = regress(job.problem, **choice)
+        solution = job.fit(job.problem) if beside is None and not job.arguments.alone else beside
+        if solution is None:
+            return answer(found)
+        lacking = f"{job.label}: the fit beside it is not converged ({solution.status.value})"
+        return answer(found.beside(solution), *([] if solution.status is Status.CONVERGED else [lacking]))
+
+    return work
+
+
+def answer(found: Regression, *complaints: str) -> Answer:
+    """With the file ``regression.txt``."""
+    title, *blocks = found.blocks()
+    facts = {name: getattr(found, name) for name in _FACTS}
+    left = dict(zip(found.rows, found.errors.tolist(), strict=True))
+    return Answer(
+        found.problem,
+        str(found),
+        str(title),
+        blocks,
+        {**facts, "parameters": found.records(), "left": left},
+        files={"regression.txt": f"{found}\n"},
+        complaints=complaints,
+    )

@@ -21,11 +21,9 @@ from spookid.results.result import Result
 from spookid.results.values import Basin
 from spookid.solvers.status import Callback, Iteration, Status
 from spookid.studies import sweeping
-from spookid.studies.axes import axes_of, grid_points
-from spookid.studies.random_starts import START
-from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import Sweep, SweepPoint, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
+from spookid.studies.variants import START, Variant, axes_of, grid_points
 from spookid.tables.table import number
 
 _SAME = 0.5

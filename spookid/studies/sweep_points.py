@@ -13,8 +13,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate, Result
 from spookid.solvers.status import Callback, Status
-from spookid.studies.axes import Axis, AxisValue
-from spookid.studies.settings import UNITS, Variant
+from spookid.studies.variants import UNITS, Axis, AxisValue, Variant
 from spookid.tables.table import Table, labelled, number, side_by_side, uncertain
 from spookid.tables.tabular import Block, Listed, Tabular, as_text
 

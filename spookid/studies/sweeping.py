@@ -1,32 +1,54 @@
-"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can go on."""
+"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can go on.
+
+What a sweep leaves behind: a small file for every point, so that it can go on, and the whole at the end.
+
+``points/*.json`` are written one by one as points are solved. ``sweep.json``, ``sweep.csv``, ``sweep.txt`` and the
+figures are written from them when all are there; until then ``sweep.json`` says that the sweep is not complete.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
 
+from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration
+from spookid.assembly.loading import load_declaration, whole_path
 from spookid.errors import ProblemError
 from spookid.kernels.thread_pool import processors
+from spookid.report import pictures
+from spookid.report.conclusion import assumed
+from spookid.report.study_page import Answer
 from spookid.results import folders
 from spookid.results.folders import SCHEMA, versions, with_nan
-from spookid.studies.assumptions import assumed
-from spookid.studies.axes import Axis, AxisValue, from_neighbours, grid_points
-from spookid.studies.settings import Variant, digest
-from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
+from spookid.studies.job import Job, digest
+from spookid.studies.sweep_points import (
+    Sweep,
+    SweepPoint,
+    comma_separated,
+    coordinates_of,
+    doubted,
+    failed,
+    solve_point,
+    sweep_table,
+    word,
+)
+from spookid.studies.variants import Axis, AxisValue, Variant, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.worker_pool import Lost, WorkerPool
+from spookid.tables.table import counted, number, quantity, superscripts
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -194,3 +216,145 @@ def _point_of(tree: dict[str, Any], values: Mapping[str, AxisValue]) -> SweepPoi
     for node in tree["parameters"].values():
         node |= {name: end for name, end in ends.items() if node[name] is None}
     return msgspec.convert(with_nan({**tree, "values": values}), SweepPoint)
+
+
+MARKER = "sweep.json"
+_WIDTH = 120
+"""Columns of ``sweep.txt``."""
+
+
+@checked
+def sweep(
+    problem: Declaration | str | os.PathLike[str],
+    over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis],
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    seen: Seen | None = None,
+    initial: Mapping[str, float] | None = None,
+    fixed: Iterable[str] = (),
+    **settings: AxisValue,
+) -> Sweep:
+    """Solve a problem at every point of a grid.
+
+    Args:
+        problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``. Worker processes load it themselves;
+            a Declaration cannot be sent to them, so the points of one are solved one after another in this process.
+        over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
+            ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
+        folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
+            begun there goes on. None keeps nothing.
+        jobs: worker processes; by default as many as there are processors.
+        executor: any executor of ``concurrent.futures`` in the place of worker processes, such as one of a cluster.
+            Its workers must find the problem file at the same path.
+        seen: called with each point as it is known, and whether it was known before.
+        initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.
+        settings: settings at all points, texts and numbers as in ``over``.
+
+    Raises:
+        ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
+    """
+    path = None if isinstance(problem, Declaration) else whole_path(problem)
+    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
+    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
+    return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
+
+
+def begin(job: Job) -> Callable[[], Answer]:
+    """The study ``sweep`` of a command."""
+    axes = axes_of([axis(text) for text in job.arguments.over])
+    planned, total = plan(job.declared, job.path, axes, job.variant), math.prod(len(one.values) for one in axes)
+
+    def work() -> Answer:
+        with job.counting(total, f"points of {job.label} are in {job.out}") as count:
+
+            def seen(point: SweepPoint, before: bool) -> None:
+                count(before, point.status is not None)
+
+            found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
+        return Answer(found.problem, sweep_table(found, job.columns), "", complaints=_complaints(found, job))
+
+    return work
+
+
+def _complaints(found: Sweep, job: Job) -> list[str]:
+    if not found.unsettled:
+        return []
+    first = found.unsettled[0]
+    reason = f": {first.message}" if first.status is None else ""
+    return [
+        f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
+        f"{coordinates_of(first)} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+    ]
+
+
+def run(
+    plan: Plan,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    seen: Seen | None = None,
+) -> Sweep:
+    """Run a plan, and write its folder; arguments and errors as of `sweep`."""
+    told = seen or (lambda point, before: None)
+    if folder is None:
+        return run_sweep(plan, None, jobs, executor, told)
+    place = folders.check_continued(folder, MARKER)
+    folders.write(place / MARKER, answer(plan.sweep(()), complete=False).marker)
+    result = run_sweep(plan, Store.of(place / "points", plan), jobs, executor, told)
+    found = answer(result)
+    for name, content in {**found.files, MARKER: found.marker}.items():
+        folders.write(place / name, content)
+    return result
+
+
+def answer(sweep: Sweep, complete: bool = True) -> Answer:
+    """With ``sweep.csv``, ``sweep.txt`` and figures, if it is complete."""
+    from spookid.studies import sweep_plot  # Matplotlib takes a while to load
+
+    figures = sweep_plot.figures(sweep) if complete else []
+    names = ["sweep.png"] if len(figures) == 1 else [f"sweep-{i + 1}.png" for i in range(len(figures))]
+    files: dict[str, folders.Content] = {n: partial(pictures.save, f) for n, f in zip(names, figures, strict=True)}
+    if complete:
+        files |= {"sweep.csv": comma_separated(sweep), "sweep.txt": sweep_table(sweep, _WIDTH)}
+    facts = {
+        "complete": complete,
+        "axes": sweep.axes,
+        "settings": sweep.variant.settings,
+        "initial": sweep.variant.initial,
+        "fixed": sweep.variant.fixed,
+        "points": [point_tree(point) for point in sweep.points],
+        folders.FILES: [MARKER, *files, "points"],
+    }
+    unsettled = [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
+    conclusion, notices = _conclusion(sweep, complete), [*unsettled, *doubted(sweep)]
+    blocks = sweep.blocks()[1:2]
+    return Answer(sweep.problem, "", conclusion, blocks, facts, sweep.assumptions, notices, files)
+
+
+def _conclusion(sweep: Sweep, complete: bool) -> str:
+    """How many points converged, and which estimate moves most."""
+    if not complete:
+        return "The sweep is not complete; the same command does the rest."
+    count, settled = len(sweep.points), [point for point in sweep.points if point.converged]
+    begin = f"{'All' if len(settled) == count else f'{len(settled)} of'} {counted(count, 'point')} converged"
+    moves = {name: _move(name, settled) for name in sweep.estimated}
+    known = {name: move for name, move in moves.items() if math.isfinite(move[0])}
+    if len(settled) < 2 or not known:
+        return f"{begin}."
+    name, (errors, low, high) = max(known.items(), key=lambda item: item[1][0])
+    unit = superscripts(sweep.estimated[name])
+    ends = f"between {number(low)} and {quantity(high, unit, 4)}"
+    return f"{begin}; the estimate that moves most is {name}, {ends}, by {number(errors, 2)} of its standard errors."
+
+
+def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]:
+    """By how many standard errors an estimate moves, the least one and the largest one."""
+    found = [point.parameters[name] for point in points if name in point.parameters]
+    errors = [e.std_err for e in found if e.std_err > 0 and math.isfinite(e.std_err)]
+    if not errors:
+        return math.nan, math.nan, math.nan
+    low, high = min(e.estimate for e in found), max(e.estimate for e in found)
+    return (high - low) / median(errors), low, high

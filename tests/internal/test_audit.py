@@ -32,7 +32,7 @@ from spookid import (
 )
 from spookid.__main__ import main
 from spookid.estimation.solving import solve
-from spookid.report import audit as audit_plot
+from spookid.studies import auditing as audit_plot
 from spookid.studies import auditing as time_steps
 from spookid.studies.auditing import Audit, Drift, drift
 
@@ -368,7 +368,9 @@ def test_the_folder_holds_numbers_table_and_figure(here: Path, drawn: None, caps
 
 
 def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
-    audit_plot.save(tmp_path / "out", of(replace(COARSE, order=math.nan, extrapolated=math.inf)))
+    audit_plot.answer(of(replace(COARSE, order=math.nan, extrapolated=math.inf)), "swing").save(
+        tmp_path / "out", "audit.json"
+    )
     entry = json.loads((tmp_path / "out" / "audit.json").read_text())["parameters"]["b"]
     assert [entry[key] for key in ("std_err", "order", "extrapolated", "off", "fine")] == [
         None,
@@ -431,7 +433,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 
         return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr("spookid.cli.studying.estimate", interrupted)
+    monkeypatch.setattr("spookid.cli.runner.solve", interrupted)
     assert main(["audit", write(FILE), "--out", "out"]) == 130
     kept = "; 1 of its fits are kept, and the same command goes on" if fit == 2 else ""
     assert capsys.readouterr() == ("", f"spookid: interrupted before swing was done{kept}\n")
@@ -442,7 +444,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 def test_progress_names_the_step(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spookid.cli.progress.wanted", lambda quiet: not quiet)
+    monkeypatch.setattr("spookid.cli.terminal.wanted", lambda quiet: not quiet)
     assert main(["audit", write(FILE), "--step", "0.04"]) == 0
     shown = capsys.readouterr().err.split("\r")
     for step in ("0.04", "0.02", "0.01"):

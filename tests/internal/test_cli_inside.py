@@ -18,13 +18,15 @@ from test_cli import here as here
 from spookid import ProblemError, Recording, load_problem
 from spookid.__main__ import main
 from spookid.assembly import declaration
-from spookid.cli import checking, flags, progress, runner, solving, terminal
+from spookid.cli import checking, flags, runner, solving, terminal
 from spookid.cli import main as cli
 from spookid.files import beside
+from spookid.registry import COMMANDS
 from spookid.report import export
-from spookid.report import simulation as simulation_plot
 from spookid.results import folders
-from spookid.studies.comparison import compare
+from spookid.studies import simulation_study as simulation_plot
+from spookid.studies.simulation_study import compare
+from spookid.studies.variants import STEPPERS
 
 # --- arguments ---
 
@@ -32,7 +34,7 @@ from spookid.studies.comparison import compare
 def test_choices_are_those_of_the_package():
     assert flags.BACKENDS == declaration.BACKENDS
     assert flags.FRICTIONS == declaration.FRICTIONS
-    assert set(flags.STEPPERS) == set(runner.STEPPERS)
+    assert set(flags.STEPPERS) == set(STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 
 
@@ -56,6 +58,10 @@ def test_unexpected_exceptions_are_not_swallowed(here, monkeypatch):
 
 
 # --- solve ---
+
+
+def test_what_commands_run_is_there():
+    assert all(callable(command.function) for command in COMMANDS.values())
 
 
 def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypatch):
@@ -219,14 +225,14 @@ def test_targets_that_are_refused(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatch, number):
-    show = progress.SolverLine.show
+    show = terminal.SolverLine.show
 
     def interrupt(line, iteration):
         show(line, iteration)
         if iteration.iteration == 1:
             signal.raise_signal(number)
 
-    monkeypatch.setattr(progress.SolverLine, "show", interrupt)
+    monkeypatch.setattr(terminal.SolverLine, "show", interrupt)
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     assert main(["solve", write(TWO), "--out", "out"]) == 130
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers

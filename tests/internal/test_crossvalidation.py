@@ -18,11 +18,11 @@ from solutions import solution as solved
 
 from spookid import Parameter, Problem, ProblemError, Recording, Solution, Spook, Status, Variational, load_problem
 from spookid.__main__ import main
-from spookid.report import crossvalidation as crossvalidation_folder
+from spookid.studies import crossvalidation_study as crossvalidation_folder
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
-from spookid.studies.cases import cases, same_recordings
 from spookid.studies.crossvalidation import CrossValidation, comparison_table, verdict
+from spookid.studies.crossvalidation_study import cases, same_recordings
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")

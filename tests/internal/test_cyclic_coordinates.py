@@ -23,7 +23,7 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.assembly.checks import cyclic
-from spookid.studies.settings import digest
+from spookid.studies.job import digest
 
 MASS, LEVER, INERTIA, WHEEL, DRAG, GAIN = 0.5, 0.1, 2e-3, 4e-4, 1e-4, 0.04
 T = np.arange(600) * 0.005

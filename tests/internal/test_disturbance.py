@@ -36,7 +36,7 @@ from spookid.mechanics.kinematics import place
 from spookid.report import diagnostic_plots
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
-from spookid.studies.random_motion import random_impulses
+from spookid.studies.simulation_start import random_impulses
 from spookid.transcription.parameter_constraints import FreeDirections
 
 STEP = 0.01

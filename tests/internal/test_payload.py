@@ -27,7 +27,7 @@ from spookid import (
 from spookid.__main__ import main
 from spookid.report import pictures
 from spookid.statistics.prior_regression import Normal, Rows, _Fit, correlation_time, regress
-from spookid.studies.arm_knowledge import ArmKnowledge
+from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payload_rows import shifted
 
 

@@ -20,12 +20,12 @@ from spookid import Parameter, Problem, ProblemError, Solution, Status, Variatio
 from spookid.__main__ import main
 from spookid.assembly.loading import load_declaration
 from spookid.estimation.solving import solve
-from spookid.report import profile as profile_folder
-from spookid.report.profile import table
 from spookid.results.result import Result
+from spookid.studies import profile_study as profile_folder
 from spookid.studies import profiling, sweeping
+from spookid.studies.profile_study import table
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
-from spookid.studies.settings import Variant
+from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import WorkerPool
 
 TRUTH = {"J": 0.005, "b": 2e-3}
@@ -174,14 +174,14 @@ def test_only_free_parameters_have_a_profile() -> None:
 
 def test_the_folder_holds_what_the_profile_says(J: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spookid.report.pictures.DPI", 20)
-    profile_folder.save(tmp_path / "out", [J])
+    profile_folder.answer([J], "swing").save(tmp_path / "out", "profile.json")
     tree = json.loads((tmp_path / "out" / "profile.json").read_text())
     entry = tree["parameters"]["J"]
     assert (tree["schema"], tree["problem"], entry["interval"]) == (2, "twin", list(J.interval))
     assert [point["zeta"] for point in entry["points"]] == [point.zeta for point in J.points]
     assert (tmp_path / "out" / "profile.txt").read_text() == table([J]) + "\n"
     open_ended = of({-1.0: -0.1, 1.0: 0.1}, std_err=math.nan)
-    profile_folder.save(tmp_path / "out", [open_ended])
+    profile_folder.answer([open_ended], "swing").save(tmp_path / "out", "profile.json")
     entry = json.loads((tmp_path / "out" / "profile.json").read_text())["parameters"]["b"]
     assert (entry["interval"], entry["linear"]) == ([None, None], [None, None])
 

@@ -24,8 +24,7 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.estimation.fitting import fit
 from spookid.stepping.impulses import Settings
-from spookid.studies.axes import axis
-from spookid.studies.settings import Variant
+from spookid.studies.variants import Variant, axis
 
 # --- estimates ---
 

@@ -13,7 +13,7 @@ from test_simulation import swung as swung
 from spookid import Parameter, Spook, StepFailedError
 from spookid.stepping.simulation import NewtonStepper, march
 from spookid.stepping.spook import Settings
-from spookid.studies import announcing
+from spookid.studies import simulating
 from spookid.transcription.factor import Constant
 
 # --- where it starts ---
@@ -22,7 +22,7 @@ from spookid.transcription.factor import Constant
 def test_a_simulation_that_is_going_to_take_long_says_so(swung, monkeypatch):
     work, wall = itertools.count(step=0.5), itertools.count(step=0.5)
     clocks = SimpleNamespace(process_time=lambda: next(work), perf_counter=lambda: next(wall))
-    monkeypatch.setattr(announcing, "time", clocks)
+    monkeypatch.setattr(simulating, "time", clocks)
     with pytest.warns(RuntimeWarning, match=r"100 steps of 0.01 s are going to take some \d+ s; if .* a larger step"):
         swung.simulate(duration=1.0)
 

@@ -32,11 +32,9 @@ from spookid import (
 )
 from spookid.__main__ import main
 from spookid.solvers.status import Iteration
-from spookid.studies.axes import Axis
-from spookid.studies.random_starts import _drawn, drawn
-from spookid.studies.settings import Variant
 from spookid.studies.starting import basins
 from spookid.studies.sweep_points import SweepPoint, failed
+from spookid.studies.variants import Axis, Variant, _drawn, drawn
 
 FILE = """
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity

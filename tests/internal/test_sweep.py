@@ -23,14 +23,13 @@ from matplotlib.figure import Figure
 
 from spookid import Cost, Estimate, Problem, ProblemError, Recording, Status, Sweep, load_problem, sweep
 from spookid.__main__ import main
-from spookid.cli import progress
+from spookid.cli import terminal
 from spookid.estimation.solving import solve
-from spookid.report import sweep_plot
-from spookid.report.sweep import run
-from spookid.studies import sweeping
-from spookid.studies.axes import Axis, axes_of, axis, from_neighbours, grid_points
-from spookid.studies.settings import Variant, digest
+from spookid.studies import sweep_plot, sweeping
+from spookid.studies.job import digest
 from spookid.studies.sweep_points import SweepPoint, comma_separated, failed, solve_point, sweep_table
+from spookid.studies.sweeping import run
+from spookid.studies.variants import Axis, Variant, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.worker_pool import cut_off, processes
 
 FILE = '''"""A pendulum."""
@@ -433,7 +432,7 @@ def test_a_terminal_that_does_not_tell_its_width_shows_a_bar(monkeypatch: pytest
     os.set_blocking(inside, False)
     with os.fdopen(outside, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        with progress.counting("swing", 3, shown=True):
+        with terminal.counting("swing", 3, shown=True):
             assert b"swing:   0%" in os.read(inside, 1000)
     os.close(inside)
 

@@ -14,17 +14,15 @@ from test_tables import _NAMES, results
 
 from spookid import Status, Variational
 from spookid.__main__ import main
-from spookid.report import audit as audits
-from spookid.report import crossvalidation as crossvalidations
-from spookid.report import profile as profiles
-from spookid.report import sweep as sweeps
-from spookid.report.conclusion import conclusion
+from spookid.registry import studies
+from spookid.report.conclusion import assumed, conclusion
+from spookid.studies import auditing as audits
+from spookid.studies import crossvalidation_study as crossvalidations
+from spookid.studies import profile_study as profiles
 from spookid.studies import sweeping
-from spookid.studies.assumptions import assumed
-from spookid.studies.axes import axes_of
-from spookid.studies.comparison import compare
-from spookid.studies.settings import Variant
+from spookid.studies.simulation_study import compare
 from spookid.studies.sweep_points import SweepPoint
+from spookid.studies.variants import Variant, axes_of
 from spookid.tables.table import Table, latex
 
 _FILE = """
@@ -174,9 +172,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command, more in commands.items():
         assert main([command, str(file), "--quiet", *more, "--out", str(home / "out" / command)]) == 0
     found = results()  # what the other commands write is written here, without fits of their own
-    audits.save(home / "out" / "audit", found["audit"])
-    profiles.save(home / "out" / "profile", [found["profile"]])
-    crossvalidations.save(home / "out" / "crossvalidate", "swing.py", [[found["crossvalidation"]]])
+    answers = {
+        "audit": audits.answer(found["audit"], "swing"),
+        "profile": profiles.answer([found["profile"]], "swing"),
+        "crossvalidate": crossvalidations.answer("swing.py", [[found["crossvalidation"]]]),
+    }
+    markers = {study.name: study.marker for study in studies()}
+    for name, answer in answers.items():
+        answer.save(home / "out" / name, markers[name])
     solution().save(home / "out" / "solve")
     return home / "out"
 
@@ -244,7 +247,7 @@ def test_an_interrupted_sweep_says_so(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweeps.run(plan, tmp_path / "sweep", seen=stop)
+        sweeping.run(plan, tmp_path / "sweep", seen=stop)
     assert main(["report", str(tmp_path / "sweep")]) == 0
     html = (tmp_path / "sweep" / "report.html").read_text(encoding="utf-8")
     assert "The sweep is not complete; the same command does the rest." in html

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.report import export, pictures, study_page
-from spookid.report.export import KeptFits
+from spookid.report import export, pictures
 from spookid.report.pictures import BLUE, GREY, RED
-from spookid.results import folders
-from spookid.results.folders import marker_document
+from spookid.report.study_page import Answer
 from spookid.results.result import Result
 from spookid.studies import profiling, sweeping
+from spookid.studies.job import Job, KeptFits, unfinished
 from spookid.studies.profiling import Profile, ProfilePoint, interval_words
-from spookid.studies.settings import Variant
 from spookid.studies.sweeping import Plan
+from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, as_text
 
-if TYPE_CHECKING:  # Matplotlib takes a while to load
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKER = "profile.json"
-"""The file that makes a folder one of profiles."""
+
 _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
 
 
@@ -65,19 +64,44 @@ def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, w
         return profiling.side(problem, name, fit, export.load(folder / "solution"), way)
 
 
-def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:
-    """Write the folder, whole or not at all: ``profile.json``, ``profile.txt`` and ``profile.png``.
+def begin(job: Job) -> Callable[[], Answer]:
+    """The study ``profile`` of a command."""
+    names, free = list(dict.fromkeys(job.arguments.parameter)), [parameter.name for parameter in job.problem.free]
+    for name in names:
+        if name not in free:
+            known = ", ".join(free) or "none"
+            raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
 
-    Raises:
-        ProblemError: if ``directory`` is neither missing, empty, nor an earlier folder of profiles, or cannot be
-            written.
-    """
-    entries = {profile.name: _entry(profile) for profile in profiles}
-    notices = [f"Not every fit of the profile of {p.name} converged." for p in profiles if not p.converged]
-    page = study_page.told(conclusion(profiles), profiles[0].assumptions, notices, blocks(profiles)[1:])
-    tree = marker_document(profiles[0].problem, parameters=entries, **page)
-    picture = pictures.drawn(figure, profiles)
-    folders.save(directory, {MARKER: tree, "profile.txt": table(profiles), "profile.png": picture})
+    def work() -> Answer:
+        def fit(problem: Declaration, near: Result | None) -> Result:
+            free = {parameter.name for parameter in problem.free}
+            held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
+            return job.fit(problem, near, ", ".join(held))
+
+        solution, pool = fit(job.problem, None), WorkerPool(job.arguments.jobs or 1, job.executor)
+        if pool.alone:
+            return answer([profiling.profile(job.problem, name, fit, solution) for name in names], job.label)
+        plan = sweeping.plan(job.declared, job.path, (), job.variant)
+        sides = unfinished(job.folder) / "sides"
+        return answer(shared(plan, job.problem, names, solution, pool, sides), job.label)
+
+    return work
+
+
+def answer(profiles: Sequence[Profile], label: str) -> Answer:
+    """With the files ``profile.txt`` and ``profile.png``."""
+    failed = [p.name for p in profiles if not p.converged]
+    return Answer(
+        profiles[0].problem,
+        table(profiles),
+        conclusion(profiles),
+        blocks(profiles)[1:],
+        {"parameters": {profile.name: _entry(profile) for profile in profiles}},
+        profiles[0].assumptions,
+        [f"Not every fit of the profile of {name} converged." for name in failed],
+        {"profile.txt": table(profiles), "profile.png": pictures.drawn(figure, profiles)},
+        [f"{label}: not every fit of the profile of {', '.join(failed)} converged"] if failed else [],
+    )
 
 
 def _entry(profile: Profile) -> dict[str, Any]:

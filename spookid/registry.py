@@ -1,0 +1,286 @@
+"""The commands of ``spookid``, the studies among them: each is declared once, here or, from outside, by ``register``.
+
+The command line with its help, the folders that studies write, and the page about them are made from what is declared.
+Nothing is loaded until a command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from importlib import import_module
+from typing import Any
+
+from spookid.errors import ProblemError
+from spookid.records import dataclass
+
+SOLUTION = "solution.json"
+"""The file that tells the folder of a fit."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What ``spookid NAME`` does."""
+
+    name: str
+    purpose: str
+    """In a line of the help."""
+    run: str | Callable[..., Any]
+    """A function, or where it is, ``"package.module:function"``: of the arguments and of what interrupts it, to the
+    exit status. That of a study takes a ``Job``, checks what can be checked, and returns the work that is left, a
+    function without arguments that returns an ``Answer``."""
+    more: str = ""
+    """What its help says of folders and axes."""
+    flags: str = ""
+    """Words in the order of the help, of ``spookid.cli.flags.FLAGS`` or of its ``own``; those of settings all have."""
+    own: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
+    """By flag what is other, or all of one that no other command has: as ``ArgumentParser.add_argument`` takes it, or
+    its help alone."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """``run``, loaded."""
+        if not isinstance(self.run, str):
+            return self.run
+        module, _, name = self.run.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"spookid.{module}"), name)
+        return found
+
+
+@dataclass(frozen=True)
+class Study(Command):
+    """A command that asks something of each problem of a file, and writes what it has found into a folder of its own.
+
+    Args:
+        kind: what its files are called, if not as the command: ``simulation.json`` tells the folder of ``simulate``.
+        title: what the page calls it.
+        whole: True if it takes all problems of a file together.
+        continued: True if its folder keeps what is found as it is found, and the same command goes on in it.
+    """
+
+    kind: str = ""
+    title: str = ""
+    whole: bool = False
+    continued: bool = False
+
+    @property
+    def marker(self) -> str:
+        """The file that tells its folders."""
+        return f"{self.kind or self.name}.json"
+
+
+def register(command: Command) -> Callable[[], None]:
+    """Add a command or study: the command line of this process has it from then on, until it calls what is returned.
+
+    Raises:
+        ProblemError: if there is one already that has its name, or files of its kind.
+    """
+    if command.name in COMMANDS:
+        raise ProblemError(f"there is a command {command.name!r} already; take another name")
+    if isinstance(command, Study) and command.marker in markers():
+        raise ProblemError(f"there is a study already that writes {command.marker}; take another kind")
+    COMMANDS[command.name] = command
+
+    def forget() -> None:
+        COMMANDS.pop(command.name, None)
+
+    return forget
+
+
+def studies() -> tuple[Study, ...]:
+    """All that are declared."""
+    return tuple(one for one in COMMANDS.values() if isinstance(one, Study))
+
+
+def markers() -> tuple[str, ...]:
+    """Files that tell folders of results, whatever has written them."""
+    return SOLUTION, *(study.marker for study in studies())
+
+
+_VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are
+one model, and models on the same recordings are set side by side. All of it
+goes into DIR itself, which is written whole or not at all.
+"""
+_GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
+stepper, friction, backend, max_iterations ...) or a parameter, which is then
+held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
+same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
+Every point is kept in DIR/points once it is solved; the same command goes on
+where it was interrupted. A point is solved anew if the problem, the settings
+or the versions have changed. With a dict `problems`, each has its DIR/key.
+"""
+_PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
+_MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
+q1, q2 ... in the order of the joints. What is not matched is listed. Guesses
+are from the robot's file, and from a regression along the log.
+"""
+_KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
+springs too; every other byte is as it was.
+"""
+_CARRIED = """Mass, centre of mass and inertia about it are told in the frame of NAME, with
+errors of which the run has a part and the arm another. The scale of an arm's
+gains is often known to some per cent only; a run with a payload of known mass
+tells it, and the next run takes what that has found:
+
+  spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
+  spookid payload RESULT LOG --body tool0 --calibration known.json
+"""
+_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
+their motors move in every way in which they can: arms, loops, robots that stand
+on contacts. Of these the motion of the trunk is planned, and legs follow. The
+motion is the one whose efforts tell most; errors that are told are those that
+`spookid solve` would report, with all sensors, noise and priors. Limits are the
+robot's file's, if the problem was made from one, and those of the flags. The
+CSV has the problem's signals and JOINT_rate.
+
+  spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
+  spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
+  spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
+"""
+_WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
+stamps and those of all signals of the problem; or, by its ending, any other
+file that Recording.from_file reads, an MCAP file say. The first seconds
+are fitted (--warm-up), also to find the sizes of the noise; from then on every
+row counts when it is there. On a terminal a table is rewritten in place,
+elsewhere a line is written every second of the log (--every). When a parameter
+has changed, a line says so, such as
+
+  14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
+
+and what was known of it before is forgotten. Stamps from 1e9 on are seconds
+since 1970 and are shown as local time of day.
+"""
+_FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
+DIR/key. A folder is written whole or not at all; an empty one or an earlier
+one of the same command is replaced, any other is refused.
+"""
+_GUESSED = "--set --fix --state-weight"
+_FIT = f"--backend {_GUESSED} --max-iterations --out --quiet"
+
+
+def _optional(help: str) -> dict[str, Any]:
+    return {"help": help, "required": False}
+
+
+_DECLARED: tuple[Command, ...] = (
+    Command(
+        "check",
+        "show what a problem is made of, its sizes and sparsity; solves nothing",
+        "cli.checking:check",
+        "",
+        f"{_GUESSED} --trajectory --from --noise --until",
+        {"--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand"},
+    ),
+    Command(
+        "solve",
+        "estimate states and parameters, and write a folder of results",
+        "cli.solving:solve",
+        _FOLDERS,
+        f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures",
+        {
+            "--starts": {"help": "guesses to start from, drawn at random (default: 1, the given one)", "default": 1},
+            "--seed": "of these guesses (default: 0)",
+            "--jobs": "worker processes, each with one recording at a time; of --starts (default there: one for each "
+            "processor)",
+            "--out": _optional("folder of results (default: results/<name of the problem>)"),
+        },
+    ),
+    Study(
+        "simulate",
+        "step a mechanism forward, and compare with its recordings if it has any",
+        "studies.simulation_study:begin",
+        _FOLDERS,
+        "--from --set --duration --out --quiet",
+        {"--set": "values", "--out": "folder of the simulation"},
+        kind="simulation",
+        title="simulation",
+    ),
+    Study(
+        "audit",
+        "fit with the time steps h, h/2 and h/4, and say which estimates move",
+        "studies.auditing:begin",
+        _FOLDERS,
+        _FIT,
+        {"--step": "largest time step h [s]", "--out": _optional("folder of the audit (default: none is written)")},
+        title="time-step audit",
+    ),
+    Study(
+        "profile",
+        "refit along a parameter: how far the data let it go, without linearization",
+        "studies.profile_study:begin",
+        _FOLDERS,
+        f"--parameter {_FIT} --jobs --scheduler",
+        {
+            "--jobs": "worker processes that share out the sides of the profiles (default: 1)",
+            "--out": "folder of the profiles",
+        },
+        title="profiles",
+    ),
+    Study(
+        "regress",
+        "least squares on filtered derivatives, as robots are mostly identified, beside a fit",
+        "studies.regression:begin",
+        _FOLDERS,
+        f"--method --filter --unknowns --from --alone {_FIT}",
+        {
+            "--from": "folder of results that are to stand beside it, in the place of a fit",
+            "--cutoff": "low-pass filter of the regression, and of the fit's initial guess [Hz]",
+            "--out": _optional("folder of the regression (default: none is written)"),
+        },
+        kind="regression",
+        title="regression",
+    ),
+    Study(
+        "crossvalidate",
+        "fit models to each recording, judge them on the others, and order them",
+        "studies.crossvalidation_study:begin",
+        _VALIDATION,
+        _FIT,
+        {"--out": "folder of the cross-validation"},
+        kind="crossvalidation",
+        title="cross-validation",
+        whole=True,
+    ),
+    Study(
+        "sweep",
+        "fit over a grid of settings or parameters, in parallel",
+        "studies.sweeping:begin",
+        _GRID,
+        f"--over {_FIT} --jobs --scheduler",
+        {"--backend": {"default": None}, "--out": "folder of the sweep"},
+        title="sweep",
+        continued=True,
+    ),
+    Command(
+        "excite",
+        "design a motion that tells most of the parameters, within limits",
+        "cli.checking:excite",
+        _PLANNED,
+        "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
+        "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --quiet",
+        {
+            "--duration": {"help": "seconds", "required": True},
+            "--from": "folder of results: its estimates and errors are known beforehand",
+            "--quiet": "no progress and no table",
+            "--out": {"help": "the trajectory, a CSV; a picture FILE.png stands beside it", "metavar": "FILE.csv"},
+        },
+    ),
+    Command("new", "write a problem file for a robot and a log of it", "cli.robots:new", _MATCHED),
+    Command("export", "write a robot's own file with what was found of it", "cli.robots:export", _KEPT),
+    Command(
+        "payload",
+        "find what an arm that was fitted carries along a run, without a fit",
+        "cli.robots:payload",
+        _CARRIED,
+    ),
+    Command(
+        "watch",
+        "estimate while a log grows, and say when a parameter has changed",
+        "cli.watching:watch",
+        _WATCHED,
+        f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
+        {"--quiet": "only changes, no estimates and no progress"},
+    ),
+    Command("report", "write DIR/report.html, one page about the results in DIR", "cli.robots:report", _PAGE),
+)
+COMMANDS = {command.name: command for command in _DECLARED}

@@ -1,0 +1,264 @@
+"""What a study of a command works with: a problem of a file, and fits that the command keeps.
+
+What is done by the time a command is interrupted is kept beside its folder until this is written: the same command goes
+on from there, to the same digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.recording import RecordingFiles
+from spookid.data.state import State
+from spookid.errors import ProblemError
+from spookid.files import remove
+from spookid.mechanics.joints import Joint
+from spookid.report.export import keep, load
+from spookid.results.folders import versions
+from spookid.results.result import Result
+from spookid.solvers import resuming
+from spookid.solvers.resuming import Journal, kept_in
+from spookid.solvers.status import Status
+from spookid.stepping.simulation import Progress
+from spookid.studies.variants import STEPPERS, Variant
+
+_SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
+_SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
+
+
+@dataclass(frozen=True, eq=False)
+class Job(ABC):
+    """What is to be done with one problem of a file, or with all of them together."""
+
+    problems: Mapping[str, Declaration]
+    """Those of the file, by their keys, that it is about: one, or all of them."""
+    place: str
+    """``PROBLEM.py::key``, or the file alone if it holds one."""
+    path: str
+    """``PROBLEM.py::key`` with an absolute path, where workers find it."""
+    label: str
+    """What messages call it."""
+    out: Path | None
+    """Its folder; None if nothing is to be written."""
+    source: Path | None
+    """The folder of results that it is to begin from, or to be set beside."""
+    arguments: Namespace
+    """Of the command."""
+    executor: Executor | None
+    """Works in the place of worker processes."""
+
+    @property
+    def declared(self) -> Declaration:
+        """The problem as its file has it."""
+        return next(iter(self.problems.values()))
+
+    @cached_property
+    def problem(self) -> Declaration:
+        """As the command line changes it."""
+        return changed(self.declared, self.arguments)
+
+    @property
+    def variant(self) -> Variant:
+        """What the command line changes, for workers."""
+        known, arguments = self.declared.parameter_set.known, self.arguments
+        given = {name: getattr(arguments, name, None) for name in _SWEPT}
+        return Variant(
+            settings={name: value for name, value in given.items() if value is not None},
+            initial={name: value for name, value in arguments.set if name in known},
+            fixed=tuple(name for name in getattr(arguments, "fix", ()) if name in known),
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Of a command that always writes one."""
+        assert self.out is not None
+        return self.out
+
+    @abstractmethod
+    def fit(self, problem: Declaration, near: Result | None = None, doing: str = "", hold: bool = False) -> Result:
+        """One of several fits, unless the same command has finished it before.
+
+        Args:
+            near: a solution to begin from.
+            doing: what it is for, beside the label of the job, as progress shows it.
+            hold: True to keep the noise of that solution.
+
+        Raises:
+            KeyboardInterrupt: once the user has interrupted.
+        """
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """To lay out text for stdout in."""
+
+    @abstractmethod
+    def say(self, text: str) -> None:
+        """A line on stdout, unless the user wants quiet."""
+
+    @abstractmethod
+    def complain(self, text: str) -> None:
+        """A line on stderr."""
+
+    @abstractmethod
+    def along(self, label: str) -> Progress:
+        """What wraps an iteration over steps, to show how far it is."""
+
+    @abstractmethod
+    def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
+        """What is called for each of so many points: whether it was done before, and whether it is done.
+
+        Args:
+            kept: what is said of those that are done, behind their number, if the user interrupts.
+            doing: as of ``fit``.
+        """
+
+
+def changed(problem: Declaration, arguments: Namespace) -> Declaration:
+    """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
+    given = {name: getattr(arguments, name, None) for name in _SETTINGS}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if arguments.stepper is not None:
+        changes["stepper"] = STEPPERS[arguments.stepper]
+    if "fix" in arguments:
+        known = problem.parameter_set.known
+        guesses: dict[str, float] = {name: value for name, value in arguments.set if name in known}
+        changes["initial"] = problem.parameter_set.updated(problem.initial, guesses)
+        changes["fixed"] = {*problem.fixed, *(name for name in arguments.fix if name in known)}
+    return problem.with_(**changes)
+
+
+def unfinished(target: str | os.PathLike[str]) -> Path:
+    """The hidden folder beside a target, for all that goes into it."""
+    place = Path(target).resolve()
+    return place.with_name(f".{place.name}.unfinished")
+
+
+class KeptFits:
+    """Fits of a command in a folder of its own: those that are finished, and searches of the one that is not.
+
+    Args:
+        folder: None keeps nothing.
+        how: all that the fits follow from beside their problems.
+    """
+
+    def __init__(self, folder: Path | None = None, how: object = None) -> None:
+        self.count = 0
+        """Fits that are finished."""
+        self._folder = folder
+        identity = repr((how, sorted(versions().items())))
+        self._journal = None if folder is None else Journal(folder, hashlib.sha256(identity.encode()).hexdigest())
+
+    @contextmanager
+    def searching(self, problem: Declaration) -> Iterator[None]:
+        """Searches in this block, which follow from a problem, are kept."""
+        journal = self._journal
+        with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
+            yield
+
+    def fit(self, problem: Declaration, solve: Callable[[], Result]) -> Result:
+        """The next fit, from the folder or by ``solve``.
+
+        Raises:
+            KeyboardInterrupt: if it was interrupted.
+        """
+        if self._journal is None:
+            return _finished(solve())
+        name = self._journal.name(digest(problem))
+        place = self._journal.folder / name
+        try:
+            found = load(place)
+        except ProblemError:  # there is none, or a damaged one
+            with kept_in(Journal(self._journal.folder, name)):
+                found = _finished(solve())
+            keep(found, place)
+            resuming.forget(self._journal.folder)  # searches that have served
+        self.count += 1
+        return found
+
+    def end(self) -> None:
+        """All has served."""
+        if self._folder is not None:
+            remove(self._folder)
+
+
+def _finished(solution: Result) -> Result:
+    """One that is not interrupted."""
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return solution
+
+
+def digest(problem: Declaration) -> str:
+    """A number that changes with anything in the problem that can change its solution: model, data, settings."""
+    model = problem.model
+    q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
+    state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
+    values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
+    values += [_loads(joint, state) for joint in model.joints if joint.loads]
+    values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
+    values += [channel.delay for channel in problem.channels]
+    for residual in problem.residuals:
+        rows = residual.rows(*[state] * residual.states)
+        values.append(residual.whitening(rows.numel()) @ rows)
+    values += [relation.expression for relation in problem.constraints]
+    symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
+    values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
+    formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
+    result = hashlib.sha256(formulas.serialize().encode())
+    for part in _facts(problem):
+        result.update(repr(part).encode())
+    if isinstance(problem.recordings, RecordingFiles):
+        result.update(repr(problem.recordings.facts).encode())
+        return result.hexdigest()
+    for recording in problem.recordings:
+        for name, samples in {"t": recording.t, **recording.signals}.items():
+            result.update(name.encode() + np.ascontiguousarray(samples).tobytes())
+    return result.hexdigest()
+
+
+def _loads(joint: Joint, state: State) -> ca.SX:
+    """What the loads of a joint do in a state, with inputs that differ."""
+    inputs, width = {name: ca.SX(i + 1) for i, name in enumerate(joint.signals)}, ca.SX.ones(len(joint.coordinates))
+    bound = joint.bound(state.angle(joint), state.rate(joint))
+    parts = (bound.load, bound.constant, bound.load_lean, bound.constant_lean)
+    effort = joint.effort(state.angle(joint), state.rate(joint), inputs, width)
+    return ca.vertcat(effort, *(part for part in parts if part is not None))
+
+
+def _facts(problem: Declaration) -> list[object]:
+    """All but formulas and data, in types whose text is complete."""
+    model = problem.model
+    return [
+        problem.name,
+        [(body.name, body.free) for body in model.bodies],
+        [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
+        [(tie.kind, tie.name, tie.signals) for tie in model.ties],
+        [(motor.label, motor.signal, motor.measured) for motor in model.motors],
+        [(one.signal, one.hold) for one in model.inputs],
+        [(residual.name, residual.kind, residual.at, residual.states) for residual in problem.residuals],
+        [(type(sensor).__name__, tuple(sensor.signals), sensor.sigma) for sensor in problem.observations],
+        [(s.signal, s.sigma, s.unit, s.period, s.title, s.loss) for s in problem.channels],
+        [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
+        sorted(problem.guess.items()),
+        sorted(problem.fixed),
+        [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
+        [problem.step_correction, problem.every],
+        [problem.estimator, *(recording.closed_loop for recording in problem.sample)],
+        [model.signals, *(joint.disturbance for joint in model.joints)],
+        problem.stepper,
+    ]

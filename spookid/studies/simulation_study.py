@@ -1,0 +1,348 @@
+"""A simulated motion beside the recording it was started from.
+
+What a simulation leaves behind: a folder with numbers, recordings that can be read back, and a figure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from spookid.assembly.constants import chosen_numbers
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.initialization import oriented
+from spookid.assembly.trajectories import beside, predict, stamped
+from spookid.data.inputs import commanded
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid, observed
+from spookid.errors import ProblemError
+from spookid.kernels.arrays import Array, contiguous
+from spookid.report import pictures
+from spookid.report.conclusion import how_it_moves
+from spookid.report.export import load
+from spookid.report.study_page import Answer
+from spookid.results.motion import rms
+from spookid.results.result import Result
+from spookid.stepping.impulses import Settings
+from spookid.stepping.simulation import Progress, StepFailedError
+from spookid.studies.job import Job
+from spookid.studies.simulating import simulate
+from spookid.studies.simulation_start import Initial
+from spookid.tables.table import Table, counted, labelled, number, quantity, superscripts
+from spookid.tables.tabular import Block, Tabular
+from spookid.transcription.factor import Constant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Tabular):
+    """A simulated motion of N steps, n_b bodies, n_o observed signals and n_u inputs, and what was measured then."""
+
+    name: str
+    """The recording's, or the problem's if there is none."""
+    signals: tuple[str, ...]
+    """Observed signals."""
+    units: tuple[str, ...]
+    """Their units."""
+    periods: tuple[float | None, ...]
+    """Their periods, None where there is none."""
+    inputs: Mapping[str, Array]
+    """Input by signal, (N,)."""
+    t: Array
+    """(N,) [s]."""
+    q: Array
+    """(N, n_b, 7)."""
+    v: Array
+    """(N, n_b, 6)."""
+    observed: Array
+    """Measured at the steps, (N, n_o), NaN where there is no sample."""
+    predicted: Array
+    """Simulated, continuous in time, (N, n_o)."""
+    failure: str
+    """Why the simulation ended early; empty if it did not."""
+
+    def __repr__(self) -> str:
+        return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each signal, and why it ended early."""
+        units = zip(self.rms.items(), self.units, strict=True)
+        rows = [(signal, quantity(size, superscripts(unit))) for (signal, size), unit in units]
+        ended = [f"It ended early: {self.failure}"] if self.failure else []
+        title = f"{self.name}, simulated for {quantity(self.duration, 's', 6)}"
+        return [title, Table(("signal", "rms difference from what was measured"), rows), *ended]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each signal."""
+        units = zip(self.rms.items(), self.units, strict=True)
+        return [{"signal": signal, "rms": size, "unit": unit} for (signal, size), unit in units]
+
+    @property
+    def duration(self) -> float:
+        """Simulated time [s]."""
+        return float(self.t[-1] - self.t[0])
+
+    @property
+    def nearest(self) -> Array:
+        """``predicted``, each angle on the branch that is nearest to what was observed, (N, n_o)."""
+        return beside(self.predicted, self.observed, self.periods)
+
+    @property
+    def rms(self) -> dict[str, float]:
+        """Root mean square difference to what was measured, by signal; NaN where nothing was."""
+        differences = self.nearest - self.observed
+        return {signal: rms(differences[:, i]) for i, signal in enumerate(self.signals)}
+
+    def recording(self) -> Recording | None:
+        """The simulated signals and the inputs as a recording; None for a single step, which is no recording."""
+        if len(self.t) < 2:
+            return None
+        signals = {signal: self.predicted[:, i] for i, signal in enumerate(self.signals)}
+        return Recording(t=self.t, signals={**signals, **self.inputs}, name=self.name, q=self.q, v=self.v)
+
+
+def compare(
+    problem: Declaration,
+    index: int,
+    values: Mapping[str, float],
+    duration: float | None,
+    initial: Initial,
+    progress: Progress,
+) -> Comparison:
+    """Simulate a problem on its recording ``index``, or from rest if it has none; see ``Problem.simulate``.
+
+    A step that has no solution ends the motion early, and ``failure`` says so.
+
+    Raises:
+        ProblemError: as ``Problem.simulate``, or if the problem has no observations.
+    """
+    if not problem.channels:
+        raise ProblemError(f"{problem.what} has no observations; a simulation would have nothing to show")
+    model, bodies, failure = problem.model, len(problem.model.bodies), ""
+    try:
+        # A motion that runs away overflows before its step fails, and that says it all.
+        with np.errstate(over="ignore", invalid="ignore"):
+            motion = simulate(problem, values, duration, initial, recording=index, progress=progress)
+        q, v = np.asarray(motion.q), np.asarray(motion.v)
+        states = np.hstack([q.reshape(-1, 7 * bodies), v.reshape(-1, 6 * bodies)])
+    except StepFailedError as error:
+        whole = np.isfinite(error.states).all(axis=1)  # numbers that overflow are no motion
+        states, failure = error.states if whole.all() else error.states[: max(int(np.argmin(whole)), 1)], str(error)
+    measured = problem.recordings[index] if problem.recordings else None
+    steps = Grid(float(measured.t[0]) if measured else 0.0, problem.step, len(states))
+    inputs, name = commanded(measured, model.inputs, steps), measured.name if measured else None
+    shown = np.full((steps.count, len(problem.channels)), np.nan)
+    if measured is not None:
+        turned = oriented(model, problem.channels, measured, steps, states, problem.guess)
+        shown = np.column_stack([observed(turned, o.signal, steps, period=o.period) for o in problem.channels])
+    numbers = {**problem.guess, **problem.parameter_set.expanded(values)}
+    constants = (
+        Constant(Settings.of(model).step, problem.step),
+        *(Constant(p, numbers[p.name]) for p in problem.parameters),
+        *chosen_numbers(problem, numbers, index),
+    )
+    predicted = predict(problem, contiguous(states), constants)
+    return Comparison(
+        name=name or problem.name,
+        signals=tuple(o.signal for o in problem.channels),
+        units=tuple(o.unit for o in problem.channels),
+        periods=tuple(o.period for o in problem.channels),
+        inputs={signal: inputs[:, i] for i, signal in enumerate(model.signals)},
+        t=steps.times(),
+        q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
+        v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
+        observed=shown,
+        predicted=stamped(problem, predicted, problem.parameter_set.on(numbers, name)),
+        failure=failure,
+    )
+
+
+def begin(job: Job) -> Callable[[], Answer]:
+    """The study ``simulate`` of a command."""
+    solution, problem = None if job.source is None else load(job.source), job.problem
+    if solution is not None and job.arguments.step is None:
+        problem = problem.with_(step=solution.step)  # its estimates belong to its step
+    estimates = solution.values if solution else {}
+    guess, given = problem.guess, problem.parameter_set.expanded(dict(job.arguments.set))
+    if solution is not None and guess and guess.keys().isdisjoint(estimates):
+        raise ProblemError(
+            f"{job.source} holds none of the parameters of {problem.name!r}; give a folder of its results"
+        )
+    values = {name: given.get(name, estimates.get(name, guess[name])) for name in guess}
+
+    def work() -> Answer:
+        comparisons = []
+        for index in range(max(len(problem.recordings), 1)):
+            along = job.along(problem.recordings[index].name if problem.recordings else job.label)
+            with _warned(job):
+                initial = _initial(problem, solution, index)
+                comparisons.append(compare(problem, index, values, job.arguments.duration, initial, along))
+            job.say(f"{job.label}, {comparisons[-1].name}: {_sentence(problem, comparisons[-1])}")
+        return answer(job, problem, values, comparisons)
+
+    return work
+
+
+@contextmanager
+def _warned(job: Job) -> Iterator[None]:
+    """Warnings of a simulation are lines of their own, at once: they may tell how long it is going to take."""
+    told = set[str]()
+
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if str(message) not in told:
+            job.complain(f"{job.label}: {message}")
+        told.add(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = tell
+        yield
+
+
+def _initial(problem: Declaration, solution: Result | None, index: int) -> Initial:
+    """The first state that was estimated for the same stretch of motion, if there is one."""
+    found: Iterable[Any] = solution.trajectories if solution else ()
+    if problem.recordings:
+        recording, slack = problem.recordings[index], 1e-6 * problem.step
+        found = [t for t in found if t.name == recording.name and abs(t.t[0] - recording.t[0]) <= slack]
+    first = next((t for t in found if t.q.shape[1] == len(problem.model.bodies)), None)
+    return None if first is None else (first.q[0], first.v[0])
+
+
+def _sentence(problem: Declaration, comparison: Comparison) -> str:
+    sizes = zip(comparison.rms.items(), comparison.units, strict=True)
+    known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
+    difference = f"; rms difference {', '.join(known)}" if known else ""
+    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.friction == "mpcc" else ""
+    steps = f"in steps of {number(problem.step, 6)} s{exact}"
+    return f"simulated {number(comparison.duration, 6)} s {steps}{difference}"
+
+
+def answer(job: Job, problem: Declaration, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
+    """With the files ``trajectory.npz``, ``simulation.png`` and one CSV file a recording, with the simulated signals
+    and the inputs.
+
+    Args:
+        values: the parameters that were used, all of them.
+        comparisons: at least one.
+    """
+    names, status = _file_names(comparisons), _status(comparisons)
+    files = {name: c for name, c in zip(names, comparisons, strict=True) if c.recording() is not None}
+    longest, count = max(c.duration for c in comparisons), counted(len(comparisons), "motion")
+    units = {p.name: p.unit for p in problem.parameter_set.every}
+    given = [(n, quantity(v, superscripts(units.get(n, "")), 6)) for n, v in values.items()]
+    failed = [c for c in comparisons if c.failure]
+    return Answer(
+        problem.name,
+        "",
+        f"The simulation of {count} of up to {number(longest, 6)} s {status}{_worst(comparisons)}.",
+        [_table(comparisons), *([Table(("parameter", "value"), given)] if given else [])],
+        {
+            "status": status,
+            "from": None if job.source is None else str(job.source),
+            "stepper": problem.stepper.name,
+            "friction": problem.friction,
+            "step": problem.step,
+            "duration": longest,
+            "parameters": values,
+            "recordings": [_entry(c, n if n in files else None) for c, n in zip(comparisons, names, strict=True)],
+        },
+        {"Estimator": "none: the parameters are given", **how_it_moves(problem), "Noise": "none"},
+        [f"{c.name}: {c.failure}, after {number(c.duration)} s." for c in failed],
+        {
+            "trajectory.npz": partial(np.savez, **_arrays(comparisons)),
+            **{name: partial(_write_csv, comparison) for name, comparison in files.items()},
+            "simulation.png": pictures.drawn(figure, comparisons, f"{problem.name}, simulation {status}"),
+        },
+        [f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} s before it are in {job.out}" for c in failed],
+    )
+
+
+def _worst(comparisons: Sequence[Comparison]) -> str:
+    """The largest differences from what was measured."""
+    units = dict(zip(comparisons[0].signals, comparisons[0].units, strict=True))
+    sizes = {signal: [c.rms[signal] for c in comparisons if math.isfinite(c.rms[signal])] for signal in units}
+    told = [f"{signal} {quantity(max(found), units[signal])}" for signal, found in sizes.items() if found]
+    return f"; its rms difference from what was measured is at most {', '.join(told)}" if told else ""
+
+
+def _table(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each recording."""
+    signals = zip(comparisons[0].signals, comparisons[0].units, strict=True)
+    head = ("recording", "duration", "steps", *(f"rms of {labelled(*signal)}" for signal in signals), "status")
+    rows = []
+    for c in comparisons:
+        sizes = [number(size, 3) if math.isfinite(size) else "-" for size in c.rms.values()]
+        rows.append((c.name, quantity(c.duration, "s", 6), f"{len(c.t):,}", *sizes, _status([c])))
+    return Table(head, rows)
+
+
+def _entry(comparison: Comparison, file: str | None) -> dict[str, Any]:
+    return {
+        "name": comparison.name,
+        "file": file,
+        "status": _status([comparison]),
+        "message": comparison.failure,
+        "start": comparison.t[0],
+        "duration": comparison.duration,
+        "steps": len(comparison.t),
+        "signals": comparison.signals,
+        "rms": comparison.rms,
+    }
+
+
+def _status(comparisons: Sequence[Comparison]) -> str:
+    return "failed" if any(comparison.failure for comparison in comparisons) else "completed"
+
+
+def _arrays(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    names = {"t": "t", "q": "q", "v": "v", "observed": "observed", "predicted": "nearest"}
+    return {f"{name}_{i}": getattr(c, field) for i, c in enumerate(comparisons) for name, field in names.items()}
+
+
+def _write_csv(comparison: Comparison, path: Path) -> None:
+    recording, time = comparison.recording(), "t"
+    assert recording is not None
+    while time in recording.signals:  # the time column gives way
+        time = f"_{time}"
+    recording.to_csv(path, time=time)
+
+
+def _file_names(comparisons: Sequence[Comparison]) -> list[str]:
+    """A file name for each recording, no two alike."""
+    names: list[str] = []
+    for comparison in comparisons:
+        stem = re.sub(r"[^\w.-]+", "_", comparison.name).strip(".") or "recording"
+        name, again = f"{stem}.csv", 2
+        while name.lower() in (other.lower() for other in names):  # some file systems ignore the case
+            name, again = f"{stem}_{again}.csv", again + 1
+        names.append(name)
+    return names
+
+
+def figure(comparisons: Sequence[Comparison], title: str) -> Figure:
+    """Signals over time beside what was measured: a column a recording."""
+    from spookid.report import plots
+
+    failed = {c.name: f"{c.name}, not solved after {number(float(c.t[-1]))} s" for c in comparisons if c.failure}
+    motions = [replace(c, name=failed.get(c.name, c.name), predicted=c.nearest) for c in comparisons]
+    measured = any(bool(np.any(np.isfinite(c.observed))) for c in comparisons)
+    return plots.signals(motions, title, "simulated", measured)
