@@ -33,8 +33,6 @@ from spookid.records import dataclass
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
-_BODY = 6
-"""Degrees of freedom of a rigid body."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +159,11 @@ class Joint(metaclass=Checked):
         moved = self.manifold.lowered(position, rate(position, symbols))
         return inserted(moved, symbols, (a, b))
 
+    def slopes(self, a: MovingFrame, b: MovingFrame, moving: MovingFrame) -> ca.SX:
+        """How rows and coordinates change with the twist of ``moving``, a frame in symbols and one of both, (6, 6)."""
+        held = ca.jacobian(ca.SX(self.violation(a, b)), moving.pose) @ moving.basis
+        return ca.vertcat(held, ca.jacobian(ca.SX(self.rates(a, b)), moving.twist))
+
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
@@ -172,9 +175,7 @@ class Joint(metaclass=Checked):
         """
         symbols = a.in_symbols(), b.in_symbols()
         moving = symbols[0] if outer is a else symbols[1]
-        held = ca.jacobian(self.violation(*symbols), moving.pose) @ moving.basis
-        slip = ca.jacobian(self.rates(*symbols), moving.twist)
-        own = inserted(ca.vertcat(held, slip), symbols, (a, b))
+        own = inserted(self.slopes(*symbols, moving), symbols, (a, b))
         found = solved(own.T, ca.vertcat(force, outer.body_axes.T @ torque))
         return found[: self.rows], found[self.rows :]
 
@@ -285,12 +286,10 @@ class Joint(metaclass=Checked):
 
     def __post_init__(self, dry: Any) -> None:
         what = f"{self.place}: {self.kind} {self.name!r}"
-        count = self.rows + len(self.coordinates)
-        if count != _BODY:
-            raise ProblemError(
-                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
-                f"and coordinates as make {_BODY}"
-            )
+        rows, coordinates = self.rows, len(self.coordinates)
+        if rows + coordinates != 6:  # degrees of freedom of a rigid body
+            given = f"{what} has {rows} rows and {coordinates} coordinates"
+            raise ProblemError(f"{given}; name as many in linear, angular and coordinates as make 6")
         if self.parent.body is self.child.body:
             raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself; give frames of two bodies")
         if dry is not None:
@@ -299,9 +298,8 @@ class Joint(metaclass=Checked):
         for name in _NOT_NEGATIVE:
             refuse_negative(getattr(self, name), name, what)
         if self.stribeck is not None and acts(self.load_friction) == acts(self.coulomb):
-            raise ProblemError(
-                f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
-            )
+            wrong = f"{what} has stribeck, which adds to load_friction or to coulomb"
+            raise ProblemError(f"{wrong}; give exactly one of them")
         if self.is_own:
             check_joint(self, what)
 

@@ -229,9 +229,7 @@ def _number(part: Any) -> Array:
 def _seen(joint: Joint, a: MovingFrame, b: MovingFrame) -> Array:
     """What rows and coordinates change with the velocity of frame b, (6, 6), each row of length 1, or 0 of none."""
     moving = b.in_symbols()
-    held = ca.jacobian(ca.SX(joint.violation(a, moving)), moving.pose) @ moving.basis
-    slip = ca.jacobian(ca.SX(joint.rates(a, moving)), moving.twist)
-    found = ca.densify(inserted(ca.vertcat(held, slip), [moving], [b]))
+    found = ca.densify(inserted(joint.slopes(a, moving, moving), [moving], [b]))
     rows = _number(found).reshape(found.shape, order="F")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))

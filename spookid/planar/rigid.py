@@ -303,7 +303,7 @@ class Rigid:
         return ca.vertcat(*places), ca.vertcat(*rates)
 
     def _number(self, link: Link) -> int:
-        return next(i for i, other in enumerate(self.mechanism.links) if other is link)
+        return list(self.bodies).index(id(link))
 
 
 def _end(link: Link, point: Point) -> ca.SX:

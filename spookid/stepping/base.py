@@ -169,7 +169,7 @@ class Stepper(Scheme, metaclass=Checked):
     """True if estimates from steps of h and h/2 can be extrapolated to continuous time, the noise being estimated."""
     staggered: ClassVar[bool] = False
     """True if velocities of the march are those of the interval before, and inputs those around each t_k: then
-    simulations with smooth friction are refined to continuous time (``stepping.refinement``)."""
+    simulations with smooth friction are refined to continuous time (``stepping.exact``)."""
     two_sided: ClassVar[bool] = False
     """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
     forward_turns: ClassVar[bool] = False

@@ -14,8 +14,6 @@ three for each friction and one for each load, have fewer; two hinges with five 
 where R is singular, so that reactions are not determined one by one, the solution taken is the one that Newton's method
 reaches from the last reactions: usually the one nearby.
 
-The law of impulses with bounds that depend on them: dry friction and unilateral constraints.
-
 Each reaction u_i acts along a rate r_i, and everything that it changes is affine in u (m reactions, l loads):
 
     rates r = R u + r₀,      loads λ = Λ u + λ₀,      bounds L = max(0, K u + c + W|λ|), W ≥ 0.
@@ -27,9 +25,7 @@ Each reaction u_i acts along a rate r_i, and everything that it changes is affin
 That is u = clip(u − ρ r, lower, upper) for any ρ > 0, one piecewise-linear equation a reaction, and of a disc the point
 of it nearest u_D − ρ r_D.
 
-Reactions that obey the law of ``law``: Newton's method with a line search, and Lemke's method if it does not settle.
-
-The law may have several solutions where bounds depend on the reactions; see ``pieces`` for the one that is taken.
+Newton's method with a line search finds reactions that obey the law, and Lemke's method if it does not settle.
 """
 
 from __future__ import annotations
@@ -229,7 +225,7 @@ _dgesv = lapack.dgesv
 
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
-    """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
+    """The solution nearest ``guess``, (m,), as far as the pieces are not too many."""
     found = follow(problem, guess)
     if len(problem.discs) or (found.solved and (found.u is guess or problem.dependent or is_unique(problem))):
         return found

@@ -18,7 +18,7 @@ same place along the normal on both,
 
     ẏ⁺ + e ẏ⁻ = 0,    and of what sticks    ẋ⁺ = 0 along the plane,
 
-the reset map of ``mechanics.impacts``. No mass stands in these rows, and no time is an unknown of theirs: t* is one
+the reset map of ``mechanics.contacts``. No mass stands in these rows, and no time is an unknown of theirs: t* is one
 step of Newton's method from a time that is known, and fits go on around the times that they find.
 """
 

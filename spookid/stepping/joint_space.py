@@ -57,7 +57,6 @@ from spookid.stepping.unknowns import (
     VirtualWork,
     WorkScheme,
     middle,
-    moving,
     sides,
 )
 from spookid.transcription.factor import Factor, Group, Kind
@@ -97,7 +96,9 @@ class JointSpace(JointScheme["_JointStep"]):
         x = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(states)]
         places = ca.horzcat(*(one[: joints.manifold.ambient] for one in x))
         rates, changes = (places @ slopes(states, n).T / settings.step**n for n in (1, 2))
-        return dict(enumerate(x)), [moving(joints, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)]
+        return dict(enumerate(x)), [
+            self.moving(model, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)
+        ]
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""

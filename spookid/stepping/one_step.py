@@ -2,7 +2,7 @@
 
 The unknowns at each step are q, v and the λ of the step that has led there. Of a step's rows those of the impulse are
 weighted, or hard, and all others are hard. Where the noise is estimated the impulse rows are split as in
-``spook_space``: what joints of the tree would have to transmit besides λ is nothing, hard rows, and what is left along
+``SpookSpace``: what joints of the tree would have to transmit besides λ is nothing, hard rows, and what is left along
 their coordinates and on free bodies is random. Of joints that close loops the random impulses are unknowns as well.
 """
 

@@ -1,6 +1,6 @@
-"""The SPOOK step for a likelihood: random along the joints' rates alone, everything else hard.
+"""The SPOOK step for a likelihood (``SpookSpace``): random along the joints' rates alone, everything else hard.
 
-The unknowns are (q, v) as in ``spook``. The momentum residual of a step without what its joints do,
+The unknowns are (q, v) as in ``Spook``. The momentum residual of a step without what its joints do,
 
     p = M (v₊ − v) − h (f + f_g) = Σ_j (Gᵀλ + Ḡᵀτ)_j,
 
@@ -257,7 +257,7 @@ class Spook(StateScheme, Stepper):
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the
     problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up, and
-    the same answer where both can be had. Where the noise is estimated both are one (``spook_space``), and any
+    the same answer where both can be had. Where the noise is estimated both are one (``SpookSpace``), and any
     compliance will do."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""

@@ -163,7 +163,6 @@ class VirtualWork(ABC):
     extra: ca.SX
     """Unknowns of the friction law."""
     slips: Slips
-
     q: ca.SX
     """Poses of all bodies, (7 n_b,)."""
 
@@ -283,7 +282,11 @@ class JointScheme(WorkScheme[J], PositionScheme):
         return JointCoordinates(model).configuration(x)
 
     def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
-        return moving(JointCoordinates(model), x, s, a, order)
+        joints = JointCoordinates(model)
+        motion, still = Recursion(joints, x[: joints.manifold.ambient], s, a), ca.SX(model.configuration.tangent, 1)
+        v, acceleration = (motion.v if order else still), (motion.accelerations if order == 2 else still)
+        rates = motion.rates if order else ca.SX(len(model.freedoms), 1)
+        return Motion(motion.q, v, acceleration, (motion.positions, rates))
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """Joint coordinates, and nothing transmitted."""
@@ -306,16 +309,6 @@ class JointScheme(WorkScheme[J], PositionScheme):
         held = ca.substitute(ca.vertcat(*rows.values()), step.here[:n], x[:n])
         labels, none = step.model.holding.labels(rows), ca.SX.sym("none", 0)
         return [Factor("joints", Group.STATE, held, {0: x}, none, labels, kind=Kind.HARD)]
-
-
-def moving(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
-    """Of all bodies, with as many time derivatives as are asked for."""
-    motion = Recursion(joints, x[: joints.manifold.ambient], s, a)
-    still = ca.SX(joints.model.configuration.tangent, 1)
-    v, acceleration = (motion.v if order else still), (motion.accelerations if order == 2 else still)
-    return Motion(
-        motion.q, v, acceleration, (motion.positions, motion.rates if order else ca.SX(len(joints.model.freedoms), 1))
-    )
 
 
 class JointStep(VirtualWork):
@@ -380,13 +373,11 @@ class JointStep(VirtualWork):
     @property
     def closed(self) -> dict[Joint | Constraint, ca.SX]:
         """g of each joint that closes a loop and of each constraint on positions."""
-        q, model, positions = self.motion.q, self.model, self.motion.positions
-
-        def at(joint: Joint) -> ca.SX:
-            return positions[model.freedoms_of(joint), 0]
-
+        q, model = self.motion.q, self.model
+        own = {joint: self.motion.positions[model.freedoms_of(joint), 0] for joint in model.joints}
         rows: dict[Joint | Constraint, ca.SX] = {joint: model.joint(joint, q).violation for joint in self.joints.cut}
-        return rows | {tie: model.holding.tied(tie, q, at) for tie in model.ties if not tie.on_velocities}
+        tied = (tie for tie in model.ties if not tie.on_velocities)
+        return rows | {tie: model.holding.tied(tie, q, own.__getitem__) for tie in tied}
 
     def transmitted(self, along: ca.SX) -> Transmitted:
         return self.joints.transmitted(self.q, self.motion.in_world(self._needed(along)))

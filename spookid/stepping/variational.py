@@ -12,7 +12,7 @@ kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in t
 angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
 
 Dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two through
-every reversal of a joint too, however sharp it is (``dry_friction``). A simulation with friction that sticks has it
+every reversal of a joint too, however sharp it is (``DryFriction``). A simulation with friction that sticks has it
 follow the velocity v₊ at the end of the step, an error of first order that its own substeps take away.
 
 Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row

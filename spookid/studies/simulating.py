@@ -66,7 +66,7 @@ def simulate(
     ``Problem.simulate``.
 
     With ``Variational()`` and smooth friction each step is divided until all together stand still to 1e-6 m and rad
-    (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells where that is not enough, and another of
+    (``stepping.exact``), in 256 parts at the most: a RuntimeWarning tells where that is not enough, and another of
     a simulation that is going to take long. ``substeps=1``
     gives the motion of the problem's own steps in poses: fits without a correction for the step estimate its parameters
     with ``Model(coordinates="maximal")``.
