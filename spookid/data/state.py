@@ -1,7 +1,4 @@
-"""The period of an expression of angles, from what it jumps by where an angle turns over.
-
-A state of a mechanism in symbols, and what can be asked of it.
-"""
+"""A state of a mechanism in symbols, and what can be asked of it; the period of an expression of angles."""
 
 from __future__ import annotations
 
