@@ -70,14 +70,14 @@ class KeptFits:
             KeyboardInterrupt: if it was interrupted.
         """
         if self._journal is None:
-            return _finished(solve())
+            return _uninterrupted(solve)
         name = self._journal.name(digest(problem))
         place = self._journal.folder / name
         try:
             found = load(place)
         except ProblemError:  # there is none, or a damaged one
             with kept_in(Journal(self._journal.folder, name)):
-                found = _finished(solve())
+                found = _uninterrupted(solve)
             keep(found, place)
             resuming.forget(self._journal.folder)  # searches that have served
         self.count += 1
@@ -89,8 +89,8 @@ class KeptFits:
             remove(self._folder)
 
 
-def _finished(solution: Result) -> Result:
-    """One that is not interrupted."""
+def _uninterrupted(solve: Callable[[], Result]) -> Result:
+    solution = solve()
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return solution

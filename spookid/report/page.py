@@ -47,7 +47,8 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
     solutions: dict[str, Result] = {}
     studies: list[Mapping[str, Any]] = []
     found = _results(folder)
-    dates = {key: _date(path) for key, path in found.items()}
+    written = {key: datetime.fromtimestamp(path.stat().st_mtime, UTC) for key, path in found.items()}
+    dates = {key: f"{date:%Y-%m-%d %H:%M} UTC" for key, date in written.items()}
     for key, marker in found.items():
         if marker.name == export.MARKER:
             solutions[key] = export.load(marker.parent)
@@ -135,11 +136,6 @@ def _results(folder: Path) -> dict[str, Path]:
 def _marker(folder: Path) -> Path | None:
     """The file that tells what results a folder holds; None if it holds none."""
     return next((folder / name for name in folders.MARKERS if (folder / name).is_file()), None)
-
-
-def _date(marker: Path) -> str:
-    written = datetime.fromtimestamp(marker.stat().st_mtime, UTC)
-    return f"{written:%Y-%m-%d %H:%M} UTC"
 
 
 def _anchor(key: str, place: int, kind: str = "") -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from spookid.report import starts
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.notices import DOUBTS, NOT_WHITE
-from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
+from spookid.results.result import Derived, Estimate, Result, Trajectory
 from spookid.results.wording import (
     DYNAMICS,
     HARD,
@@ -55,10 +55,12 @@ _STATE_COST = {
 
 def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
+    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
+    bodies = [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
     sections = [
         _first(solution.notices),
         _parameters(solution),
-        *_bodies(solution),
+        *bodies,
         _constraints(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
@@ -69,16 +71,13 @@ def summarize(solution: Result) -> str:
     notices = _notices([notice for notice in solution.notices if not notice.startswith(DOUBTS)])
     # Both tell how long all took, what is computed for this page included.
     done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
-    page = [_headline(solution), *sections, done, notices]
+    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
+    headline += ["=" * max(map(len, headline)), *_wrapped(solution.message, "")]
+    page = [headline, *sections, done, notices]
     return "\n\n".join("\n".join(section) for section in page if section)
 
 
 # --- sections, each a list of lines ---
-
-
-def _headline(solution: Result) -> list[str]:
-    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
-    return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
 
 
 def _parameters(solution: Result) -> list[str]:
@@ -91,12 +90,6 @@ def _parameters(solution: Result) -> list[str]:
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
-
-
-def _bodies(solution: Result) -> list[list[str]]:
-    """Of bodies with a whole inertia: quantities, where they are known from, and combinations."""
-    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
-    return [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
 
 
 def parameters(solution: Result) -> Table:
@@ -198,13 +191,9 @@ def weak_words(weak: WeakDirection) -> str:
     size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
     if len(weak.direction) == 1:
         return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
-    changes = ", ".join(f"{name} {_share_words(share)}" for name, share in weak.direction.items())
+    percents = ((name, 100 * share) for name, share in weak.direction.items())
+    changes = ", ".join(f"{n} {p:+.0f} %" if abs(p) >= 1 else f"{n} {p:+.1g} %" for n, p in percents)
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
-
-
-def _share_words(share: float) -> str:
-    percent = 100 * share
-    return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
 def weak_sentences(known: Sensitivities) -> list[str]:
@@ -299,7 +288,8 @@ def cost(solution: Result) -> Table:
         terms.append(("residual", c.residual, "squares of residuals of one's own over their sigma"))
     if c.prior:
         terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
-    rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
+    known = math.isfinite(c.total) and c.total > 0
+    rows = [(name, number(x), f"{100 * x / c.total:.0f} %" if known else "", words) for name, x, words in terms]
     estimated = solution.dynamics == "estimated"
     rows.append(("total", number(c.total), "", "" if estimated else f"{number(first.total)} at the initial guess"))
     if estimated and math.isfinite(solution.log_likelihood):
@@ -307,10 +297,6 @@ def cost(solution: Result) -> Table:
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
     return Table(("part", "at the solution", "share", "meaning"), rows)
-
-
-def _share(value: float, cost: Cost) -> str:
-    return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
 def _friction(solution: Result) -> list[str]:

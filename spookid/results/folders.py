@@ -54,10 +54,8 @@ def json(tree: Mapping[str, Any]) -> bytes:
 def with_nan(node: Any, but: Collection[str] = ()) -> Any:
     """What JSON says with NaN in the place of null, but for what is no tree under the keys ``but``."""
     if isinstance(node, Mapping):
-        return {
-            key: value if key in but and not isinstance(value, Mapping) else with_nan(value, but)
-            for key, value in node.items()
-        }
+        kept = {key for key, value in node.items() if key in but and not isinstance(value, Mapping)}
+        return {key: value if key in kept else with_nan(value, but) for key, value in node.items()}
     if isinstance(node, list):
         return [with_nan(value, but) for value in node]
     return math.nan if node is None else node
@@ -71,15 +69,8 @@ def _numbers(value: Any) -> Any:
 
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
-MARKERS = (
-    "solution.json",
-    "simulation.json",
-    "audit.json",
-    "sweep.json",
-    "profile.json",
-    "crossvalidation.json",
-    "regression.json",
-)
+_KINDS = ("solution", "simulation", "audit", "sweep", "profile", "crossvalidation", "regression")
+MARKERS = tuple(f"{kind}.json" for kind in _KINDS)
 """Files that tell a folder of results."""
 _FILES = "files"
 """Key of a marker: names of all files that were written with it."""
@@ -148,14 +139,10 @@ def check_target(directory: AnyPath, marker: str) -> Path:
     target = check_continued(directory, marker)
     if os.path.ismount(target):  # it cannot be replaced by a rename
         raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
-    # Results are files. Folders are somebody's own, or results of several problems side by side.
-    nested = (
-        next((entry.name for entry in sorted(target.iterdir()) if entry.is_dir()), None) if target.exists() else None
-    )
-    if nested is not None:
-        raise ProblemError(
-            f"{directory} would be replaced with the folder {nested!r} in it; move that away or choose another folder"
-        )
+    for entry in sorted(target.iterdir()) if target.exists() else ():
+        if entry.is_dir():  # results are files; folders are somebody's own, or results of several problems
+            what = f"{directory} would be replaced with the folder {entry.name!r} in it"
+            raise ProblemError(f"{what}; move that away or choose another folder")
     return target
 
 
