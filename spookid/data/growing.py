@@ -182,9 +182,8 @@ class Lines:
             return None
         place = f"{self._path} line {line}"
         if len(fields) != len(self.header):
-            raise ProblemError(
-                f"{place} has {len(fields)} fields and the header {len(self.header)}; leave missing values empty"
-            )
+            counts = f"{len(fields)} fields and the header {len(self.header)}"
+            raise ProblemError(f"{place} has {counts}; leave missing values empty")
         if self._scales is None:
             units = units_of(place, self.header, fields, self._columns)
             self._scales = {}
@@ -222,6 +221,5 @@ class Lines:
         try:
             return split_line(text, self._delimiter)
         except csv.Error as error:
-            raise ProblemError(
-                f"{self._path} line {line} is no comma-separated text ({error}); correct that line"
-            ) from None
+            what = f"{self._path} line {line} is no comma-separated text ({error})"
+            raise ProblemError(f"{what}; correct that line") from None

@@ -99,14 +99,9 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
 
 def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
     """Path of the stamps in the group of an array, or in the nearest group around it that has some."""
-    group = name
-    while True:
-        group, _, _ = group.rpartition(separator)
-        path = f"{group}{separator}{time}" if group else time
-        if path in leaves:
-            return path
-        if not group:
-            return None
+    *groups, _ = name.split(separator)
+    paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
+    return next((path for path in paths if path in leaves), None)
 
 
 def _columns(name: str, leaf: Leaf, count: int) -> list[str]:
