@@ -10,7 +10,7 @@ import numpy as np
 from spookid.report import starts
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.notices import DOUBTS, NOT_WHITE
-from spookid.results.result import Derived, Estimate, Result, Trajectory
+from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
 from spookid.results.wording import (
     DYNAMICS,
     HARD,
@@ -288,8 +288,7 @@ def cost(solution: Result) -> Table:
         terms.append(("residual", c.residual, "squares of residuals of one's own over their sigma"))
     if c.prior:
         terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
-    known = math.isfinite(c.total) and c.total > 0
-    rows = [(name, number(x), f"{100 * x / c.total:.0f} %" if known else "", words) for name, x, words in terms]
+    rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
     estimated = solution.dynamics == "estimated"
     rows.append(("total", number(c.total), "", "" if estimated else f"{number(first.total)} at the initial guess"))
     if estimated and math.isfinite(solution.log_likelihood):
@@ -297,6 +296,10 @@ def cost(solution: Result) -> Table:
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
     return Table(("part", "at the solution", "share", "meaning"), rows)
+
+
+def _share(value: float, cost: Cost) -> str:
+    return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
 def _friction(solution: Result) -> list[str]:
