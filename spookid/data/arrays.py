@@ -1,7 +1,4 @@
-"""Arrays as recordings hold them: checked once where they enter, read-only afterwards.
-
-How much memory there is.
-"""
+"""Arrays as recordings hold them: checked once where they enter, read-only afterwards. How much memory there is."""
 
 from __future__ import annotations
 
@@ -161,7 +158,8 @@ def _left(size: float) -> Iterator[float]:
             yield 1024.0 * float(line.split()[1])
     for limit, used, cached in zip(map(_text, _LIMITS), map(_text, _USED), _CACHED, strict=True):
         if limit.strip().isdigit() and used.strip().isdigit():
-            yield max(float(limit) - float(used) + _entry(*cached), 0.0)
+            entries = dict(line.split(maxsplit=1) for line in _text(cached[0]).splitlines() if " " in line)
+            yield max(float(limit) - float(used) + float(entries.get(cached[1], "0")), 0.0)
     try:
         import resource  # not on Windows
     except ImportError:
@@ -169,12 +167,6 @@ def _left(size: float) -> Iterator[float]:
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY and size:
         yield max(allowed - size, 0.0)
-
-
-def _entry(path: str, name: str) -> float:
-    """A number of a file of names and numbers, 0 if there is none."""
-    found = dict(line.split(maxsplit=1) for line in _text(path).splitlines() if " " in line)
-    return float(found.get(name, "0"))
 
 
 def _text(path: str) -> str:

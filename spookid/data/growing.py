@@ -182,20 +182,28 @@ class Lines:
             return None
         place = f"{self._path} line {line}"
         if len(fields) != len(self.header):
-            raise ProblemError(
-                f"{place} has {len(fields)} fields and the header {len(self.header)}; leave missing values empty"
-            )
+            counts = f"{len(fields)} fields and the header {len(self.header)}"
+            raise ProblemError(f"{place} has {counts}; leave missing values empty")
         if self._scales is None:
             units = units_of(place, self.header, fields, self._columns)
-            self._scales = {name: _scale(place, name, unit, self._columns[0]) for name, unit in (units or {}).items()}
+            self._scales = {}
+            for name, unit in (units or {}).items():
+                is_time, what = name == self._columns[0], f"{place}, column {name!r}"
+                zero, one = to_si(np.array([0.0, 1.0]), unit, what, "s" if is_time else "").tolist()
+                self._scales[name] = zero, one
             if units is not None:
                 return None
-        t, *values = (
-            self._value(place, name, fields[at]) for name, at in zip(self._columns, self._places, strict=True)
-        )
+        values = {}
+        for name, at in zip(self._columns, self._places, strict=True):
+            if not self._decimal and self._delimiter != ",":  # the first comma or point in a number decides for all
+                self._decimal = next((mark for mark in fields[at] if mark in ",."), "")
+            value = number_of(fields[at], self._decimal or ".", f"{place}, column {name!r}")
+            zero, one = self._scales.get(name, (0.0, 1.0))
+            values[name] = zero + value * (one - zero)
+        t = values.pop(self._columns[0])
         if math.isnan(t):
             raise ProblemError(f"{place} has no time; remove the line or give it one")
-        return t, {name: v for name, v in zip(self._columns[1:], values, strict=True) if not math.isnan(v)}
+        return t, {name: v for name, v in values.items() if not math.isnan(v)}
 
     def _begun(self, line: int, text: str) -> bool:
         """Take a line of the beginning; True if it is the first one below the header."""
@@ -213,19 +221,5 @@ class Lines:
         try:
             return split_line(text, self._delimiter)
         except csv.Error as error:
-            raise ProblemError(
-                f"{self._path} line {line} is no comma-separated text ({error}); correct that line"
-            ) from None
-
-    def _value(self, place: str, name: str, text: str) -> float:
-        """In SI; the first comma or point in a number decides what begins decimals in all."""
-        if not self._decimal and self._delimiter != ",":
-            self._decimal = next((mark for mark in text if mark in ",."), "")
-        value = number_of(text, self._decimal or ".", f"{place}, column {name!r}")
-        zero, one = (self._scales or {}).get(name, (0.0, 1.0))
-        return zero + value * (one - zero)
-
-
-def _scale(place: str, name: str, unit: str, time: str) -> tuple[float, float]:
-    zero, one = to_si(np.array([0.0, 1.0]), unit, f"{place}, column {name!r}", "s" if name == time else "").tolist()
-    return zero, one
+            what = f"{self._path} line {line} is no comma-separated text ({error})"
+            raise ProblemError(f"{what}; correct that line") from None

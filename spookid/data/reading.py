@@ -13,22 +13,17 @@ from spookid.data.logs.text import Form, read_text
 from spookid.errors import ProblemError, declared_at, listing
 from spookid.files import AnyPath
 
-_ENDINGS = {
-    ".csv": "from_csv",
-    ".tsv": "from_csv",
-    ".txt": "from_csv",
-    ".npz": "from_npz",
-    ".mat": "from_mat",
-    ".parquet": "from_parquet",
-    ".pq": "from_parquet",
-    ".h5": "from_hdf5",
-    ".hdf5": "from_hdf5",
-    ".mcap": "from_mcap",
-    ".bag": "from_rosbag",
-    ".db3": "from_rosbag",
-    ".ulg": "from_ulog",
-    ".ulog": "from_ulog",
+_METHODS = {
+    "from_csv": (".csv", ".tsv", ".txt"),
+    "from_npz": (".npz",),
+    "from_mat": (".mat",),
+    "from_parquet": (".parquet", ".pq"),
+    "from_hdf5": (".h5", ".hdf5"),
+    "from_mcap": (".mcap",),
+    "from_rosbag": (".bag", ".db3"),
+    "from_ulog": (".ulg", ".ulog"),
 }
+_ENDINGS = {ending: method for method, endings in _METHODS.items() for ending in endings}
 
 
 def method_for(path: Path) -> str | None:

@@ -159,23 +159,19 @@ class Recording(Tabular, Readable, metaclass=Checked):
                 f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s "
                 f"and needs 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
             )
+        before = dict(self.before)
+        for name, values in self.signals.items():
+            known = np.flatnonzero(np.isfinite(values) & (self.t < start))
+            if known.size:
+                before[name] = float(self.t[known[-1]]), float(values[known[-1]])
         return replace(
             self,
             t=self.t[keep],
             signals={name: values[keep] for name, values in self.signals.items()},
             q=None if self.q is None else self.q[keep],
             v=None if self.v is None else self.v[keep],
-            before={**self.before, **self._last_before(start)},
+            before=before,
         )
-
-    def _last_before(self, start: float) -> dict[str, tuple[float, float]]:
-        """Time and value of the last sample of each signal that has one before ``start``."""
-        places = {name: np.flatnonzero(np.isfinite(values) & (self.t < start)) for name, values in self.signals.items()}
-        return {
-            name: (float(self.t[known[-1]]), float(self.signals[name][known[-1]]))
-            for name, known in places.items()
-            if known.size
-        }
 
 
 def _text(value: np.float64, decimals: int | None) -> str:

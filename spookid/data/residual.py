@@ -60,10 +60,8 @@ class Residual(metaclass=Checked):
 
     def __post_init__(self) -> None:
         if self.states not in (1, 2):
-            raise ProblemError(
-                f"{self._what} needs a function of one state, or of two neighbouring ones"
-                "; write lambda s: ..., or lambda s, n: ..."
-            )
+            need = "a function of one state, or of two neighbouring ones"
+            raise ProblemError(f"{self._what} needs {need}; write lambda s: ..., or lambda s, n: ...")
         if self.at == "start" and self.states != 1:
             raise ProblemError(f"{self._what} stands at the start only; make it a function of one state")
         if (self.sigma is None) + (self.covariance is None) != (1 if self.kind == "soft" else 2):

@@ -1,7 +1,5 @@
-"""From a recording's own time stamps to the equidistant steps t_k = t_0 + k h of the estimation.
-
-Every sample at its own time: which step it belongs to, and where it lies between the states there.
-"""
+"""From a recording's own time stamps to the equidistant steps t_k = t_0 + k h of the estimation: which step each sample
+belongs to, and where it lies between the states there."""
 
 from __future__ import annotations
 

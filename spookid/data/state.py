@@ -1,7 +1,4 @@
-"""The period of an expression of angles, from what it jumps by where an angle turns over.
-
-A state of a mechanism in symbols, and what can be asked of it.
-"""
+"""A state of a mechanism in symbols, and what can be asked of it; the period of an expression of angles."""
 
 from __future__ import annotations
 
@@ -51,22 +48,17 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
     others = [state.q, state.v, state.a, state.joints[1], *state.inputs.values(), state.step]
     others += parameters_in([value], what, ignore=[displacements, *others])
     function = ca.Function("value", [displacements, ca.veccat(*others)], [value])
-    random, found = np.random.default_rng(0), []
-    for _ in range(_STATES):
+    random, jumps = np.random.default_rng(0), np.zeros((_STATES, len(turning)))
+    for row in jumps:
         at = random.uniform(-1, 1, displacements.numel()), random.uniform(0.5, 1.5, function.numel_in(1))
-        found.append([_jump(function, *at, i, period) for i, period in turning])
-    jumps = np.array(found)
+        for k, (i, period) in enumerate(turning):  # from one side of where a coordinate turns over to the other
+            sides = np.tile(at[0], (2, 1))
+            sides[:, i] = -period / 2, period / 2
+            low, high = (float(function(side, at[1])) for side in sides)
+            row[k] = high - low
     if not np.allclose(jumps, jumps[0], rtol=_EQUAL, atol=_EQUAL):
         return None
     return _common(np.abs(jumps[0][np.abs(jumps[0]) > _EQUAL]))
-
-
-def _jump(function: ca.Function, displacements: Array, others: Array, place: int, period: float) -> float:
-    """From one side of where a coordinate turns over to the other."""
-    sides = np.tile(displacements, (2, 1))
-    sides[:, place] = -period / 2, period / 2
-    low, high = (float(function(side, others)) for side in sides)
-    return high - low
 
 
 def _common(jumps: Array) -> float | None:

@@ -148,15 +148,14 @@ def gif(film: Film) -> bytes:
     return content
 
 
-def write(film: Film, path: Path) -> None:
-    """Write the file."""
-    path.write_bytes(gif(film))
-
-
 def writers(solution: Result) -> dict[str, partial[None]]:
     """What writes each film, by the name of its file."""
     names = [t.name for t in solution.trajectories]
-    return {file_name(names.index(f.trajectory.name)): partial(write, f) for f in films(solution)}
+    return {file_name(names.index(f.trajectory.name)): partial(_write, f) for f in films(solution)}
+
+
+def _write(film: Film, path: Path) -> None:
+    path.write_bytes(gif(film))
 
 
 # --- drawing ---

@@ -14,7 +14,6 @@ from typing import TypeAlias
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.channels import Channel
 from spookid.report import summary
 from spookid.results.result import Derived, Estimate, Result
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
@@ -51,13 +50,10 @@ def _known(solution: Result) -> list[str]:
     # What priors tell of single parameters of inertias is no lack then: combinations are all that motion shows.
     others = [p for p in free if p not in prior]
     single = _determined("they", others, [*bound, *unseen], "other parameter") if others else []
-    return [*_combinations(list(solution.base_parameters.values())), *single, *_open(prior, bound, unseen)]
-
-
-def _combinations(base: Sequence[Derived]) -> list[str]:
-    prior, unseen = ([one for one in base if one.known_from == source] for source in ("prior", "nothing"))
-    noun = "base parameter"
-    return [*_determined("the data", base, [*prior, *unseen], noun), *_open(prior, [], unseen, noun)]
+    base, noun = list(solution.base_parameters.values()), "base parameter"
+    known, nothing = ([one for one in base if one.known_from == source] for source in ("prior", "nothing"))
+    found = [*_determined("the data", base, [*known, *nothing], noun), *_open(known, [], nothing, noun)]
+    return [*found, *single, *_open(prior, bound, unseen)]
 
 
 def _determined(who: str, every: Sequence[_Told], but: Sequence[_Told], noun: str = "parameter") -> list[str]:
@@ -124,23 +120,19 @@ def sizes(problem: Declaration) -> str:
 
 def parts(problem: Declaration) -> Table:
     """A row for each kind of part: how many there are, and their names."""
-    model = problem.model
+    model, estimated = problem.model, problem.dynamics == "estimated"
+    given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.channels)
+    sigmas = [(c, "estimated" if c.sigma is None and estimated else sigma) for c, sigma in given]
     names = {
         "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
         "Joints": [f"{j.name} ({j.kind}, {j.parent.body.name} to {j.child.body.name})" for j in model.joints],
         "Constraints": [f"{c.name} ({c.kind})" for c in model.constraints],
         "Motors": [f"{m.signal} on {m.label}" for m in model.motors],
         "Loads": [load.title for load in model.loads],
-        "Sensors": [f"{c.signal}: {c.title} (sigma {_sigma(problem, c)})" for c in problem.channels],
+        "Sensors": [f"{c.signal}: {c.title} (sigma {sigma})" for c, sigma in sigmas],
     }
     rows = [(kind, f"{len(some)}", ", ".join(some)) for kind, some in names.items() if some]
     return Table(("part", "number", "names"), rows, left=(0, 2))
-
-
-def _sigma(problem: Declaration, sensor: Channel) -> str:
-    if sensor.sigma is None and problem.dynamics == "estimated":
-        return "estimated"
-    return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
 
 
 def parameters(problem: Declaration) -> Table:

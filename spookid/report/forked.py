@@ -42,16 +42,12 @@ def copied(ready: Callable[[], None], work: Work) -> Iterator[Copy | None]:
 def side_by_side(works: Sequence[Callable[[], bytes]]) -> list[bytes]:
     """What several pieces of work make, each done by a copy of this process but for the last, which it does itself."""
     with ExitStack() as held:
-        copies = [held.enter_context(copied(_at_once, _asked(work))) for work in works[:-1]]
+        copies = [held.enter_context(copied(lambda: None, _asked(work))) for work in works[:-1]]
         for copy in filter(None, copies):
             copy.ask(b"")
         here = [work() for work in works[-1:]]
         found = [([] if copy is None else copy.answers()) for copy in copies]
         return [*((one or [work()])[0] for one, work in zip(found, works, strict=False)), *here]
-
-
-def _at_once() -> None:
-    """There is nothing to get ready."""
 
 
 def _asked(work: Callable[[], bytes]) -> Work:

@@ -48,7 +48,8 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
     solutions: dict[str, Result] = {}
     studies: list[Mapping[str, Any]] = []
     found = _results(folder)
-    dates = {key: _date(path) for key, path in found.items()}
+    written = {key: datetime.fromtimestamp(path.stat().st_mtime, UTC) for key, path in found.items()}
+    dates = {key: f"{date:%Y-%m-%d %H:%M} UTC" for key, date in written.items()}
     for key, marker in found.items():
         if marker.name == export.MARKER:
             solutions[key] = export.load(marker.parent)
@@ -137,11 +138,6 @@ def _marker(folder: Path) -> Path | None:
     """The file that tells what results a folder holds; None if it holds none."""
     known = (path for name in markers() if (path := folder / name).is_file())
     return next(known, None) or next(filter(study_page.tells_study, sorted(folder.glob("*.json"))), None)
-
-
-def _date(marker: Path) -> str:
-    written = datetime.fromtimestamp(marker.stat().st_mtime, UTC)
-    return f"{written:%Y-%m-%d %H:%M} UTC"
 
 
 def _anchor(key: str, place: int, kind: str = "") -> str:

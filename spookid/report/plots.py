@@ -80,8 +80,10 @@ def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = T
         column = [panel for pair in panels for panel in pair]
         for i, (pair, size) in enumerate(zip(panels, scales, strict=True)):
             _signal(pair, motion, i, size)
-            if place == 0:
-                _label(pair, motion, i, size[1])
+            if place == 0:  # names and units hold for the other columns too
+                texts = labelled(names[i], units[i]), f"residual\n[{size[1]}]" if size[1] else "residual"
+                for panel, text, letters in zip(pair, texts, (10, 9), strict=False):
+                    panel.set_ylabel(text, fontsize=letters, parse_math=False)
         _column(column, motion)
         figure.align_ylabels(column)
     handles = [
@@ -104,13 +106,6 @@ def _column(column: Sequence[Axes], motion: Motion) -> None:
             column[0].set_xlim(motion.t[0], motion.t[-1])
         column[0].set_title(motion.name, fontsize=10, loc="left", parse_math=False)
         column[-1].set_xlabel("time [s]")
-
-
-def _label(pair: Sequence[Axes], motion: Motion, i: int, unit: str) -> None:
-    """Names and units of the vertical axes; they hold for the other columns too."""
-    texts = (labelled(motion.signals[i], motion.units[i]), f"residual\n[{unit}]" if unit else "residual")
-    for panel, text, size in zip(pair, texts, (10, 9), strict=False):
-        panel.set_ylabel(text, fontsize=size, parse_math=False)
 
 
 def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, str]) -> None:
@@ -186,7 +181,11 @@ def convergence(solution: Result) -> Figure:
     marker = "." if len(k) <= 50 else ""
     _costs(top, k, solution, marker)
     _ways(middle, k, {name: np.array([s.parameters[name] for s in solution.history]) for name in names}, marker)
-    _damping(bottom, k, np.array([step.damping for step in solution.history]), marker)
+    damping = np.array([step.damping for step in solution.history])
+    plain(bottom)
+    bottom.set_ylabel("damping")
+    if _logarithmic(bottom, [damping]):
+        bottom.plot(k, _positive(damping), marker=marker, color=GREY, linewidth=1.4)
     bottom.set_xlabel("iteration")
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     bottom.set_xlim(-0.3, max(float(k[-1]) if len(k) else 0.0, 1.0) + 0.3)
@@ -241,13 +240,6 @@ def _short(name: str) -> str:
     return name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
-def _damping(axes: Axes, k: Array, damping: Array, marker: str) -> None:
-    plain(axes)
-    axes.set_ylabel("damping")
-    if _logarithmic(axes, [damping]):
-        axes.plot(k, _positive(damping), marker=marker, color=GREY, linewidth=1.4)
-
-
 def _logarithmic(axes: Axes, curves: Sequence[Array]) -> bool:
     """Make the axis logarithmic if there is anything to show on it, else say that there is not."""
     if not any(np.any(np.isfinite(_positive(values))) for values in curves):
@@ -278,7 +270,9 @@ def parameters(solution: Result) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by. Of many those
     are shown that are farthest from their guess in standard errors."""
     every = list(solution.parameters.values())
-    estimates = [every[i] for i in pictures.foremost([_moved(e) for e in every])]
+    # By how many standard errors each is off its guess; without one less than by any.
+    moved = [abs(e.estimate - e.initial) / e.std_err if e.std_err > 0 else -1.0 for e in every]
+    estimates = [every[i] for i in pictures.foremost(moved)]
     rows = max(len(estimates), 1)
     figure = _figure(10.0, 1.0 + 0.74 * rows)
     many = f"; the {len(estimates)} of {len(every)} parameters farthest from their guesses, in standard errors"
@@ -303,11 +297,6 @@ _PARAMETER_LEGEND = (
 )
 
 
-def _moved(estimate: Estimate) -> float:
-    """By how many standard errors it is off its guess; without one less than by any."""
-    return abs(estimate.estimate - estimate.initial) / estimate.std_err if estimate.std_err > 0 else -1.0
-
-
 def _row(axes: Axes, y: float, estimate: Estimate) -> None:
     """One row, whose panel is as wide as the axes."""
     known = math.isfinite(estimate.std_err)
@@ -317,18 +306,24 @@ def _row(axes: Axes, y: float, estimate: Estimate) -> None:
     def at(*values: float) -> Array:
         return (np.array(values) - low) / (high - low)
 
-    _walls(axes, y, at(estimate.lower, estimate.upper))
+    for edge, beyond in zip(at(estimate.lower, estimate.upper), (0.0, 1.0), strict=True):
+        if 0.0 < edge < 1.0:  # hatch what the bounds exclude
+            hatched = Rectangle((edge, y - _HALF), beyond - edge, 2 * _HALF, facecolor=PALE, edgecolor=LIGHT)
+            hatched.set(hatch="////", linewidth=0, zorder=0)
+            axes.add_patch(hatched)
+            axes.plot([edge, edge], [y - _HALF, y + _HALF], color=GREY, linewidth=1.2, zorder=0.5)
     axes.plot(at(estimate.initial), [y], marker="|", color=BLACK, markersize=16, markeredgewidth=1.6)
     if known:
         axes.plot(at(estimate.estimate - reach, estimate.estimate + reach), [y, y], color=BLUE, linewidth=5, alpha=0.45)
     marker, colour = ("o", BLUE) if known else ("s", GREY if estimate.fixed else RED)
     axes.plot(at(estimate.estimate), [y], marker=marker, color=colour, markersize=6, clip_on=False)
     axes.plot([0.0, 1.0], [y - _HALF, y - _HALF], color=BLACK, linewidth=0.8, clip_on=False)
+    digits = min(max(math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2, 6), 12)  # tell ticks apart
     for tick in MaxNLocator(4).tick_values(low, high):
         if low <= tick <= high:
             foot = float(at(tick)[0]), y - _HALF
             axes.plot(*foot, marker=_TICK_DOWN, color=GREY, markersize=3)
-            below = _beside(axes, foot, (0, -6), number(tick, _digits(low, high)), ha="center", va="top", fontsize=8)
+            below = _beside(axes, foot, (0, -6), number(tick, digits), ha="center", va="top", fontsize=8)
             below.set(color=GREY, in_layout=False)  # its height is known, and measuring it takes long
     _beside(axes, (0.0, y), (-6, 0), estimate.name, ha="right", va="center", fontsize=10.5)
     _words(axes, y, estimate)
@@ -356,21 +351,6 @@ def _range(estimate: Estimate, reach: float) -> tuple[float, float]:
         high = estimate.upper
     margin = 0.06 * (high - low)
     return low - margin, high + margin
-
-
-def _walls(axes: Axes, y: float, edges: Array) -> None:
-    """Hatch what the bounds exclude."""
-    for edge, beyond in zip(edges, (0.0, 1.0), strict=True):
-        if 0.0 < edge < 1.0:
-            hatched = Rectangle((edge, y - _HALF), beyond - edge, 2 * _HALF, facecolor=PALE, edgecolor=LIGHT)
-            hatched.set(hatch="////", linewidth=0, zorder=0)
-            axes.add_patch(hatched)
-            axes.plot([edge, edge], [y - _HALF, y + _HALF], color=GREY, linewidth=1.2, zorder=0.5)
-
-
-def _digits(low: float, high: float) -> int:
-    """Significant digits that tell a row's ticks apart."""
-    return min(max(math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2, 6), 12)
 
 
 def _words(axes: Axes, y: float, estimate: Estimate) -> None:

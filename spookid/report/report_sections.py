@@ -141,8 +141,8 @@ def data(solution: Result) -> Table:
     """A row for each recording."""
     rows = []
     for t in solution.trajectories:
-        counts = t.samples.sum(axis=0)
-        samples = ", ".join(f"{signal} {count:,.0f}" for signal, count in zip(t.signals, counts, strict=True))
+        counts = zip(t.signals, t.samples.sum(axis=0), strict=True)
+        samples = ", ".join(f"{signal} {count:,.0f}" for signal, count in counts)
         rows.append((t.name, quantity(float(t.t[-1] - t.t[0]), "s", 6), f"{len(t.t):,}", samples))
     return Table(("recording", "duration", "steps", "samples"), rows)
 
@@ -217,19 +217,15 @@ def correlations(solution: Result) -> dict[str, Any] | None:
     some = np.flatnonzero(np.isfinite(errors) & (errors > 0))
     if len(some) < 2:
         return None
-    cells = [
-        [(f"{round(value, 2) + 0.0:.2f}", _colour(value)) for value in row]
-        for row in knowledge.correlation[np.ix_(some, some)].tolist()
-    ]
-    names = [knowledge.names[i] for i in some]
-    return {"names": names, "rows": list(zip(names, cells, strict=True))}
-
-
-def _colour(value: float) -> str:
-    """White for 0, pale enough at 1 for dark text."""
-    red, green, blue = _BLUE if value > 0 else _ORANGE
-    share = 0.6 * min(abs(value), 1.0) if math.isfinite(value) else 0.0
-    return "rgb({}, {}, {})".format(*(round(255 + share * (channel - 255)) for channel in (red, green, blue)))
+    names, rows = [knowledge.names[i] for i in some], []
+    for name, values in zip(names, knowledge.correlation[np.ix_(some, some)].tolist(), strict=True):
+        cells = []
+        for value in values:  # white for 0, pale enough at 1 for dark text
+            share = 0.6 * min(abs(value), 1.0) if math.isfinite(value) else 0.0
+            colour = ", ".join(f"{round(255 + share * (c - 255))}" for c in (_BLUE if value > 0 else _ORANGE))
+            cells.append((f"{round(value, 2) + 0.0:.2f}", f"rgb({colour})"))
+        rows.append((name, cells))
+    return {"names": names, "rows": rows}
 
 
 def directions(solution: Result) -> list[dict[str, Any]]:

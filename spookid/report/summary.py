@@ -56,10 +56,12 @@ _STATE_COST = {
 
 def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
+    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
+    bodies = [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
     sections = [
         _first(solution.findings),
         _parameters(solution),
-        *_bodies(solution),
+        *bodies,
         _constraints(solution),
         _weak(solution.sensitivities, solution.findings),
         _fit(solution.trajectories),
@@ -70,16 +72,13 @@ def summarize(solution: Result) -> str:
     notices = _notices([finding.text for finding in solution.findings if not finding.doubts])
     # Both tell how long all took, what is computed for this page included.
     done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
-    page = [_headline(solution), *sections, done, notices]
+    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
+    headline += ["=" * max(map(len, headline)), *_wrapped(solution.message, "")]
+    page = [headline, *sections, done, notices]
     return "\n\n".join("\n".join(section) for section in page if section)
 
 
 # --- sections, each a list of lines ---
-
-
-def _headline(solution: Result) -> list[str]:
-    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
-    return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
 
 
 def _parameters(solution: Result) -> list[str]:
@@ -92,12 +91,6 @@ def _parameters(solution: Result) -> list[str]:
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
-
-
-def _bodies(solution: Result) -> list[list[str]]:
-    """Of bodies with a whole inertia: quantities, where they are known from, and combinations."""
-    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
-    return [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
 
 
 def parameters(solution: Result) -> Table:
@@ -199,13 +192,9 @@ def weak_words(weak: WeakDirection) -> str:
     size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
     if len(weak.direction) == 1:
         return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
-    changes = ", ".join(f"{name} {_share_words(share)}" for name, share in weak.direction.items())
+    percents = ((name, 100 * share) for name, share in weak.direction.items())
+    changes = ", ".join(f"{n} {p:+.0f} %" if abs(p) >= 1 else f"{n} {p:+.1g} %" for n, p in percents)
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
-
-
-def _share_words(share: float) -> str:
-    percent = 100 * share
-    return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
 def weak_sentences(known: Sensitivities) -> list[str]:

@@ -55,10 +55,8 @@ def json(tree: Mapping[str, Any]) -> bytes:
 def with_nan(node: Any, but: Collection[str] = ()) -> Any:
     """What JSON says with NaN in the place of null, but for what is no tree under the keys ``but``."""
     if isinstance(node, Mapping):
-        return {
-            key: value if key in but and not isinstance(value, Mapping) else with_nan(value, but)
-            for key, value in node.items()
-        }
+        kept = {key for key, value in node.items() if key in but and not isinstance(value, Mapping)}
+        return {key: value if key in kept else with_nan(value, but) for key, value in node.items()}
     if isinstance(node, list):
         return [with_nan(value, but) for value in node]
     return math.nan if node is None else node
@@ -139,14 +137,10 @@ def check_target(directory: AnyPath, marker: str) -> Path:
     target = check_continued(directory, marker)
     if os.path.ismount(target):  # it cannot be replaced by a rename
         raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
-    # Results are files. Folders are somebody's own, or results of several problems side by side.
-    nested = (
-        next((entry.name for entry in sorted(target.iterdir()) if entry.is_dir()), None) if target.exists() else None
-    )
-    if nested is not None:
-        raise ProblemError(
-            f"{directory} would be replaced with the folder {nested!r} in it; move that away or choose another folder"
-        )
+    for entry in sorted(target.iterdir()) if target.exists() else ():
+        if entry.is_dir():  # results are files; folders are somebody's own, or results of several problems
+            what = f"{directory} would be replaced with the folder {entry.name!r} in it"
+            raise ProblemError(f"{what}; move that away or choose another folder")
     return target
 
 

@@ -124,7 +124,7 @@ def document(solution: Result) -> Tree:
         "iterations": s.iterations,
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
-        "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
+        "parameters": {n: {k: x for k, x in one.items() if k != "name"} for n, one in _derived(s.parameters).items()},
         "physical": _derived(s.physical),
         "joints": _derived(s.joints),
         "base_parameters": _derived(s.base_parameters),
@@ -198,19 +198,13 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
     return tree
 
 
-def _derived(values: Mapping[str, Derived]) -> Tree:
+def _derived(values: Mapping[str, Derived | Estimate]) -> Tree:
     return {name: {**asdict(one), "known_from": one.known_from} for name, one in values.items()}
 
 
 def _step(step: IterationRecord) -> Tree:
     node = asdict(step)
     return {"total": step.cost.total, **node.pop("cost"), **node}
-
-
-def _estimate(estimate: Estimate) -> Tree:
-    node = asdict(estimate)
-    del node["name"]  # it is the key
-    return {**node, "known_from": estimate.known_from}
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:

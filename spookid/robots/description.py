@@ -35,6 +35,11 @@ class Placement:
         return Placement(np.zeros(3), np.eye(3))
 
     @staticmethod
+    def of(at: Array, quaternion: Array) -> Placement:
+        """From a quaternion, scalar first."""
+        return Placement(at.copy(), Rotation.from_quat(np.roll(quaternion, -1)).as_matrix())
+
+    @staticmethod
     def along(axis: Array, at: Array | None = None) -> Placement:
         """A frame whose x axis is a given unit vector (3,); y is any that is perpendicular, always the same."""
         least = np.eye(3)[np.argmin(np.abs(axis))]
@@ -83,17 +88,15 @@ class Inertial:
         if mass == 0:
             return Inertial(0.0, self.center, self.inertia + other.inertia)
         center = (self.mass * self.center + other.mass * other.center) / mass
-        about = [one.inertia + one.mass * _square(one.center - center) for one in (self, other)]
-        return Inertial(mass, center, about[0] + about[1])
+        inertia = self.inertia + other.inertia
+        for one in (self, other):
+            c = one.center - center
+            inertia = inertia + one.mass * (np.dot(c, c) * np.eye(3) - np.outer(c, c))
+        return Inertial(mass, center, inertia)
 
     def __sub__(self, other: Inertial) -> Inertial:
         """What is left if a part is taken away; what no body has if that was no part."""
         return self + Inertial(-other.mass, other.center, -other.inertia)
-
-
-def _square(c: Array) -> Array:
-    """|c|² 1 − c cᵀ."""
-    return np.asarray(np.dot(c, c) * np.eye(3) - np.outer(c, c))
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +335,13 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
     moving.sort(key=lambda connection: order[connection.name])
     found = Grouped({name: groups[name] for name in description.links}, tuple(moving))
     for group in found.bodies:
-        _check_mass(group, description, moving)
+        if not group.inertial(description).mass > 0:
+            joint = next((connection.name for connection in moving if connection.child == group.name), None)
+            moved = "moves freely" if joint is None else f"moves on joint {joint!r}"
+            hold = "" if joint is None else f", or hold {joint!r} with held="
+            raise ProblemError(
+                f"{group.place}: link {group.name!r} {moved} and has no mass; give it an <inertial>{hold}"
+            )
     return found
 
 
@@ -359,12 +368,3 @@ def _check_held(description: Description, held: Mapping[str, float]) -> None:
             raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to hold; it has {known}")
         if isinstance(position, bool) or not isinstance(position, (int, float)):
             raise ProblemError(f"robot {description.name!r}: {name!r} is held at {shown(position)}; give a number")
-
-
-def _check_mass(group: Group, description: Description, moving: list[Connection]) -> None:
-    if group.inertial(description).mass > 0:
-        return
-    joint = next((connection for connection in moving if connection.child == group.name), None)
-    moved = "moves freely" if joint is None else f"moves on joint {joint.name!r}"
-    remedy = "give it an <inertial>" if joint is None else f"give it an <inertial>, or hold {joint.name!r} with held="
-    raise ProblemError(f"{group.place}: link {group.name!r} {moved} and has no mass; {remedy}")

@@ -111,7 +111,14 @@ def opened(path: Path, units: Mapping[str, str] | None = None, topics: Sequence[
         return Log(path, tuple(read.signals), False, said, tuple(topics), read.notes)
     if topics:
         raise ProblemError(f"{path} has columns and no topics; leave --topics out")
-    columns = names_of(path, decoded(path)[0]) if method == "from_csv" else _arrays(path)
+    try:
+        columns = names_of(path, decoded(path)[0]) if method == "from_csv" else list(read_npz(path, lambda _: False))
+    except ProblemError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError:
+        raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez") from None
     for name in said:
         if name not in columns and name not in map(whole, columns):
             raise ProblemError(f"{path} has no column {name!r}, which --units names; it has {short_listing(columns)}")
@@ -139,15 +146,6 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
     )
 
 
-def _arrays(path: Path) -> list[str]:
-    try:
-        return list(read_npz(path, lambda _: False))
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except ValueError:
-        raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez") from None
-
-
 _WORDS = {
     "time": "t time timestamp stamp",
     "position": "q pos position positions angle theta phi",
@@ -171,21 +169,7 @@ _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
 _REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
 """Last words of columns that go on after whole seconds."""
-_NO_KIND = (
-    "joint",
-    "joints",
-    "axis",
-    "motor",
-    "measured",
-    "meas",
-    "actual",
-    "act",
-    "raw",
-    "state",
-    "states",
-    "m",
-    "rad",
-)
+_NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|m|rad")
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -253,7 +237,7 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if word not in _NO_KIND]
+    telling = [word for word in rest if not _NO_KIND.fullmatch(word)]
     if not telling:
         return _SAYS.get("".join(unit).replace(" ", "").lower(), "position"), whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
@@ -269,7 +253,9 @@ def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
             for i in range(len(words) - size + 1):
                 others = words[:i] + words[i + size :]
                 # A letter is a name among words of kinds, and a number alone.
-                alone = not others or (not name[0].isdigit() and all(w in _MEANS or w in _NO_KIND for w in others))
+                alone = not others or (
+                    not name[0].isdigit() and all(w in _MEANS or _NO_KIND.fullmatch(w) for w in others)
+                )
                 telling = alone or (len("".join(name)) > 1 and not name[0].isdigit())
                 if size > length and words[i : i + size] == name and telling:
                     best, rest, length = label, others, size

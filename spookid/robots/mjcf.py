@@ -1,5 +1,7 @@
 """MJCF through MuJoCo, which resolves classes, includes, angles and units: the tree of bodies and its equalities.
 
+Several joints of one body are one joint of the package.
+
 Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format stands at
 https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 """
@@ -14,12 +16,123 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
-from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Source, Tie
+from spookid.robots.description import (
+    Actuator,
+    Connection,
+    Description,
+    Freedom,
+    Inertial,
+    Kind,
+    Limits,
+    Link,
+    Loop,
+    Placement,
+    Source,
+    Tie,
+)
 from spookid.robots.markup import Document, Element, read_bytes
-from spookid.robots.mjcf_joints import HINGE, SLIDE, joined, joint_names, quaternion_axes
 from spookid.tables.table import counted
+
+FREE, BALL, SLIDE, HINGE = range(4)
+"""MuJoCo's numbers of joints."""
+_RIGHT = 1e-9
+"""Largest cosine of a right angle, and largest distance of points that are one [m]."""
+
+
+def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
+    """Of all joints; those without a name are called after their bodies."""
+    names = []
+    for j in range(model.njnt):
+        body = int(model.jnt_bodyid[j])
+        place = j - int(model.body_jntadr[body]) + 1
+        after = f"{bodies[body]}_joint" + (f"_{place}" if model.body_jntnum[body] > 1 else "")
+        names.append(str(model.joint(j).name) or after)
+    return names
+
+
+def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
+    """What holds a body, in the place of its own frame on its parent.
+
+    Args:
+        joints: number, name and place of each.
+
+    Raises:
+        ProblemError: for joints that make none of the package's.
+    """
+    types = [int(model.jnt_type[j]) for j, _, _ in joints]
+    name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
+    at = joints[0][2] if joints else place
+    plain: dict[tuple[int, ...], Kind] = {(): "fixed", (FREE,): "free", (HINGE,): "hinge", (SLIDE,): "slide"}
+    freedoms = [_freedom(model, *joint) for joint in joints if types[0] != FREE]
+    if tuple(types) in plain:
+        inner = outer = Placement.none()
+        if freedoms:
+            j = joints[0][0]
+            inner = Placement.along(model.jnt_axis[j], model.jnt_pos[j].copy())
+            moved = float(model.qpos0[model.jnt_qposadr[j]])
+            outer = inner.turned(moved) if types[0] == HINGE else inner.moved(moved)
+        return Connection(name, plain[tuple(types)], "", body, inner, outer, at, tuple(freedoms))
+    if types == [BALL]:
+        own = Placement(model.jnt_pos[joints[0][0]].copy(), np.eye(3))
+        return Connection(name, "ball", "", body, own, own, at, tuple(freedoms))
+    found = _several(model, [j for j, _, _ in joints], types)
+    if found is None:
+        kinds = ", ".join(("free", "ball", "slide", "hinge")[kind] for kind in types)
+        raise ProblemError(
+            f"{at}: body {body!r} has joints {name} ({kinds}), which together are no universal, cylindrical or planar "
+            "joint; give each a body with a mass of its own, or make three hinges a ball"
+        )
+    kind, inner, outer, order = found
+    return Connection(name, kind, "", body, inner, outer, at, tuple(freedoms[i] for i in order))
+
+
+def _several(
+    model: Any, joints: list[int], types: list[int]
+) -> tuple[Kind, Placement, Placement, tuple[int, ...]] | None:
+    """Kind, both frames on the body, and which joint each coordinate is."""
+    axes = [model.jnt_axis[j] for j in joints]
+    first = [float(model.qpos0[model.jnt_qposadr[j]]) for j in joints]
+    at = [model.jnt_pos[j] for j in joints]
+    right = np.abs(np.array(axes) @ np.array(axes).T) < _RIGHT
+    if types == [HINGE, HINGE] and right[0, 1] and np.linalg.norm(at[0] - at[1]) < _RIGHT:
+        inner = Placement(at[0].copy(), np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])]))
+        turn = Rotation.from_rotvec([0, first[1], 0]).as_matrix()
+        return "universal", inner.turned(-first[0]), Placement(inner.at, inner.axes @ turn), (0, 1)
+    if sorted(types) == [SLIDE, HINGE] and np.linalg.norm(axes[0] - axes[1]) < _RIGHT:
+        order = (types.index(SLIDE), types.index(HINGE))
+        inner = Placement.along(axes[order[1]], at[order[1]].copy())
+        return "cylindrical", inner, inner.moved(first[order[0]]).turned(first[order[1]]), order
+    if types == [SLIDE, SLIDE, HINGE] and right[0, 1] and right[0, 2] and right[1, 2]:
+        order3 = (0, 1, 2) if np.dot(np.cross(axes[0], axes[1]), axes[2]) > 0 else (1, 0, 2)
+        x, y = axes[2], axes[order3[0]]
+        inner = Placement(at[2].copy(), np.column_stack([x, y, np.cross(x, y)]))
+        # Its angle turns about the origin of its outer frame, which the positions must not move.
+        before = Placement(inner.at - first[0] * axes[0] - first[1] * axes[1], inner.axes)
+        return "planar", before, inner.turned(first[2]), order3
+    return None
+
+
+def _freedom(model: Any, j: int, name: str, place: str) -> Freedom:
+    dof = int(model.jnt_dofadr[j])
+    lower, upper = map(float, model.jnt_range[j]) if model.jnt_limited[j] else (-np.inf, np.inf)
+    effort = float(np.max(np.abs(model.jnt_actfrcrange[j]))) if model.jnt_actfrclimited[j] else np.inf
+    ball = model.jnt_type[j] == BALL
+    stiffness = float(model.jnt_stiffness[j])
+    rest = 0.0 if ball or stiffness == 0 else float(model.qpos_spring[model.jnt_qposadr[j]])
+    return Freedom(
+        name,
+        place,
+        viscous=float(model.dof_damping[dof]),
+        coulomb=float(model.dof_frictionloss[dof]),
+        armature=float(model.dof_armature[dof]),
+        stiffness=stiffness,
+        rest=rest,
+        limits=Limits() if ball else Limits(lower, upper, effort),
+    )
+
 
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
 """Of a body, and of a height field or a texture."""
@@ -51,10 +164,8 @@ def described(document: Document) -> tuple[Description, Source]:
     except (ValueError, RuntimeError, FileNotFoundError) as error:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
-    reader = _Reader(document, model, mujoco)
-    return replace(reader.description(notices), actuators=motors), reader.source(
-        180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
-    )
+    reader, angle = _Reader(document, model, mujoco), 180 / np.pi if spec.compiler.degree else 1.0
+    return replace(reader.description(notices), actuators=motors), reader.source(angle, _obstacle(spec, mujoco))
 
 
 def _check_sizes(document: Document) -> None:
@@ -132,11 +243,10 @@ def _obstacle(spec: Any, mujoco: Any) -> str:
     compiler = spec.compiler
     if compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
         return 'its compiler has inertiafromgeom="true", which overrides every <inertial>; make it "auto"'
-    changing = {"settotalmass": compiler.settotalmass > 0, "balanceinertia": compiler.balanceinertia}
-    changing |= {"boundmass": compiler.boundmass > 0, "boundinertia": compiler.boundinertia > 0}
-    return next(
-        (f"its compiler has {name}, which changes masses; take it out" for name, on in changing.items() if on), ""
-    )
+    for name in ("settotalmass", "balanceinertia", "boundmass", "boundinertia"):
+        if getattr(compiler, name) > 0:
+            return f"its compiler has {name}, which changes masses; take it out"
+    return ""
 
 
 class _Reader:
@@ -189,21 +299,21 @@ class _Reader:
         """Numbers of a body's joints, and their elements; None if the file does not have as many."""
         own = range(self._model.body_jntadr[body], self._model.body_jntadr[body] + self._model.body_jntnum[body])
         element = self._elements[body]
-        written = [] if element is None else [one for one in _own(element) if one.tag in ("joint", "freejoint")]
+        written = [one for one in _own(element) if one.tag in ("joint", "freejoint")] if element else []
         return dict(zip(own, written, strict=True)) if len(written) == len(own) else dict.fromkeys(own)
 
     def _link(self, body: int) -> Link:
         model = self._model
         if body == 0 or not (model.body_mass[body] > 0 or np.any(model.body_inertia[body])):
             return Link(self._names[body], self._place(body))
-        own = Placement(model.body_ipos[body].copy(), quaternion_axes(model.body_iquat[body]))
+        own = Placement.of(model.body_ipos[body], model.body_iquat[body])
         inertial = Inertial(float(model.body_mass[body]), np.zeros(3), np.diag(model.body_inertia[body]))
         return Link(self._names[body], self._place(body), inertial.seen_from(own))
 
     def _connection(self, body: int) -> Connection:
         model = self._model
         name, parent = self._names[body], self._names[model.body_parentid[body]]
-        there = Placement(model.body_pos[body].copy(), quaternion_axes(model.body_quat[body]))
+        there = Placement.of(model.body_pos[body], model.body_quat[body])
         place = self._place(body)
         joints = [(j, self._joint_names[j], one.place if one else place) for j, one in self._joints(body).items()]
         found = joined(model, joints, name, place)
@@ -213,8 +323,7 @@ class _Reader:
 
     def _equalities(self) -> tuple[list[Tie], list[Loop], dict[str, float]]:
         """Joints that follow others, what closes loops, and joints that are held."""
-        kinds, ties, loops = self._mujoco.mjtEq, list[Tie](), list[Loop]()
-        held: dict[str, float] = {}
+        kinds, ties, loops, held = self._mujoco.mjtEq, list[Tie](), list[Loop](), dict[str, float]()
         for i in range(self._model.neq):
             if not self._model.eq_active0[i]:
                 continue
@@ -249,10 +358,10 @@ class _Reader:
         model, data = self._model, self._model.eq_data[i]
         ids = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
         if model.eq_objtype[i] == self._mujoco.mjtObj.mjOBJ_SITE:
-            frames = [Placement(model.site_pos[s].copy(), quaternion_axes(model.site_quat[s])) for s in ids]
+            frames = [Placement.of(model.site_pos[s], model.site_quat[s]) for s in ids]
             ids = int(model.site_bodyid[ids[0]]), int(model.site_bodyid[ids[1]])
         elif weld:
-            frames = [Placement(data[3:6].copy(), quaternion_axes(data[6:10])), Placement(data[:3].copy(), np.eye(3))]
+            frames = [Placement.of(data[3:6], data[6:10]), Placement(data[:3].copy(), np.eye(3))]
         else:
             frames = [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]
         links = self._names[ids[0]], self._names[ids[1]]

@@ -28,7 +28,6 @@ from spookid.robots.description import (
     Group,
     Grouped,
     Limits,
-    Loop,
     Placement,
     Source,
     grouped,
@@ -128,8 +127,12 @@ class Parts:
     @cached_property
     def joints(self) -> Mapping[str, Joint]:
         """By name, those of the tree in the order of the file, then those that close its loops."""
-        tree = [self._joint(one) for one in self.grouped.connections if one.kind != "free"]
-        return MappingProxyType({joint.name: joint for joint in [*tree, *map(self._closing, self.description.loops)]})
+        joints = [self._joint(one) for one in self.grouped.connections if one.kind != "free"]
+        for loop in self.description.loops:
+            frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
+            own = {"place": loop.place, **self.settings.get(loop.name, {})}
+            joints.append(_KINDS[loop.kind](loop.name, frames[0], frames[1], **own))
+        return MappingProxyType({joint.name: joint for joint in joints})
 
     @cached_property
     def constraints(self) -> Sequence[Constraint]:
@@ -212,6 +215,8 @@ class Parts:
         """
         if not (self.bodies or bodies):
             raise ProblemError(f"{self._what} has no part that moves; read it with free=True if its root does")
+        document = self.source.document
+        digest = hashlib.sha256(document.content).hexdigest()
         return Model(
             [*self.bodies.values(), *bodies],
             [*self.joints.values(), *joints],
@@ -221,7 +226,7 @@ class Parts:
             gravity=self.description.gravity if gravity is None else gravity,
             frames={link: self.frame(link) for link, group in self.grouped.groups.items() if not group.ground},
             coordinates=coordinates,
-            robot=self._file,
+            robot=RobotFile(str(document.file.resolve()), digest, self.free, dict(self.held), self.merge, self.mend),
             place=declared_at(),
         )
 
@@ -245,12 +250,6 @@ class Parts:
                 found[half.follower] = half.ratio * found[half.leader] + half.offset
             else:
                 found[half.leader] = (found[half.follower] - half.offset) / half.ratio
-
-    @property
-    def _file(self) -> RobotFile:
-        document = self.source.document
-        digest = hashlib.sha256(document.content).hexdigest()
-        return RobotFile(str(document.file.resolve()), digest, self.free, dict(self.held), self.merge, self.mend)
 
     @property
     def _what(self) -> str:
@@ -289,23 +288,13 @@ class Parts:
 
     def _joint(self, one: Connection) -> Joint:
         frames = self._frame(one.parent, one.inner), self._frame(one.child, one.outer)
-        own = {"place": one.place, **_arguments(one.freedoms), **self.settings.get(one.name, {})}
+        own: dict[str, Any] = {"place": one.place}
+        for what in ("viscous", "coulomb", "stiffness", "rest", "armature"):
+            values = [getattr(freedom, what) for freedom in one.freedoms]
+            if any(values):  # one number of each coordinate, or one for all
+                own[what] = values[0] if len(values) == 1 else tuple(values)
+        own |= self.settings.get(one.name, {})
         try:
             return _KINDS[one.kind](one.name, *frames, **own)
         except TypeError as error:
             raise ProblemError(f"{self.place}: joint {one.name!r} of {self._what}: {error}; correct its name") from None
-
-    def _closing(self, loop: Loop) -> Joint:
-        frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
-        own = {"place": loop.place, **self.settings.get(loop.name, {})}
-        return _KINDS[loop.kind](loop.name, frames[0], frames[1], **own)
-
-
-def _arguments(freedoms: Sequence[Freedom]) -> dict[str, Any]:
-    """Of a joint: one number of each, or one for each coordinate."""
-    found: dict[str, Any] = {}
-    for name in ("viscous", "coulomb", "stiffness", "rest", "armature"):
-        values = [getattr(freedom, name) for freedom in freedoms]
-        if any(values):
-            found[name] = values[0] if len(values) == 1 else tuple(values)
-    return found

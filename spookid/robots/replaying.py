@@ -16,8 +16,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Integers
 from spookid.robots import mjcf
-from spookid.robots.markup import Document
-from spookid.robots.mjcf_joints import joint_names
+from spookid.robots.mjcf import joint_names
 from spookid.robots.parts import Parts
 
 WINDOW = 1.0
@@ -28,8 +27,6 @@ _STEP = 1e-3
 """The longest that MuJoCo takes [s]."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
-_LEFT_OUT = ("visual", "collision")
-"""Of the links of a URDF: nothing touches, and no mesh is opened."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +72,10 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
         from mujoco import rollout
     except ImportError:
         raise ProblemError("replays need MuJoCo: pip install 'spookid[robots]'") from None
-    _check(robot)
+    several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
+    if several or robot.constraints or any(body.free for body in robot.bodies.values()):
+        what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
+        raise ProblemError(f"replays are of hinges and sliders that stand on the ground; {what}")
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)
@@ -114,32 +114,20 @@ def _prepared(robot: Parts, mujoco: Any, step: float) -> tuple[Any, list[str]]:
     return model, names
 
 
-def _check(robot: Parts) -> None:
-    several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
-    if several or robot.constraints or any(body.free for body in robot.bodies.values()):
-        what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
-        raise ProblemError(f"replays are of hinges and sliders that stand on the ground; {what}")
-
-
 def _model(robot: Parts, mujoco: Any) -> tuple[Any, list[str]]:
     """Compiled, and the names of its joints."""
     document = robot.source.document
     if robot.source.format == "URDF":
-        spec = mujoco.MjSpec.from_string(_bare(document).decode())
-        model = spec.compile()
+        others = [one for one in document.root.children if one.tag not in ("link", "joint")]
+        for link in document.root.all("link"):  # nothing touches, and no mesh is opened
+            others += [one for one in link.children if one.tag in ("visual", "collision")]
+        bare = document.edited([edit for one in others for edit in document.without(one)])
+        model = mujoco.MjSpec.from_string(bare.decode()).compile()
         return model, [str(model.joint(j).name) for j in range(model.njnt)]
     spec, *_ = mjcf.specification(document, mujoco)
     model = spec.compile()
     bodies = ["world", *(str(model.body(i).name) or f"body_{i}" for i in range(1, model.nbody))]
     return model, joint_names(model, bodies)
-
-
-def _bare(document: Document) -> bytes:
-    """Links and joints of a URDF alone."""
-    others = [one for one in document.root.children if one.tag not in ("link", "joint")]
-    for link in document.root.all("link"):
-        others += [one for one in link.children if one.tag in _LEFT_OUT]
-    return document.edited([edit for one in others for edit in document.without(one)])
 
 
 def _arranged(

@@ -1,4 +1,4 @@
-"""A problem file for a robot and its log: written to be read, and to be changed."""
+"""A problem file for a robot and its log: written to be read, and to be changed; guesses that a fit can begin from."""
 
 from __future__ import annotations
 
@@ -15,11 +15,134 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
+from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import LogCholesky
-from spookid.robots.first_guesses import Drive, drives, printed
-from spookid.robots.logs import Log, Matched, notices
+from spookid.robots.description import Freedom
+from spookid.robots.logs import Log, Matched, efforts_along, notices
 from spookid.robots.robot import Robot
+
+_SHARE = 0.02
+"""Of a drive's greatest effort, the friction of a gear of which nothing is known."""
+_STILL = 0.02
+"""Share of the rms rate within which the sign of a rate says nothing."""
+_VAGUE = 0.2
+"""Share by which a gain may be off that is taken."""
+_LEAST = 1e-2
+"""Least part of an effort that a guess makes, so that no fit begins at a bound."""
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Guesses for one coordinate, SI."""
+
+    viscous: float
+    coulomb: float
+    armature: float
+    gain: float = 1.0
+    """Effort per unit of the signal."""
+    alike: bool = False
+    """True if the log does not tell the gain, and it is the usual one of the other drives."""
+
+
+def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
+    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone.
+
+    Args:
+        known: gains that are known, by label.
+    """
+    plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
+    if recording is None or not matched.efforts or matched.effort == "voltage":
+        return plain
+    try:
+        return plain | _regressed(robot, recording, matched, known)
+    except ProblemError:  # loops, or joints of which nothing was measured
+        return plain
+
+
+def _plain(freedom: Freedom) -> Drive:
+    effort = freedom.limits.effort if np.isfinite(freedom.limits.effort) else 10.0
+    rate = freedom.limits.velocity if np.isfinite(freedom.limits.velocity) else 1.0
+    viscous, coulomb = freedom.viscous or _SHARE * effort / rate, freedom.coulomb or _SHARE * effort
+    return Drive(viscous, coulomb, freedom.armature or 1e-3 * effort)
+
+
+def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapping[str, float]) -> dict[str, Drive]:
+    """Per joint: K u − (what the file's bodies take) is b s + c sign(s) + J a + offset."""
+    nothing = {"viscous": 0, "coulomb": 0, "armature": 0}
+    bare = robot.with_(joints={label: nothing for label in matched.positions if label in robot.joints})
+    told = efforts_along(bare, recording, matched.positions, matched.efforts)
+    seen = {}
+    for i, label in enumerate(told.motors):
+        at = np.interp(told.t, *finite_samples(recording, matched.positions[label]))
+        rate = np.gradient(at, told.t)
+        one = _Seen(told.efforts[:, i], told.measured[:, i], rate, np.gradient(rate, told.t))
+        if np.any(one.rate) and np.any(one.signal) and np.all(np.isfinite(one.signal)):
+            seen[label] = one
+    if matched.effort in ("torque", "control"):
+        return {label: one.drive(given.get(label, 1.0)) for label, one in seen.items()}
+    independent = told.cutoff * float(told.t[-1] - told.t[0])
+    gains = {label: given.get(label) or one.gain(independent) for label, one in seen.items()}
+    known = [gain for gain in gains.values() if gain is not None]
+    usual = float(np.median(known)) if known else 1.0
+    return {
+        label: replace(one.drive(gains[label] or usual), alike=gains[label] is None and bool(known))
+        for label, one in seen.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Of one joint along the log, (N,) each."""
+
+    needed: Array
+    """What the file's bodies take [N m or N]."""
+    signal: Array
+    rate: Array
+    """[rad/s or m/s]."""
+    change: Array
+    """Its derivative."""
+
+    @property
+    def _others(self) -> Array:
+        """What else takes effort: rate, its sign, its change, and a constant, (N, 4)."""
+        sign = np.tanh(self.rate / (_STILL * np.sqrt(np.mean(self.rate**2))))
+        return np.column_stack([self.rate, sign, self.change, np.ones_like(self.rate)])
+
+    def gain(self, independent: float) -> float | None:
+        """Effort per unit of the signal, if the log tells; the signal has the noise.
+
+        Args:
+            independent: how many samples that are.
+        """
+        columns = np.column_stack([self.needed, self._others])
+        scale = np.linalg.norm(columns, axis=0)
+        if not np.all(scale > 0):
+            return None
+        found, _, rank, _ = np.linalg.lstsq(columns / scale, self.signal, rcond=None)
+        if rank < len(scale):
+            return None
+        left = float(np.mean((self.signal - columns / scale @ found) ** 2))
+        covariance = np.linalg.inv((columns / scale).T @ (columns / scale)) * len(self.signal)
+        error = np.sqrt(left * covariance[0, 0] / independent)
+        return None if error > _VAGUE * abs(found[0]) else float(scale[0] / found[0])
+
+    def drive(self, gain: float) -> Drive:
+        """The others for a gain; none at a bound."""
+        columns, effort = self._others, gain * self.signal
+        scale = np.linalg.norm(columns, axis=0)
+        found = np.linalg.lstsq(columns / scale, effort - self.needed, rcond=None)[0] / scale
+        size = float(np.sqrt(np.mean(effort**2)))
+        least = _LEAST * size / np.sqrt(np.mean(columns[:, :3] ** 2, axis=0))
+        viscous, coulomb, armature = np.maximum(found[:3], least).tolist()
+        return Drive(viscous, coulomb, armature, gain)
+
+
+def printed(value: float) -> str:
+    """A guess as a file has it."""
+    return repr(float(f"{value:.3g}"))
+
 
 _WITHIN = 0.3
 """Share within which inertias of files are mostly known."""
@@ -67,7 +190,12 @@ def scaffold(
     gains = _with_actuators(robot, matched, gains)
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
-    _check_size(robot)
+    if len(robot.freedoms) > _MOST:
+        raise ProblemError(
+            f"{robot.source.document.file} has {len(robot.freedoms)} joints that move, and a fit is of {_MOST} at the "
+            "most; hold others with --hold, or give a log without them"
+        )
+    robot.model()  # refuses one of which nothing moves
     recording = None if log is None else log.recording(matched)
     found = drives(robot, recording, matched, gains)
     text = _text(robot, log, out, matched, held, found, gains, command)
@@ -81,7 +209,8 @@ def _matched(robot: Robot, log: Log | None) -> Matched:
     """Signals of the robot's coordinates."""
     labels = list(robot.freedoms)
     if log is None:
-        return _simulated(labels)
+        keys = {label: _key(label, labels) for label in labels}
+        return Matched("t", {n: f"{k}_q" for n, k in keys.items()}, {n: f"{k}_tau" for n, k in keys.items()}, "torque")
     found = log.matched(labels, {one.name: one.joint for one in robot.description.actuators if one.joint in labels})
     if not found.positions:
         raise ProblemError(
@@ -105,21 +234,8 @@ def _with_actuators(robot: Robot, matched: Matched, gains: Mapping[str, float]) 
 def _idle(recording: Recording, matched: Matched) -> list[str]:
     """What is told of efforts without any."""
     nothing = [c for c in matched.efforts.values() if not np.any(np.nan_to_num(recording.signal(c)))]
-    if not nothing:
-        return []
-    return [
-        f"{', '.join(nothing)} {'is' if len(nothing) == 1 else 'are'} 0 throughout: if that was not measured, take its "
-        "Motor out of the problem file"
-    ]
-
-
-def _check_size(robot: Robot) -> None:
-    if len(robot.freedoms) > _MOST:
-        raise ProblemError(
-            f"{robot.source.document.file} has {len(robot.freedoms)} joints that move, and a fit is of {_MOST} at the "
-            "most; hold others with --hold, or give a log without them"
-        )
-    robot.model()  # refuses one of which nothing moves
+    what = f"{', '.join(nothing)} {'is' if len(nothing) == 1 else 'are'} 0 throughout"
+    return [f"{what}: if that was not measured, take its Motor out of the problem file"] if nothing else []
 
 
 def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:
@@ -130,16 +246,6 @@ def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:
             raise ProblemError(f"--gain {name}={value:g}: no column is a current or voltage of joint {name!r}; {known}")
         if value == 0:
             raise ProblemError(f"--gain {name}=0: a drive without gain does nothing; give what its data sheet says")
-
-
-def _simulated(labels: Sequence[str]) -> Matched:
-    """Signals of a robot without a log."""
-    return Matched(
-        "t",
-        {label: f"{_key(label, labels)}_q" for label in labels},
-        {label: f"{_key(label, labels)}_tau" for label in labels},
-        "torque",
-    )
 
 
 def _still(robot: Robot, matched: Matched) -> list[str]:
@@ -197,7 +303,8 @@ def _text(
     environment = Environment(
         loader=PackageLoader("spookid.robots"), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"quoted": _quoted, "in_docstring": _in_docstring}
+    environment.filters["quoted"] = _quoted
+    environment.filters["in_docstring"] = lambda text: text.strip("\n").replace("\\", "/").replace('"""', "") + "\n"
     unused: dict[str, list[str]] = {}
     for column, reason in matched.unused.items():
         unused.setdefault(reason, []).append(column)
@@ -264,10 +371,6 @@ def _gain(key: str, kind: str, drive: Drive, effort: str, known: bool) -> str:
     ends = (0.0, np.inf) if drive.gain > 0 else (-np.inf, 0.0)
     share = _DATA_SHEET if known else _ALIKE if drive.alike else 0.0
     return _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", *ends, share) + ","
-
-
-def _in_docstring(text: str) -> str:
-    return text.strip("\n").replace("\\", "/").replace('"""', "") + "\n"
 
 
 def _relative(path: Path, out: Path) -> str:

@@ -112,15 +112,13 @@ def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | Non
     found: dict[str, Inertial | None] = {}
     for name, own in identified.bodies.items():
         found |= shared(robot, robot.grouped.groups[name], own)
-    return {name: None if part is None else _rounded(part) for name, part in found.items()}
-
-
-def _rounded(part: Inertial) -> Inertial:
-    """With zeros where there is nothing but rounding, of a body of this size and mass."""
-    extent = float(np.linalg.norm(part.center))
-    if part.mass > 0:
-        extent = max(extent, math.sqrt(abs(np.trace(part.inertia)) / part.mass))
-    return Inertial(part.mass, _above(part.center, extent), _above(part.inertia, part.mass * extent**2))
+    for name, part in found.items():
+        if part is not None:  # zeros where there is nothing but rounding, of a body of this size and mass
+            gyration = math.sqrt(abs(np.trace(part.inertia)) / part.mass) if part.mass > 0 else 0.0
+            extent = max(float(np.linalg.norm(part.center)), gyration)
+            center, inertia = _above(part.center, extent), _above(part.inertia, part.mass * extent**2)
+            found[name] = Inertial(part.mass, center, inertia)
+    return found
 
 
 def _above(values: Array, scale: float) -> Array:

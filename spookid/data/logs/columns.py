@@ -227,9 +227,8 @@ def _check_names(clocks: Sequence[Clock], options: Options) -> None:
     there = [*dict.fromkeys(clock.time for clock in clocks), *found]
     for name in options.units:
         if name not in there and name not in map(whole, there):
-            raise ProblemError(
-                f"{options.path} has no column {name!r}, which units= names; it has {short_listing(there)}"
-            )
+            what = f"{options.path} has no column {name!r}, which units= names"
+            raise ProblemError(f"{what}; it has {short_listing(there)}")
 
 
 def _converted(clock: Clock, options: Options) -> Clock:
@@ -242,17 +241,15 @@ def _converted(clock: Clock, options: Options) -> Clock:
 
     stamps = converted(clock.time, clock.stamps, f"{clock.place}, {clock.kind} {clock.time!r}: time", "s")
     if stamps.ndim != 1:
-        shape = f"time has shape {stamps.shape}; give it one dimension"
-        raise ProblemError(f"{clock.place}, {clock.kind} {clock.time!r}: {shape}")
+        where = f"{clock.place}, {clock.kind} {clock.time!r}"
+        raise ProblemError(f"{where}: time has shape {stamps.shape}; give it one dimension")
     columns = {}
     for name, values in clock.columns.items():
         what = f"{clock.place}: signal {name!r}"
-        columns[name] = converted(name, values, what)
-        if columns[name].shape != stamps.shape:
-            raise ProblemError(
-                f"{what} has shape {columns[name].shape} and the time {stamps.shape}; give as many of both"
-            )
-        bad = np.flatnonzero(np.isinf(columns[name]))
+        columns[name] = array = converted(name, values, what)
+        if array.shape != stamps.shape:
+            raise ProblemError(f"{what} has shape {array.shape} and the time {stamps.shape}; give as many of both")
+        bad = np.flatnonzero(np.isinf(array))
         if bad.size:
             raise ProblemError(
                 f"{clock.place} {clock.row} {clock.number(bad[0])}, {clock.kind} {name!r} is infinite; write NaN where "
@@ -264,10 +261,10 @@ def _converted(clock: Clock, options: Options) -> Clock:
 def _in_order(clock: Clock) -> Clock:
     """Samples by time."""
     t = clock.stamps
-    timeless = np.flatnonzero(~np.isfinite(t))
     if not clock.ordered:
         order = np.argsort(t, kind="stable")
         return clock.taken(order[np.isfinite(t[order])])
+    timeless = np.flatnonzero(~np.isfinite(t))
     if timeless.size:
         where = f"{clock.row} {clock.number(timeless[0])}"
         raise ProblemError(f"{clock.place} {where} has no time; remove the {clock.row} or give it one")

@@ -61,7 +61,13 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
         raise ProblemError(
             f"{place} has no array {time!r} of times; it has {short_listing([*leaves])}: name one with time={hint}"
         )
-    lengths = {name: _length(leaves[name], name, place) for name in sorted(stamps)}
+    lengths = {}
+    for name in sorted(stamps):
+        leaf = leaves[name]
+        if len(leaf.shape) != 1 or leaf.kind not in NUMERIC_KINDS:
+            what = f"has shape {leaf.shape or 1}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
+            raise ProblemError(f"{place}: array {name!r} of times {what}; name one of numbers in a row with time=")
+        lengths[name] = leaf.shape[0]
     found: dict[str, dict[str, Any]] = {}
     known: list[str] = []
     for name, leaf in leaves.items():
@@ -93,21 +99,9 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
 
 def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
     """Path of the stamps in the group of an array, or in the nearest group around it that has some."""
-    group = name
-    while True:
-        group, _, _ = group.rpartition(separator)
-        path = f"{group}{separator}{time}" if group else time
-        if path in leaves:
-            return path
-        if not group:
-            return None
-
-
-def _length(leaf: Leaf, name: str, place: str) -> int:
-    if len(leaf.shape) != 1 or leaf.kind not in NUMERIC_KINDS:
-        what = f"has shape {leaf.shape or 1}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
-        raise ProblemError(f"{place}: array {name!r} of times {what}; name one of numbers in a row with time=")
-    return leaf.shape[0]
+    *groups, _ = name.split(separator)
+    paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
+    return next((path for path in paths if path in leaves), None)
 
 
 def _columns(name: str, leaf: Leaf, count: int) -> list[str]:

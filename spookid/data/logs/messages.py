@@ -52,16 +52,11 @@ class Topics:
     def of(cls, place: Any, topics: object, stamps: object) -> Topics:
         if stamps not in ("header", "log"):
             raise ProblemError(f"{place}: stamps is {shown(stamps)}; give 'header' or 'log'")
-        if isinstance(topics, str):
-            topics = [topics]
-        if isinstance(topics, Mapping):
-            chosen: dict[Any, Any] = dict(topics)
-        elif topics is None or isinstance(topics, Iterable):
-            chosen = dict.fromkeys(topics or ())
-        else:
-            raise ProblemError(
-                f"{place}: topics is {shown(topics)}; give a list of topics, or a dict of topic to prefix"
-            )
+        if not (topics is None or isinstance(topics, Iterable)):
+            what = f"{place}: topics is {shown(topics)}"
+            raise ProblemError(f"{what}; give a list of topics, or a dict of topic to prefix")
+        listed = [topics] if isinstance(topics, str) else topics or ()
+        chosen: dict[Any, Any] = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed)
         for topic, prefix in chosen.items():
             if not (isinstance(topic, str) and (prefix is None or isinstance(prefix, str))):
                 raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
@@ -82,18 +77,14 @@ class Topics:
                 raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
         if self.prefixes is not None:
             return [topic for topic in there if topic in self.prefixes]
-        chosen = tuple(signals or ())
-        found = [
-            topic
-            for topic, kind in there.items()
-            if "/" not in kind  # not of ROS
-            or kind.rpartition("/")[2] in _KNOWN
-            or any(name.startswith(topic.strip("/") + "/") for name in chosen)
-        ]
+        found = []
+        for topic, kind in there.items():
+            of_ros, name = "/" in kind, topic.strip("/") + "/"
+            if not of_ros or kind.rpartition("/")[2] in _KNOWN or any(n.startswith(name) for n in signals or ()):
+                found.append(topic)
         if not found:
-            raise ProblemError(
-                f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics="
-            )
+            known = " or ".join(_KNOWN)
+            raise ProblemError(f"{self.place} has no topic of {known}; it has {listed}: choose with topics=")
         return found
 
     def prefix(self, topic: str) -> str | None:
@@ -317,8 +308,7 @@ def _channels(reader: Any) -> list[tuple[Any, str]]:
     if summary is not None and summary.channels:
         kinds = {number: schema.name for number, schema in summary.schemas.items()}
         return [(channel, kinds.get(channel.schema_id, "")) for channel in summary.channels.values()]
-    found = {channel.id: (channel, schema.name if schema else "") for schema, channel, _ in reader.iter_messages()}
-    return list(found.values())
+    return [*{c.id: (c, schema.name if schema else "") for schema, c, _ in reader.iter_messages()}.values()]
 
 
 def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], Any]:

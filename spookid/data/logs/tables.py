@@ -131,11 +131,14 @@ def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
     with reading(path, "Parquet file", "write it anew"), parquet.ParquetFile(path) as file:
-        numeric = {field.name: _is_numeric(arrow.types, field.type) for field in file.schema_arrow}
+        types, numeric = arrow.types, dict[str, bool]()
+        for field in file.schema_arrow:  # numbers, and lists of them
+            one = field.type.value_type if _is_list(types, field.type) else field.type
+            numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
         table = file.read(columns=_chosen(options, numeric, time))
         columns: dict[str, Any] = {}
         for name in table.column_names:
-            columns.update(_arrow_values(arrow.types, name, table.column(name), options, from_zero))
+            columns.update(_arrow_values(types, name, table.column(name), options, from_zero))
     return by_clocks(str(path), columns, time, options.own)
 
 
@@ -173,12 +176,6 @@ def _arrow_values(types: Any, name: str, column: Any, options: Options, from_zer
 
 def _is_list(types: Any, kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _is_numeric(types: Any, kind: Any) -> bool:
-    """True for numbers, and for lists of them."""
-    one = kind.value_type if _is_list(types, kind) else kind
-    return bool(types.is_integer(one) or types.is_floating(one) or types.is_boolean(one))
 
 
 def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:

@@ -359,13 +359,8 @@ def seconds(
             if origin is None or one < origin:
                 origin, first = one, text
     whole, share = origin or (0, 0.0)
-    found = {
-        name: np.array(
-            [np.nan if one is None else (one[0] - whole) + (one[1] - share) for one in own], dtype=np.float64
-        )
-        for name, own in parts.items()
-    }
-    return found, first
+    since = {n: [np.nan if p is None else (p[0] - whole) + (p[1] - share) for p in own] for n, own in parts.items()}
+    return {name: np.array(own, dtype=np.float64) for name, own in since.items()}, first
 
 
 def _moment(text: str, where: str) -> tuple[int, float]:
