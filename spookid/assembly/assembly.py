@@ -142,7 +142,7 @@ def assemble(
         sampled = tuple(gather(problem, recording) for recording in problem.recordings)
         _check_motion(problem, sampled)
     settings = settings_of(problem)
-    widths = slip_widths(problem, sampled) * (sharpness if problem.friction == "smooth" else 1.0)
+    widths = slip_widths(problem, sampled) * (sharpness if problem.rubs_smoothly else 1.0)
     touch = touch_speed(problem, sampled)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
     seen = _seen_like(like, sampled) or layout(problem, [e.samples for e in sampled])
@@ -165,7 +165,7 @@ def assemble(
     start = with_codes(problem, sampled, start)
     if stands_free(problem.model):
         start = Standing(problem, settings, constants, written).found(transcription, start, sampled)
-    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
+    noise = sizes(problem, settings, constants) if problem.estimates_noise else ()
     made = problem, settings, constants, sampled, equations, transcription, start, widths, sharpness, touch, noise, seen
     return Assembly(*made)
 

@@ -37,7 +37,7 @@ IMPULSE_SHARE = 1e-3
 def slip_widths(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> Array:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]; see ``Problem.friction_width``."""
     n = len(problem.model.freedoms)
-    if problem.friction_width is not None and problem.friction != "exact":
+    if problem.friction_width is not None and not problem.sticks_exactly:
         return np.full(n, problem.friction_width)
     if not sampled:
         return np.full(n, WIDTH_AT_REST)

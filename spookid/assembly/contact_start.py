@@ -49,7 +49,7 @@ def check_contacts(problem: Declaration) -> None:
     if not problem.model.contacts:
         return
     what = f"{what} contacts, which fits"
-    if problem.friction == "smooth":
+    if problem.rubs_smoothly:
         raise ProblemError(f'{what} hold exactly: take friction="exact", or friction="mpcc" with backend "ipopt"')
     if not problem.scheme.touches:
         raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
@@ -138,7 +138,7 @@ def _rates_among(problem: Declaration) -> range:
 
 def with_codes(problem: Declaration, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
     """A start with the codes of contacts that the measured poses suggest."""
-    if not problem.model.contacts or problem.friction != "exact":
+    if not problem.model.contacts or not problem.sticks_exactly:
         return start
     return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in sampled))
 

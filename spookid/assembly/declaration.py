@@ -31,6 +31,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
 from spookid.records import dataclass
+from spookid.results.settings import DynamicsAndFriction, Estimator
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.impulses import DryFriction, Form
 from spookid.stepping.variational import Variational
@@ -51,7 +52,7 @@ Dynamics = Literal["estimated", "hard", "weight"]
 
 
 @dataclass(frozen=True, eq=False)
-class Declaration(metaclass=Checked):
+class Declaration(DynamicsAndFriction, Estimator, metaclass=Checked):
     """What is to be identified, from what, and how: what ``Problem`` knows before it does anything.
 
     Its parameters are those that stand in the model; they are not listed again.
@@ -160,7 +161,7 @@ class Declaration(metaclass=Checked):
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
-            if residual.at == "start" and residual.kind == "hard" and self.dynamics == "estimated":
+            if residual.at == "start" and residual.kind == "hard" and self.estimates_noise:
                 raise ProblemError(
                     f"{residual.place}: Residual {residual.name!r} is hard at the start, which fits that estimate the "
                     "noise cannot hold; give it a small sigma, or the problem a state_weight"
@@ -224,7 +225,7 @@ class Declaration(metaclass=Checked):
     @property
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
-        return self.step_correction and self.dynamics == "estimated" and self.stepper.corrects and not self.uncorrected
+        return self.step_correction and self.estimates_noise and self.stepper.corrects and not self.uncorrected
 
     @property
     def uncorrected(self) -> str:
@@ -250,7 +251,7 @@ class Declaration(metaclass=Checked):
     @property
     def weight(self) -> float:
         """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
-        return 1.0 if self.dynamics == "estimated" else float(cast(float, self.state_weight))
+        return 1.0 if self.estimates_noise else float(cast(float, self.state_weight))
 
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
@@ -325,7 +326,7 @@ class Declaration(metaclass=Checked):
     def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
-        scheme = self.stepper.likelihood(law) if self.dynamics == "estimated" else self.stepper.with_law(law)
+        scheme = self.stepper.likelihood(law) if self.estimates_noise else self.stepper.with_law(law)
         return scheme.fitting(self.model)
 
     def with_(self, **changes: Any) -> Self:

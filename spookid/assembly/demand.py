@@ -19,7 +19,7 @@ _DOUBLE = 8
 
 def memory(problem: Declaration, transcription: Transcription) -> float:
     """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
-    entries = _ENTRIES if problem.dynamics == "estimated" else _BY_WEIGHT
+    entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
     return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 

@@ -30,7 +30,7 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         return places[symbol.element_hash()]
 
     found: list[NoiseSize] = []
-    model, hard = problem.model, problem.estimator == "hard"
+    model, hard = problem.model, problem.is_hard
     measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
     declared = {freedom.label: freedom.joint.disturbance for freedom in model.freedoms}
     names, units = disturbance_names(model), disturbance_units(model)

@@ -321,7 +321,7 @@ class _Shown:
         # Positions at the steps are unknowns themselves, rates and accelerations there are not.
         counts = tuple(_many_between(one) if order == 0 else len(one.at) for one in recordings)
         shown = [_unwrapped(channel, one) for one in recordings]
-        sigma = channel.sigma or (1.0 if problem.dynamics != "estimated" else _noise(shown))
+        sigma = channel.sigma or (1.0 if not problem.estimates_noise else _noise(shown))
         pairs = zip(recordings, shown, strict=True)
         spectra = tuple(spectrum(one.stamps, values, problem.cutoff) for one, values in pairs)
         return cls(spectra, counts, problem.step, sigma, order)

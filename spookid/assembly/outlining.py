@@ -340,7 +340,7 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
 
 
 def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:
-    own = math.nan if problem.dynamics == "estimated" else 1.0
+    own = math.nan if problem.estimates_noise else 1.0
     sigma = own if sensor.sigma is None else float(sensor.sigma)
     return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values), _shown_joint(sensor))
 

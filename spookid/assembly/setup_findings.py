@@ -43,7 +43,7 @@ def step_chosen(problem: Declaration) -> list[Finding]:
 
 def _uncorrected(problem: Declaration) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
-    asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
+    asked = problem.estimates_noise and problem.stepper.corrects and problem.step_correction
     effect = (
         f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
         "they add."

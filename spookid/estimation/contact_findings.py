@@ -269,7 +269,7 @@ def sliding_findings(
     """
     problem = assembly.problem
     widths = _widths(assembly, values)
-    if not widths or condensed is None or problem.dynamics != "estimated" or problem.estimator == "hard":
+    if not widths or condensed is None or not problem.estimates_noise or problem.is_hard:
         return []
     rates, errors = known_rates(assembly, point, condensed)
     told, evidence = [], {}
@@ -301,7 +301,7 @@ def _widths(assembly: Assembly, values: Mapping[str, float]) -> dict[int, float]
     for i, freedom in enumerate(problem.model.freedoms):
         laws = [load for load in freedom.joint.loads if isinstance(load, ContinuousFriction)]
         each = [number(velocity, known) for law in laws for velocity in law.velocities]
-        each += [float(assembly.widths[i])] if freedom.rubs and problem.friction == "smooth" else []
+        each += [float(assembly.widths[i])] if freedom.rubs and problem.rubs_smoothly else []
         if each:
             found[i] = min(each)
     return found

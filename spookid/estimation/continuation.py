@@ -44,19 +44,19 @@ def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is solved by way of others."""
     if touches(problem) or sticks(problem):
         return True
-    if problem.dynamics == "estimated":
+    if problem.estimates_noise:
         return any(residual.kind == "inequality" for residual in problem.residuals)
     return backend == "ipopt" and problem.stepper.leader != problem.stepper
 
 
 def touches(problem: Declaration) -> bool:
     """True if contacts push by their law."""
-    return problem.friction != "smooth" and bool(problem.model.contacts)
+    return not problem.rubs_smoothly and bool(problem.model.contacts)
 
 
 def sticks(problem: Declaration) -> bool:
     """True if joints stick, and are not led by contacts."""
-    return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints) and not touches(problem)
+    return not problem.rubs_smoothly and any(j.rubs for j in problem.model.joints) and not touches(problem)
 
 
 def go(
@@ -74,12 +74,12 @@ def go(
     if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
         problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
     if isinstance(solver, Ipopt):
-        told = work.found is not None and work.found.friction != "smooth"
+        told = work.found is not None and not work.found.rubs_smoothly
         solver = replace(solver, told=solver.told or told or sharpness < 1)
     made = work.fit = work.run(problem, start, work.fit, solver)
     work.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
     work.found = made.told()
-    if problem.dynamics == "estimated" and work.noise is None and not guessed:
+    if problem.estimates_noise and work.noise is None and not guessed:
         work.noise = work.found
         if work.found.normaliser is None:
             return False
@@ -92,11 +92,11 @@ def begin(work: Work) -> None:
     problem, near = work.problem, work.near
     work.found = near
     converged = near is not None and near.status is Status.CONVERGED
-    if near is not None and converged and (problem.dynamics != "estimated" or near.normaliser is not None):
-        work.noise = near if problem.dynamics == "estimated" else None
+    if near is not None and converged and (not problem.estimates_noise or near.normaliser is not None):
+        work.noise = near if problem.estimates_noise else None
         return
     smooth = smoothed(problem)
-    first = smooth if smooth.dynamics == "estimated" else smooth.with_(stepper=smooth.stepper.leader)
+    first = smooth if smooth.estimates_noise else smooth.with_(stepper=smooth.stepper.leader)
     if go(work, first, _own(work, newton=True)) and first.stepper != smooth.stepper:
         go(work, smooth, _own(work, newton=True))
 
@@ -105,7 +105,7 @@ def smoothed(problem: Declaration) -> Declaration:
     """The problem with smooth friction; where what sticks is to be hard, with a weight that lets it err."""
     if not sticks(problem):
         return problem
-    width = None if problem.friction == "exact" else problem.friction_width
+    width = None if problem.sticks_exactly else problem.friction_width
     return _soft(problem).with_(friction="smooth", friction_width=width)
 
 
@@ -134,9 +134,9 @@ def stick(work: Work) -> None:
     friction they are soft until the last.
     """
     problem, known = work.problem, work.found
-    if problem.dynamics == "estimated" and (work.noise is None or work.noise.normaliser is None):
+    if problem.estimates_noise and (work.noise is None or work.noise.normaliser is None):
         return
-    if work.fit is None and known is not None and known.friction != "smooth":
+    if work.fit is None and known is not None and not known.rubs_smoothly:
         go(work, problem, work.solver, SHARPNESS[-1])
         return _named(work)
     soft = _soft(problem)
@@ -145,7 +145,7 @@ def stick(work: Work) -> None:
         return None
     lead = work.found if soft is problem else None
     stages = [(problem, work.solver, True)]
-    if soft is not problem and problem.friction == "exact":
+    if soft is not problem and problem.sticks_exactly:
         stages.insert(0, (soft, _own(work, newton=True), True))
     if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
@@ -187,7 +187,7 @@ def touch(work: Work) -> None:
     it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
     lead nowhere, relaxed pairs may.
     """
-    problem, near, estimated = work.problem, work.near, work.problem.dynamics == "estimated"
+    problem, near, estimated = work.problem, work.near, work.problem.estimates_noise
     done = near is not None and near.status is Status.CONVERGED and (not estimated or near.normaliser is not None)
     work.found, work.noise = near, near if estimated and done else None
     exact = problem.with_(friction="exact")
@@ -205,7 +205,7 @@ def touch(work: Work) -> None:
     work.fit = _if_led(_made(work), led)
     if _made(work).result.status is not Status.CONVERGED and not done and not _by_pairs(work, exact, solver):
         return None
-    if problem.friction == "mpcc":
+    if not (problem.rubs_smoothly or problem.sticks_exactly):
         go(work, problem, work.solver, SHARPNESS[-1])
         _named(work)
     return None
@@ -233,8 +233,8 @@ def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> boo
     """Another way to the exact law, from the beginning: relaxed pairs first. The better of both; False if that is
     interrupted."""
     best, work.found, work.touching, work.noise = _made(work), None, (), None
-    weight = {} if exact.dynamics == "estimated" else {"state_weight": min(exact.weight, _SOFT)}
-    pairs, estimated = exact.with_(friction="mpcc", **weight), exact.dynamics == "estimated"
+    weight = {} if exact.estimates_noise else {"state_weight": min(exact.weight, _SOFT)}
+    pairs, estimated = exact.with_(friction="mpcc", **weight), exact.estimates_noise
     going = go(work, pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
     led = work.found
     if going and not estimated and exact.weight > _SOFT:
@@ -269,7 +269,7 @@ def _compared(work: Work, problem: Declaration, lead: Result, sharpness: float) 
     best = _made(work)
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
     others: list[list[tuple[Declaration, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
-    for stages in others if problem.friction == "exact" else others[:1]:
+    for stages in others if problem.sticks_exactly else others[:1]:
         if not _is_worse(best.result, lead):
             break
         work.found = lead

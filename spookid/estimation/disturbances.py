@@ -42,7 +42,7 @@ def disturbances(
     Args:
         condensed: the fit linearized at its noise; None if the states are not determined.
     """
-    if assembly.problem.dynamics != "estimated" or assembly.problem.estimator == "hard":
+    if not assembly.problem.estimates_noise or assembly.problem.is_hard:
         return tuple(_none(assembly, trajectory) for trajectory in motion)
     return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
 

@@ -56,12 +56,12 @@ class Decision:
         choice = self.choice
 
         def more() -> list[Finding]:
-            hard = misspecification.misfit_findings(self.first.score_tests) if choice.estimator == "hard" else []
+            hard = misspecification.misfit_findings(self.first.score_tests) if choice.is_hard else []
             misfit = [replace(f, advice=f"{f.advice} This is from the fit with noise estimated.") for f in hard]
             return [*_lacking(choice), *misfit]
 
         solution = solution.with_findings(more).changed(choice=choice)
-        if choice.estimator != "hard":
+        if not choice.is_hard:
             return solution
         noise, likelihood = tuple(map(_none, solution.noise)), self.first.result.log_likelihood
         return solution.changed(noise=noise, normaliser=None, log_likelihood=likelihood)
@@ -74,7 +74,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
     converged = first.result.status is Status.CONVERGED
     if first.likelihood is None or not (converged and problem.scheme.offers_hard and problem.free):
         return stands
-    if problem.estimator != "auto":
+    if not problem.chooses_estimator:
         return replace(stands, choice=Choice(problem.estimator, "as asked"))
     disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
     if all(noise.given for noise in disturbances):
@@ -92,7 +92,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
         interrupted = {"status": Status.INTERRUPTED, "detail": "while hard dynamics were tried"}
         return replace(stands, fit=first.with_(**interrupted))
     choice = first.clock.time(partial(_chosen, first, second))
-    if choice.estimator == "hard":
+    if choice.is_hard:
         return Decision(hard, second, choice, first)
     both = {"times": second.result.times, "clocks": second.result.clocks}
     return replace(stands, fit=first.with_(**both), choice=choice)

@@ -99,7 +99,7 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
     problem = first.assembly
     free = [one for one in fine.result.noise if not (one.given and one.kind == "disturbance")]
     others = [f for f in problem.transcription.factors if f.group in (Group.PRIOR, Group.RESIDUAL)]
-    return problem.problem.estimator == "hard" and len(free) == 1 and not free[0].given and not others
+    return problem.problem.is_hard and len(free) == 1 and not free[0].given and not others
 
 
 def pinned(fine: Fit) -> dict[str, float]:

@@ -129,7 +129,7 @@ class Fit:
     def score_tests(self) -> ScoreTests | None:
         """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
         condensed = self._determined
-        white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
+        white = self.result.status is Status.CONVERGED and not self.assembly.problem.is_hard
         if self.likelihood is None or condensed is None or not white:
             return None
         return misspecification.misspecification_tests(
@@ -168,7 +168,7 @@ class Fit:
             stepper=problem.stepper.name,
             friction=problem.friction,
             step=problem.step,
-            state_weight=math.nan if problem.dynamics == "estimated" else problem.weight,
+            state_weight=math.nan if problem.estimates_noise else problem.weight,
             dynamics=problem.dynamics,
             log_likelihood=math.nan if found is None else found.log_likelihood,
             noise=() if found is None else found.noise,

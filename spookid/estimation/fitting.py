@@ -91,13 +91,13 @@ def fit(
     if start.held:
         assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)
-    searches = problem.dynamics == "estimated" and start.noise is None and not start.guessed
+    searches = problem.estimates_noise and start.noise is None and not start.guessed
     kernels = assembly.transcription.kernels
     kernels.prepare(contractions=searches)
     shared = before is not None and kernels is before.transcription.kernels
     compiling = kernels.seconds - (made if shared else 0.0)
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
-    if problem.dynamics != "estimated":
+    if not problem.estimates_noise:
         outcome = solved(solver, assembly.transcription, point, callback)
         times = Times.of(outcome.timing, build, compiling)
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)

@@ -84,7 +84,7 @@ def across(work: Work, parts: Fit) -> Crossing | None:
 
 
 def _leading(problem: Declaration) -> Declaration:
-    estimator = "hard" if problem.estimator == "hard" else "noise"
+    estimator = "hard" if problem.is_hard else "noise"
     return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
 
 
@@ -222,7 +222,7 @@ def judged(crossing: Crossing, answer: Result) -> Result:
     """
     problem, parts, held, spans = crossing.problem, crossing.parts, crossing.held, crossing.spans
     ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
-    scale = 1.0 if problem.dynamics == "estimated" else parts.cost.total / max(parts.size.residuals, 1)
+    scale = 1.0 if problem.estimates_noise else parts.cost.total / max(parts.size.residuals, 1)
     more = (held.cost.total - parts.cost.total) / scale
     if held.status is Status.CONVERGED and more <= special.chdtri(ties, _SURE):
         return answer

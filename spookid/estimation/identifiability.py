@@ -295,7 +295,7 @@ def _rooms(problem: Declaration) -> list[str]:
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     """Priors that count too much or too little because the sensors' noise is not what was declared."""
-    if assembly.problem.dynamics == "estimated" or not priors(assembly.problem):
+    if assembly.problem.estimates_noise or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
@@ -368,7 +368,7 @@ def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
 
 def papers_weight(problem: Declaration) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
-    if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
+    if not problem.is_weighted or problem.weight != _PAPERS_WEIGHT:
         return []
     effect = f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it."
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]

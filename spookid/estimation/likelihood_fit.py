@@ -111,7 +111,7 @@ def maximize_likelihood(
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
-    hard, told = assembly.problem.estimator == "hard", callback or (lambda _: None)
+    hard, told = assembly.problem.is_hard, callback or (lambda _: None)
     if alike and hard:
         alike = tuple(_as_hard(size, known) for size in alike)
     spared = _HALVED if hard and assembly.problem.corrects else 1.0

@@ -79,7 +79,7 @@ def _noise(work: Work) -> None:
     work.problem, work.near = starting_from(work.problem, work.near)
     rough = not isinstance(work.solver, Ipopt) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
-    solver = work.solver if work.problem.dynamics != "estimated" else work.leader
+    solver = work.solver if not work.problem.estimates_noise else work.leader
     work.fit = work.run(work.problem, start, work.fit, solver)
     return None
 
@@ -110,7 +110,7 @@ def _samples(work: Work) -> None:
         work.noise = None
         continuation.go(work, continuation.smoothed(work.problem), work.leader)
     else:
-        solver = work.solver if work.problem.dynamics != "estimated" else work.leader
+        solver = work.solver if not work.problem.estimates_noise else work.leader
         work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit, solver)
 
 
@@ -127,7 +127,7 @@ def _correct(work: Work) -> None:
 
 
 def _is_likelihood(work: Work) -> bool:
-    return work.problem.dynamics == "estimated" and not _is_staged(work)
+    return work.problem.estimates_noise and not _is_staged(work)
 
 
 def _is_staged(work: Work) -> bool:

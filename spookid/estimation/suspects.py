@@ -104,7 +104,7 @@ def without_outliers(problem: Declaration) -> Declaration:
         kept = {c.signal: _without(recording.signal(c.signal), c.period) for c in robust}
         recordings.append(recording.with_signals(**kept))
     plain = [linear(sensor, BENT) for sensor in problem.observations]
-    estimator = "hard" if problem.estimator == "hard" else "noise"
+    estimator = "hard" if problem.is_hard else "noise"
     straight = problem.with_(observations=plain, recordings=recordings, step=problem.step, step_correction=False)
     return straight.with_(estimator=estimator)
 

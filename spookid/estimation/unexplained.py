@@ -37,7 +37,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     """
     problem = assembly.problem
     model = problem.model
-    if problem.dynamics != "estimated" or problem.estimator == "hard" or model.has_loops or model.ties:
+    if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
         return []
     joints, labels = JointCoordinates(model), assembly.transcription.motion.noise
     random = [label for label in _tree(joints) if label in labels]

@@ -108,7 +108,7 @@ def alternatives(
     plain = states if states is not None and states.plain else None
     if any(motor.measured for motor in problem.model.motors):
         plain = None  # springs and bodies are not asked for: they raise false alarms there, why is not known
-    varied = _Varied(problem.model, speeds, plain is not None, problem.friction != "smooth")
+    varied = _Varied(problem.model, speeds, plain is not None, not problem.rubs_smoothly)
     if not varied.amounts:
         return ()
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.

@@ -126,7 +126,7 @@ class Work:
 
     def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
         """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for."""
-        if isinstance(self.solver, LevenbergMarquardt) or self.problem.dynamics != "estimated":
+        if isinstance(self.solver, LevenbergMarquardt) or not self.problem.estimates_noise:
             return made
         if made.outcome.status is not Status.CONVERGED:
             detail = f"{made.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"
@@ -157,7 +157,7 @@ def starting_from(problem: Declaration, known: Result | None) -> tuple[Declarati
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
     """
-    if known is None or known.choice is None or known.choice.estimator != "hard":
+    if known is None or known.choice is None or not known.choice.is_hard:
         return problem, known
     pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
     values = {p.name: float(np.clip(value, p.lower, p.upper)) for p, value in pairs if np.isfinite(value)}

@@ -120,7 +120,7 @@ def sizes(problem: Declaration) -> str:
 
 def parts(problem: Declaration) -> Table:
     """A row for each kind of part: how many there are, and their names."""
-    model, estimated = problem.model, problem.dynamics == "estimated"
+    model, estimated = problem.model, problem.estimates_noise
     given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.channels)
     sigmas = [(c, "estimated" if c.sigma is None and estimated else sigma) for c, sigma in given]
     names = {
@@ -172,13 +172,13 @@ def how_it_moves(problem: Declaration) -> dict[str, str]:
 
 def _estimator(problem: Declaration) -> str:
     words = DYNAMICS[problem.dynamics]
-    if problem.dynamics != "estimated" or problem.estimator == "noise":
+    if not problem.estimates_noise or problem.estimator == "noise":
         return words
-    return HARD if problem.estimator == "hard" else f"{words}, or hard dynamics where the data say that they are better"
+    return HARD if problem.is_hard else f"{words}, or hard dynamics where the data say that they are better"
 
 
 def _motion(problem: Declaration) -> str:
-    if problem.dynamics == "estimated":
+    if problem.estimates_noise:
         return "random forces on the motion, white and normal, their sizes estimated"
     words = {"hard": "none in the motion", "weight": weight_words("weight", problem.weight)}
     return words[problem.dynamics]
@@ -188,6 +188,6 @@ def _sensors(problem: Declaration) -> str:
     sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
     others = ", ".join(c.signal for c in problem.channels if c.sigma is None)
     if others:
-        one = "one unit" if problem.dynamics == "weight" else "estimated"
+        one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")
     return f"errors of sensors white and normal, their sizes: {', '.join(sizes)}" if sizes else "no sensors"

@@ -203,7 +203,7 @@ def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
     if any(c.prior for c in costs):
         curves["prior"] = ([c.prior for c in costs], GREEN, 1.4)
     plain(axes)
-    axes.set_ylabel("cost, noise as found by then" if solution.dynamics == "estimated" else "cost")
+    axes.set_ylabel("cost, noise as found by then" if solution.estimates_noise else "cost")
     if _logarithmic(axes, [np.array(values) for values, _, _ in curves.values()]):
         for name, (values, colour, width) in curves.items():
             axes.plot(k, _positive(np.array(values)), marker=marker, color=colour, linewidth=width, label=name)

@@ -195,7 +195,7 @@ def residual_structure(solution: Result) -> dict[str, str] | None:
 
 def impulses(solution: Result) -> str:
     """How far the motion is from the mechanics, in a sentence."""
-    if solution.dynamics == "hard":
+    if solution.holds_dynamics:
         return "The dynamics are hard: the motion obeys the mechanics."
     lacking = np.concatenate([np.zeros(0), *(t.impulse_residual.ravel() for t in solution.trajectories)])
     known = np.abs(lacking[np.isfinite(lacking)])

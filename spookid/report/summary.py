@@ -87,7 +87,7 @@ def _parameters(solution: Result) -> list[str]:
         return []
     lines = ["Parameters", *parameters(solution).text(WIDTH, "  ").splitlines()]
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
-        origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
+        origin = _ERRORS_FROM_LIKELIHOOD if solution.estimates_noise else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
@@ -315,10 +315,10 @@ def cost(solution: Result) -> Table:
     if c.prior:
         terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
-    estimated = solution.dynamics == "estimated"
+    estimated = solution.estimates_noise
     rows.append(("total", number(c.total), "", "" if estimated else f"{number(first.total)} at the initial guess"))
     if estimated and math.isfinite(solution.log_likelihood):
-        whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
+        whose = ", noise estimated" if solution.choice and solution.choice.is_hard else ""
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
     return Table(("part", "at the solution", "share", "meaning"), rows)
@@ -364,7 +364,7 @@ def work(solution: Result) -> list[tuple[str, str]]:
 def dynamics(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
-    kind = HARD if choice and choice.estimator == "hard" else DYNAMICS[solution.dynamics]
+    kind = HARD if choice and choice.is_hard else DYNAMICS[solution.dynamics]
     return f"{kind}: {choice.reason}" if choice else kind
 
 

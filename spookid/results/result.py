@@ -17,6 +17,7 @@ from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
+from spookid.results.settings import DynamicsAndFriction
 from spookid.results.values import (
     Basin,
     ConstraintTension,
@@ -226,7 +227,7 @@ class Trajectory(Tabular):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Result(LazyRecord):
+class Result(LazyRecord, DynamicsAndFriction):
     """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
 
     problem: str
@@ -327,7 +328,7 @@ class Result(LazyRecord):
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
                 yield f"the data do not see that {names} change together, and a fit may run away along that"
-        if self.dynamics == "weight":
+        if self.is_weighted:
             yield "joints may be too stiff for the state weight: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
             yield "the friction width may be too small"

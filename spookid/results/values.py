@@ -18,6 +18,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
 from spookid.records import dataclass
 from spookid.results.motion import rms
+from spookid.results.settings import Estimator
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import LEADS
 from spookid.tables.table import Table, counted, quantity, superscripts
@@ -74,7 +75,7 @@ class Noise(Listed):
 
 
 @dataclass(frozen=True)
-class Choice(Listed):
+class Choice(Listed, Estimator):
     """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str

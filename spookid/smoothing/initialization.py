@@ -73,11 +73,11 @@ def smoothed(problem: Declaration) -> Declaration:
         ProblemError: for what a smoother cannot do.
     """
     what = problem.what
-    if problem.friction != "smooth" and any(joint.rubs for joint in problem.model.joints):
+    if not problem.rubs_smoothly and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
         raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
-    if problem.estimator == "hard":
+    if problem.is_hard:
         raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
     if problem.constraints:
         raise ProblemError(
@@ -208,7 +208,7 @@ def from_guess(problem: Declaration, recording: Recording, constants: Array | No
 def check_noise(problem: Declaration) -> None:
     """Raise ProblemError if the size of some noise, or a width of friction, is not declared."""
     settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
-    noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.dynamics == "estimated" else ()
+    noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.estimates_noise else ()
     unknown = [name for size in noise if not size.given for name in size.names]
     what = problem.what
     if unknown:

@@ -115,7 +115,7 @@ class Stream:
     def _empty(cls, initial: Initialization, window: int, iterations: int) -> Stream:
         """Before the first state."""
         problem, transcription = initial.problem, initial.transcription
-        volumes = problem.dynamics == "estimated" and transcription.has_density
+        volumes = problem.estimates_noise and transcription.has_density
         try:
             core = FixedLag(
                 transcription, window, parameters=initial.parameters, iterations=iterations, volumes=volumes

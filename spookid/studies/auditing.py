@@ -193,10 +193,10 @@ def refined(problem: Declaration, times: int) -> Declaration:
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
     # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
-    estimator = "noise" if problem.estimator == "auto" else problem.estimator
+    estimator = "noise" if problem.chooses_estimator else problem.estimator
     every = problem.every and times * problem.every
     finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
-    return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
+    return finer.with_(state_weight=times * problem.weight) if problem.is_weighted else finer
 
 
 def _fits(levels: list[Declaration], fit: AuditFit) -> list[Result]:

@@ -28,6 +28,7 @@ from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.report.conclusion import assumed
 from spookid.results.result import Result
+from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
 from spookid.tables.table import Table, labelled, number, uncertain
@@ -65,7 +66,7 @@ class Score(Listed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossValidation(Tabular):
+class CrossValidation(Tabular, DynamicsAndFriction):
     """One model on all recordings."""
 
     name: str
@@ -232,7 +233,7 @@ def _check(problem: Declaration) -> None:
 
 
 def _score(solution: Result, fitted: str, on: str) -> Score:
-    if solution.dynamics == "estimated":
+    if solution.estimates_noise:
         return Score(fitted, on, -2 * solution.log_likelihood, solution.status)
     return Score(fitted, on, solution.cost.total / len(solution.trajectories[0].t), solution.status)
 
@@ -254,7 +255,7 @@ def verdict(models: Sequence[CrossValidation]) -> str:
         if not model.converged
     ]
     settled = [model for model in models if model.converged]
-    likely = [model for model in settled if model.dynamics != "estimated" or math.isfinite(model.aic)]
+    likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
     unknown += [
         f"No verdict on {model.name}: its likelihood is not known; take smooth friction and backend lm, or give a "
         "state_weight."
@@ -269,11 +270,11 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
         return _alone(models[0])
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
-    return _by_likelihood(models) if models[0].dynamics == "estimated" else _by_score(models)
+    return _by_likelihood(models) if models[0].estimates_noise else _by_score(models)
 
 
 def _alone(model: CrossValidation) -> str:
-    if model.dynamics == "estimated":
+    if model.estimates_noise:
         parameters = len(model.agreement.parameters)
         return (
             f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher "
@@ -331,7 +332,7 @@ def comparison(models: Sequence[CrossValidation]) -> list[Block]:
 
 
 def _likely(models: Sequence[CrossValidation]) -> bool:
-    return any(model.dynamics == "estimated" for model in models)
+    return any(model.estimates_noise for model in models)
 
 
 def _scores(models: Sequence[CrossValidation]) -> Table:
@@ -345,7 +346,7 @@ def _scores(models: Sequence[CrossValidation]) -> Table:
 
 
 def _size(model: CrossValidation, score: float) -> str:
-    return f"{score:.1f}" if model.dynamics == "estimated" else number(score, 3)
+    return f"{score:.1f}" if model.estimates_noise else number(score, 3)
 
 
 def _criteria(models: Sequence[CrossValidation]) -> Table:

@@ -214,7 +214,7 @@ def _draw(panel: Axes, models: Sequence[CrossValidation]) -> None:
     others = [(place, s.cost) for place, (model, recording) in enumerate(fits) for s in model.others(recording)]
     panel.plot(*zip(*others, strict=True), "x", color=RED, label="on each of the others", markersize=6)
     panel.plot(*zip(*own, strict=True), "o", color=BLUE, label="on the recording fitted to", mfc="none", markersize=8)
-    likely = any(model.dynamics == "estimated" for model in models)
+    likely = any(model.estimates_noise for model in models)
     if not likely:
         panel.set_yscale("log")
     ticks = [f"{model.name}\n{recording}" for model, recording in fits]

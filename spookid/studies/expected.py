@@ -201,7 +201,7 @@ def expected_errors(
 
 def _check(problem: Declaration, noise: Noises) -> None:
     """Refuse what errors cannot be foretold of."""
-    if problem.dynamics != "estimated":
+    if not problem.estimates_noise:
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
             "noise; leave it out, and errors can be foretold"

@@ -121,8 +121,8 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     refuse_contacts(posed, "a joint fit")
     others = {
         f"backend {backend!r}; take 'lm'": backend != "lm",
-        f"friction {posed.friction!r}; take 'smooth'": posed.friction != "smooth",
-        "state_weight inf; take estimator='hard'": posed.dynamics == "hard",
+        f"friction {posed.friction!r}; take 'smooth'": not posed.rubs_smoothly,
+        "state_weight inf; take estimator='hard'": posed.holds_dynamics,
         "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
         f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
         "losses that leave outliers alone; take loss='linear'": any(c.loss in BENT for c in posed.channels),
@@ -215,7 +215,7 @@ def _search(
     most = options.get("max_iterations", LevenbergMarquardt.max_iterations)
     reduced = ReducedProblem(assembly.transcription, assembly.start)
     own: dict[str, Any] = {"everyone": everyone, "freedom": reduced.tangent, "redundant": reduced.redundant}
-    if assembly.problem.dynamics != "estimated":
+    if not assembly.problem.estimates_noise:
         return JointSearch(assembly.transcription, (), LevenbergMarquardt(), most, told, **own), np.zeros(0)
     begun = begun_at(assembly, start.noise)
     if begun is None:

@@ -256,13 +256,13 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | 
         )
     refuse_contacts(problem, "a profile")
     solution = fit(problem, None) if solution is None else solution
-    if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
+    if solution.estimates_noise and not math.isfinite(solution.log_likelihood):
         raise ProblemError(
             f"{problem.what}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
     problem = of_same_samples(problem.with_(estimator="noise"), solution)
-    if solution.choice is not None and solution.choice.estimator == "hard":
+    if solution.choice is not None and solution.choice.is_hard:
         solution = fit(problem, None)
     shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)
     return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)

@@ -107,7 +107,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
     if substeps is not None and substeps < 1:
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
     try:
-        if substeps is not None or not (problem.stepper.staggered and problem.friction == "smooth"):
+        if substeps is not None or not (problem.stepper.staggered and problem.rubs_smoothly):
             return march.divided(substeps or 1)
         refined = march.refined()
     except StepFailedError as error:
@@ -260,7 +260,7 @@ def forward_stepper(
     Raises:
         ProblemError: for constraints that only push with smooth friction.
     """
-    if problem.friction != "smooth":
+    if not problem.rubs_smoothly:
         return ExactStepper(problem.stepper.forward(problem.model, settings, random, exact=True), constants)
     if problem.model.is_unilateral:
         raise ProblemError(f'{problem.what} has limits or contacts, which need friction="exact"')
