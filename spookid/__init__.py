@@ -38,10 +38,11 @@ _NAMES = {
     "parameter": "Parameter",
     "problem": "Problem load_problem",
     "results.findings": "Finding",
-    "results.result": "Cost Estimate Noise Trajectory",
+    "results.result": "Cost Estimate Noise Solution",
+    "results.trajectory": "Trajectory",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
-    "solution": "Solution load solve_jointly",
+    "solution": "load solve_jointly",
     "solvers.levenberg_marquardt": "LevenbergMarquardt",
     "solvers.status": "Status",
     "stepping.base": "Stepper",
@@ -136,10 +137,10 @@ if TYPE_CHECKING:
     from spookid.results.result import Cost as Cost
     from spookid.results.result import Estimate as Estimate
     from spookid.results.result import Noise as Noise
-    from spookid.results.result import Trajectory as Trajectory
+    from spookid.results.result import Solution as Solution
+    from spookid.results.trajectory import Trajectory as Trajectory
     from spookid.smoothing.monitor import Monitor as Monitor
     from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
-    from spookid.solution import Solution as Solution
     from spookid.solution import load as load
     from spookid.solution import solve_jointly as solve_jointly
     from spookid.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt

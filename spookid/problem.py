@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.estimation.plan import Plan
     from spookid.graphs.solution import Picture
     from spookid.kernels.arrays import Array
-    from spookid.results.result import Result
-    from spookid.solution import Solution
+    from spookid.results.result import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
@@ -84,7 +83,6 @@ class Problem(Declaration, Tabular):
         began = time.perf_counter()
         from spookid.estimation.questions import asking
         from spookid.estimation.solving import solve, solve_whole
-        from spookid.solution import Solution
 
         problem, others = self._split(options)
         if starts == 1:
@@ -96,7 +94,7 @@ class Problem(Declaration, Tabular):
         loading = time.perf_counter() - began - result.timing.total
         times = replace(result.times, other=result.times.other + max(loading, 0.0))
         again = partial(solve_whole, backend=backend, options=others)
-        return Solution.of(asking(problem, result.changed(times=times), again))
+        return asking(problem, result.changed(times=times), again)
 
     def plan(self, backend: str = "lm", **options: Any) -> Plan:
         """The stages of ``solve`` and their conditions; ``plan.done(solution)`` shows the fits that were made.
@@ -162,7 +160,7 @@ class Problem(Declaration, Tabular):
         problem, others = self._split(options)
         return crossvalidate(problem, _fitted_by(backend, others))
 
-    def contact_forces(self, solution: Result, recording: int = 0) -> dict[str, Array]:
+    def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
         ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
         not hold, NaN at the first and the last step. Impulses of impacts are those of ``impacts``.
@@ -178,7 +176,7 @@ class Problem(Declaration, Tabular):
 
         return contact_forces(self, solution, recording)
 
-    def impacts(self, solution: Result, recording: int = 0) -> tuple[Strike, ...]:
+    def impacts(self, solution: Solution, recording: int = 0) -> tuple[Strike, ...]:
         """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
         with which impulse.
 
@@ -193,7 +191,7 @@ class Problem(Declaration, Tabular):
 
         return strikes(self, solution, recording)
 
-    def touches(self, solution: Result, recording: int = 0) -> tuple[TouchSpan, ...]:
+    def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
         """When each ``Contact`` touches on a recording, and with which impulse, in the order of time; those of each
         step are in ``Trajectory.touches``.
 
@@ -265,7 +263,7 @@ class Problem(Declaration, Tabular):
 
         return inverse_dynamics(self, parameters, recording, **options)
 
-    def payload(self, solution: Result, recording: Recording, body: str, **options: Any) -> Payload:
+    def payload(self, solution: Solution, recording: Recording, body: str, **options: Any) -> Payload:
         """What hangs on a body along a recording; see ``spookid.studies.payload``."""
         from spookid.studies.payloads import payload
 
@@ -288,7 +286,7 @@ class Problem(Declaration, Tabular):
         return excite(self, duration, limits=limits_within(self, limits), **options)
 
     def expected_errors(
-        self, planned: Recording, *, noise: Noises = None, known: Result | None = None
+        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
     ) -> ExpectedErrors:
         """What a fit of a planned motion is expected to report; see ``spookid.studies.expected_errors``.
 
@@ -347,7 +345,7 @@ class Problem(Declaration, Tabular):
         return self.with_(**own), {name: value for name, value in options.items() if name not in own}
 
 
-def _fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Result]:
+def _fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Solution]:
     """What studies fit by: a problem, from a solution near by if there is one."""
     from spookid.estimation.solving import solve
 

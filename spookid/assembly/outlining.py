@@ -35,7 +35,8 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, is_zero, stacked, substitute
 from spookid.records import dataclass
 from spookid.results.motion import moments
-from spookid.results.result import MeasuredPoses, Trajectory
+from spookid.results.result import MeasuredPoses
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import (
     BodyOutline,
     ConstraintOutline,

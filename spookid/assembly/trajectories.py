@@ -24,7 +24,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import number, stacked, substitute
 from spookid.results.motion import rms
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import EffortFit
 from spookid.stepping.impulses import StepFunction
 from spookid.transcription.factor import Constant, Group, measured_noise

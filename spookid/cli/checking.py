@@ -36,7 +36,7 @@ from spookid.report.export import load
 from spookid.report.summary import weak_sentences
 from spookid.results import folders
 from spookid.results.findings import Finding, ranked
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
 from spookid.studies.job import KeptFits, unfinished
@@ -287,7 +287,7 @@ def _until(job: CommandJob, errors: ExpectedErrors) -> list[str]:
     return ["\n" + errors.until(name, *error) for name, error in dict(job.arguments.until).items()]
 
 
-def _known(job: CommandJob) -> Result | None:
+def _known(job: CommandJob) -> Solution | None:
     return None if job.source is None else load(job.source)
 
 

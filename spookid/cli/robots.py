@@ -23,7 +23,7 @@ from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.report import page
 from spookid.results import folders
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.robots import Robot, read
 from spookid.robots.logs import Log, opened
 from spookid.robots.report_section import section
@@ -141,7 +141,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
-def _problem(arguments: Namespace, result: Result) -> Declaration:
+def _problem(arguments: Namespace, result: Solution) -> Declaration:
     """That of the results, from the file that was solved or the one that is given."""
     source = arguments.problem or result.source
     if not source:

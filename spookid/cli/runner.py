@@ -22,7 +22,7 @@ from spookid.records import dataclass
 from spookid.registry import Study
 from spookid.report.study_page import Answer
 from spookid.results import folders
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.status import Callback, Iteration
 from spookid.stepping.simulation import Progress
 from spookid.studies.job import Job, KeptFits, unfinished
@@ -163,12 +163,12 @@ class CommandJob(Job):
     """Of its problem in the file."""
     run: Run
 
-    def fit(self, problem: Declaration, near: Result | None = None, doing: str = "", hold: bool = False) -> Result:
+    def fit(self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """As of ``Job``, by the solver of the command line."""
         run, backend = self.run, self.arguments.backend
         label = ", ".join(filter(None, [self.label, doing]))
 
-        def solved() -> Result:
+        def solved() -> Solution:
             with run.fitting(label, problem) as callback:
                 return solve(problem, backend, run.options, callback, near, hold)
 

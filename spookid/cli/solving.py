@@ -17,7 +17,7 @@ from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
 from spookid.report.forked import Copy
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
 from spookid.studies.job import unfinished
@@ -78,13 +78,13 @@ def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
     return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
 
 
-def _again(run: Run, job: CommandJob, problem: Declaration) -> Result:
+def _again(run: Run, job: CommandJob, problem: Declaration) -> Solution:
     """A fit to see what a doubtful one lacks; a signal ends it."""
     with run.fitting(f"{job.label}, sensors tried", problem) as callback:
         return estimate(problem, run.arguments.backend, run.options, callback)
 
 
-def _jointly(run: Run, job: CommandJob) -> Result:
+def _jointly(run: Run, job: CommandJob) -> Solution:
     """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept.
 
     Raises:

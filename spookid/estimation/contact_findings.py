@@ -34,7 +34,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import number
 from spookid.results.findings import Finding
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
 from spookid.tables.table import quantity

@@ -19,7 +19,7 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.outliers import revision
 from spookid.estimation.work import Solver, Work
 from spookid.results.findings import Finding, ranked
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -216,7 +216,7 @@ def _made(work: Work) -> Fit:
     return work.fit
 
 
-def _if_led(made: Fit, led: Result | None) -> Fit:
+def _if_led(made: Fit, led: Solution | None) -> Fit:
     """An answer, which has not converged if noise takes the part of impacts: it has grown since a fit that led to it,
     which did not settle who touches."""
     found = made.result
@@ -263,7 +263,7 @@ def _sharpened(work: Work, smooth: Declaration) -> float | None:
     return reached
 
 
-def _compared(work: Work, problem: Declaration, lead: Result, sharpness: float) -> None:
+def _compared(work: Work, problem: Declaration, lead: Solution, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
     best = _made(work)
@@ -289,16 +289,16 @@ def _after_all(best: Fit, last: Fit) -> Fit:
     return best.with_(times=last.result.times, clocks=last.result.clocks)
 
 
-def _is_worse(solution: Result, smoothed: Result) -> bool:
+def _is_worse(solution: Solution, smoothed: Solution) -> bool:
     return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
 
 
-def _excess(solution: Result, smoothed: Result) -> float:
+def _excess(solution: Solution, smoothed: Solution) -> float:
     """By how much of the smooth fit's cost the other one is above it."""
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Result, smoothed: Result) -> list[Finding]:
+def _worse(solution: Solution, smoothed: Solution) -> list[Finding]:
     """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:

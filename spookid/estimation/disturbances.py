@@ -21,7 +21,7 @@ from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Disturbance
 from spookid.statistics.condensing import Condensed
 from spookid.transcription.factor import measured_noise

@@ -26,7 +26,8 @@ from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.results.result import Choice, Noise, Result, Trajectory
+from spookid.results.result import Choice, Noise, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.block_jackknife import BLOCKS
@@ -49,7 +50,7 @@ class Decision:
     first: Fit
     """With noise estimated."""
 
-    def told(self, solution: Result) -> Result:
+    def told(self, solution: Solution) -> Solution:
         """A solution with this estimator, and what the decision says of it."""
         if self.choice is None:
             return solution

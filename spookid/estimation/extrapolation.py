@@ -24,7 +24,8 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding, ranked
-from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
+from spookid.results.result import Estimate, MeasuredPoses, Noise, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Influence, Sensitivities
@@ -46,7 +47,7 @@ def finer(problem: Declaration) -> Declaration:
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
 
-def corrected(work: Work, first: Fit) -> Result:
+def corrected(work: Work, first: Fit) -> Solution:
     """The answer with estimates of continuous time, where they are asked for and can be had."""
     problem, found = work.problem, first.result
     if not problem.corrects or found.status is not Status.CONVERGED:
@@ -120,7 +121,7 @@ def pinned(fine: Fit) -> dict[str, float]:
     return {names[i]: fine.values[names[i]] for i in pivots(open_ones[several] * sizes * seen_alone)}
 
 
-def extrapolated(coarse: Fit, fine: Fit) -> Result:
+def extrapolated(coarse: Fit, fine: Fit) -> Solution:
     """The finer fit, at the steps of the coarser one, with estimates of continuous time.
 
     Args:
@@ -154,7 +155,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
     )
 
 
-def noise_of(fine: Fit, coarse: Result) -> tuple[Noise, ...]:
+def noise_of(fine: Fit, coarse: Solution) -> tuple[Noise, ...]:
     """What the finer fit has found, at the gains of the coarser."""
     problem = fine.assembly.problem
     return tuple(at_gains(problem, at_gains(problem, fine.result.noise, fine.values, back=True), coarse.values))

@@ -35,7 +35,8 @@ from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Times, Trajectory
+from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Solution, Times
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension, Size
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
@@ -136,7 +137,7 @@ class Fit:
             self.assembly, self.point, self.likelihood.states, condensed, self.motion, self.values
         )
 
-    def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Result:
+    def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Solution:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
 
         return self.result.with_findings(lambda: misspecification.misfit_findings(self.score_tests, coarser))
@@ -159,10 +160,10 @@ class Fit:
         return Lazy(make, self.clock)
 
     @cached_property
-    def result(self) -> Result:
+    def result(self) -> Solution:
         """The answer."""
         problem, transcription, found = self.assembly.problem, self.assembly.transcription, self.likelihood
-        made = Result(
+        made = Solution(
             problem=problem.name,
             backend=self.backend,
             stepper=problem.stepper.name,
@@ -292,7 +293,7 @@ def _redundant(outcome: Outcome) -> list[Finding]:
     return [Finding("constraints.redundant", (), {"rows": outcome.redundant}, effect)] if outcome.redundant else []
 
 
-def joined(first: Result, second: Result) -> dict[str, Any]:
+def joined(first: Solution, second: Solution) -> dict[str, Any]:
     """Fields of the second of two solves with the history and the times of both."""
     later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
     return {

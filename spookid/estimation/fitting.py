@@ -25,7 +25,7 @@ from spookid.estimation.known_noise import fit_at_guessed_noise, fit_at_known_no
 from spookid.estimation.likelihood_fit import Revise, Searched, maximize_likelihood
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.results.result import Result, Times
+from spookid.results.result import Solution, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -44,11 +44,11 @@ _CLOSED = 1e-4
 class Start:
     """Where a solve begins, and what it keeps."""
 
-    solution: Result | None = None
+    solution: Solution | None = None
     """Whose states and estimates are the start; None: the initial guess."""
     own: Mapping[str, float] = field(default_factory=dict)
     """Guesses by the name of the parameter that go before those estimates."""
-    noise: Result | None = None
+    noise: Solution | None = None
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
     """Share of the friction widths; see ``continuation``."""
@@ -172,12 +172,12 @@ def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _asked(known: Result | None) -> float:
+def _asked(known: Solution | None) -> float:
     """Seconds that have been spent on what a result is asked for, which are that result's."""
     return known.timing.analysis if known else 0.0
 
 
-def _normaliser(problem: Declaration, known: Result) -> Array:
+def _normaliser(problem: Declaration, known: Solution) -> Array:
     """θ₀, v and c for ``assemble``: the normaliser around the estimates of a fit that has found the noise."""
     assert known.normaliser is not None
     names, values = [e.name for e in known.parameters.values() if not e.fixed], known.values
@@ -199,7 +199,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
 
 
 def warm(
-    assembly: Assembly, solution: Result, own: Mapping[str, float], touching: tuple[Array | None, ...] = ()
+    assembly: Assembly, solution: Solution, own: Mapping[str, float], touching: tuple[Array | None, ...] = ()
 ) -> Point:
     """States and estimates of a solution where it has them, but for the guesses ``own``."""
     problem, known = assembly.problem, solution.values
@@ -222,7 +222,7 @@ def _holding(assembly: Assembly, start: Point, held: Mapping[str, float]) -> tup
     return replace(assembly, transcription=transcription), replace(start, parameters=values)
 
 
-def _states(assembly: Assembly, solution: Result, touching: tuple[Array | None, ...]) -> Point:
+def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None, ...]) -> Point:
     """The start with the states of a solution."""
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]

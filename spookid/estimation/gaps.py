@@ -27,7 +27,8 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
@@ -50,8 +51,8 @@ class Crossing:
     """How the whole fits across its gaps, beside its parts."""
 
     problem: Declaration
-    parts: Result
-    held: Result
+    parts: Solution
+    held: Solution
     """The whole at the noise of the parts."""
     spans: dict[int, list[Span]]
 
@@ -161,7 +162,7 @@ def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> l
 # --- across ---
 
 
-def _crossed(problem: Declaration, parts: Result, counts: list[int]) -> tuple[Trajectory, ...]:
+def _crossed(problem: Declaration, parts: Solution, counts: list[int]) -> tuple[Trajectory, ...]:
     """The motion on each recording, of its parts and simulated between them."""
     ends = np.cumsum([0, *counts])
     return tuple(
@@ -169,7 +170,7 @@ def _crossed(problem: Declaration, parts: Result, counts: list[int]) -> tuple[Tr
     )
 
 
-def _joined(problem: Declaration, parts: Result, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
+def _joined(problem: Declaration, parts: Solution, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
     whole = grid(problem.recordings[place], problem.step)
     first, last = known[0], known[-1]
     motion: list[tuple[Array, Array, Array]] = []
@@ -186,7 +187,7 @@ def _joined(problem: Declaration, parts: Result, place: int, known: tuple[Trajec
 
 
 def _simulated(
-    problem: Declaration, parts: Result, place: int, before: Trajectory, count: int
+    problem: Declaration, parts: Solution, place: int, before: Trajectory, count: int
 ) -> tuple[Array, Array, Array]:
     """Times and states of the steps behind a part; of those that have a solution."""
     values = {name: value for name, value in parts.values.items() if name in problem.parameter_set.known}
@@ -215,7 +216,7 @@ def _simulated(
 # --- whether they fit together ---
 
 
-def judged(crossing: Crossing, answer: Result) -> Result:
+def judged(crossing: Crossing, answer: Solution) -> Solution:
     """The answer, and a notice if the whole fits worse than the parts by more than accident.
 
     With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.

@@ -32,7 +32,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.parameter import Parameter, is_constant
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.status import Status
 from spookid.tables.table import quantity
 
@@ -162,7 +162,7 @@ class _Trial:
 
 
 def instrument_findings(
-    problem: Declaration, result: Result, solve: Callable[[Declaration], Result]
+    problem: Declaration, result: Solution, solve: Callable[[Declaration], Solution]
 ) -> Iterator[Finding]:
     """Yield one that names sensors which lag or are off.
 
@@ -197,7 +197,7 @@ def instrument_findings(
         yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 
 
-def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
+def _clear(trials: list[_Trial], found: Solution) -> list[tuple[_Trial, float]]:
     """Trials that are clearly not zero, and their sizes if all others are: the least clear is taken for zero again and
     again, for of two sensors that are apart in time either may lag. What explains little beside others is left out."""
     places = [list(found.parameters).index(trial.parameter.name) for trial in trials]
@@ -215,7 +215,7 @@ def _clear(trials: list[_Trial], found: Result) -> list[tuple[_Trial, float]]:
     return [(trials[i], float(sizes[i])) for i in left]
 
 
-def _known(result: Result) -> bool:
+def _known(result: Solution) -> bool:
     """True if some free parameter is known to better than a share of its estimate."""
     free = [estimate for estimate in result.parameters.values() if not estimate.fixed]
     return any(estimate.std_err < _ROUGHLY * abs(estimate.estimate) for estimate in free)

@@ -17,7 +17,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, misfits, run_score_tests

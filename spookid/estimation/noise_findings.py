@@ -20,7 +20,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Sensor
 from spookid.results.findings import Finding
 from spookid.results.motion import rms_of_samples
-from spookid.results.result import Noise, Result, Trajectory
+from spookid.results.result import Noise, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.wording import is_seen
 from spookid.solvers.status import Status
 from spookid.statistics.whiteness import limit
@@ -65,7 +66,7 @@ _WORTH = math.log(1.25)
 
 
 def given_noise_findings(
-    problem: Declaration, result: Result, solve: Callable[[Declaration], Result]
+    problem: Declaration, result: Solution, solve: Callable[[Declaration], Solution]
 ) -> Iterator[Finding]:
     """One that names the sensors whose sigma is not what the data show, if the model explains them with another.
 
@@ -96,7 +97,7 @@ def given_noise_findings(
         yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
 
 
-def refuted(problem: Declaration, result: Result) -> set[str]:
+def refuted(problem: Declaration, result: Solution) -> set[str]:
     """Signals whose sigma was given and is off, by the slope of the likelihood; of quaternions nothing can be told, for
     their components are not independent of one another."""
     bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}

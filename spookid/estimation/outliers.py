@@ -30,7 +30,8 @@ from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.kinematics import Values
 from spookid.parameter import number
 from spookid.results.findings import Finding
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Outlier
 from spookid.solvers.status import Status
 from spookid.tables.table import counted
@@ -244,7 +245,7 @@ def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
     return recording.with_signals(**left)
 
 
-def of_same_samples(problem: Declaration, found: Result | None = None) -> Declaration:
+def of_same_samples(problem: Declaration, found: Solution | None = None) -> Declaration:
     """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
     Before a fit those go that stand out from their neighbours."""
     if all(sensor.loss != "auto" for sensor in problem.observations):
@@ -274,7 +275,7 @@ def without_suspects(problem: Declaration, recording: Recording) -> tuple[Record
     return (_masked(recording, masks) if count else recording), count
 
 
-def with_outliers(problem: Declaration, wrong: Wrong, found: Result) -> Result:
+def with_outliers(problem: Declaration, wrong: Wrong, found: Solution) -> Solution:
     """The result with its outliers, and a notice of them.
 
     Args:
@@ -297,7 +298,7 @@ def with_outliers(problem: Declaration, wrong: Wrong, found: Result) -> Result:
 
 
 def _named(
-    problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Result, mask: Mask
+    problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Solution, mask: Mask
 ) -> list[Outlier]:
     errors = errors_of(problem, channel, recording, motion, found.values)
     width, values = _width(errors[np.isfinite(errors) & ~mask]), recording.signal(channel.signal)

@@ -27,7 +27,8 @@ from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, is_constant, own_name, parameters_in, substitute
 from spookid.results.findings import Finding
-from spookid.results.result import Derived, Result, Trajectory
+from spookid.results.result import Derived, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.statistics.combinations import prior_share
 from spookid.statistics.covariance import Sensitivities
 
@@ -46,19 +47,19 @@ class _Row(NamedTuple):
     body: str = ""
 
 
-def physical_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+def physical_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
     """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
     given are left out."""
     return _derived(_quantities(problem), problem, result)
 
 
-def joint_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+def joint_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
     """What acts along the coordinates of joints, by name; numbers that were given are left out."""
     rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
-def negative_findings(problem: Declaration, result: Result) -> Iterator[Finding]:
+def negative_findings(problem: Declaration, result: Solution) -> Iterator[Finding]:
     """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error tells.
 
     Moments of inertia have findings of their own (``estimation.inertias``).
@@ -75,7 +76,7 @@ def negative_findings(problem: Declaration, result: Result) -> Iterator[Finding]
             yield Finding("parameters.negative", (found.name,), evidence, effect, cause, _BOUNDED)
 
 
-def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], list[Finding]]:
+def base_quantities(problem: Declaration, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
     """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
     single Parameters are left out. Where loops close in few places only they are those that the recordings show.
 
@@ -135,7 +136,7 @@ def _at(freedom: Freedom, motors: Sequence[Motor], names: Sequence[str] = ()) ->
             yield _Row(f"{label} {what}{whose}", own_unit, formula, label)
 
 
-def _derived(rows: Iterable[_Row], problem: Declaration, result: Result) -> dict[str, Derived]:
+def _derived(rows: Iterable[_Row], problem: Declaration, result: Solution) -> dict[str, Derived]:
     """Values with their errors, of each recording if it has its own."""
     rows = list(_of_recordings(rows, problem))
     if not rows:

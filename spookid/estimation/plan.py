@@ -31,7 +31,7 @@ from spookid.estimation.work import Work, as_begun, asked_from, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.records import dataclass
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
 from spookid.tables.table import Table, counted, number, seconds
@@ -244,7 +244,7 @@ def through(work: Work, stages: Sequence[Stage]) -> Work:
     return work
 
 
-def answered(work: Work, asked: Declaration) -> Result:
+def answered(work: Work, asked: Declaration) -> Solution:
     """The result of what was done, as it was asked."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()
@@ -273,7 +273,7 @@ class Plan(Tabular):
         """Before anything is fitted."""
         return cls(work.problem.name, tuple(stage for stage in STAGES if stage.belongs(work)))
 
-    def done(self, found: Result) -> Plan:
+    def done(self, found: Solution) -> Plan:
         """With the fits of a result."""
         return replace(self, fits=found.stages)
 

@@ -26,7 +26,7 @@ from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.status import Status
 from spookid.tables.table import number
 
@@ -84,10 +84,10 @@ def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, float], 
 
 def asking(
     problem: Declaration,
-    result: Result,
-    solve: Callable[[Declaration], Result] | None,
+    result: Solution,
+    solve: Callable[[Declaration], Solution] | None,
     asked: Sequence[Finding] | None = None,
-) -> Result:
+) -> Solution:
     """A result whose findings ask, too.
 
     Args:

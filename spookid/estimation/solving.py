@@ -22,7 +22,7 @@ from spookid.estimation.plan import STAGES, Plan, answered, through
 from spookid.estimation.work import Work
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.status import Callback, Status
@@ -38,9 +38,9 @@ def solve(
     backend: str = "lm",
     options: Mapping[str, Any] = MappingProxyType({}),
     callback: Callback | None = None,
-    warm_start: Result | None = None,
+    warm_start: Solution | None = None,
     hold: bool = False,
-) -> Result:
+) -> Solution:
     """Estimate states and parameters of ``problem`` by the stages of its plan; see ``Problem.solve``.
 
     Together they count as one solve, and as iterations of it.
@@ -71,13 +71,13 @@ def begun(
     backend: str,
     options: Mapping[str, Any],
     callback: Callback | None = None,
-    warm_start: Result | None = None,
+    warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Work:
     """A solve that has been asked for, with samples that are suspected left out for the time being."""
     if isinstance(problem.recordings, RecordingFiles):  # as one piece
         problem = problem.with_(recordings=tuple(problem.recordings))
-    if warm_start is not None and not isinstance(warm_start, Result):
+    if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
@@ -88,7 +88,7 @@ def begun(
     return work
 
 
-def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) -> Result:
+def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) -> Solution:
     """As ``solve``, from the guesses.
 
     Raises:
@@ -100,7 +100,7 @@ def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) 
     return result
 
 
-def of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
+def of_bodies(problem: Declaration, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {

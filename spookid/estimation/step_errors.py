@@ -29,7 +29,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import is_constant
 from spookid.results.findings import Finding
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS

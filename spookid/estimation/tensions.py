@@ -20,7 +20,7 @@ from spookid.assembly.trajectories import along
 from spookid.estimation.identifiability import Identifiability
 from spookid.kernels.arrays import Array, contiguous
 from spookid.results.findings import Finding
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension
 from spookid.solvers.quadratic_program import balanced
 from spookid.statistics.condensing import inverse_root

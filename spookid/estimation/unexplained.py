@@ -22,7 +22,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import stacked
 from spookid.results.findings import Finding
 from spookid.results.motion import rms, rms_of_samples
-from spookid.results.result import Trajectory
+from spookid.results.trajectory import Trajectory
 from spookid.tables.table import quantity
 from spookid.transcription.transcription import Point
 

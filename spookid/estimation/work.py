@@ -16,7 +16,7 @@ from spookid.assembly.priors import NORMALISER
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, finished, fit, with_likelihood
 from spookid.kernels.arrays import Array, Mask
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -35,15 +35,15 @@ class Work:
     """As it is fitted from now on: without samples that are left out, around the delays that were found."""
     solver: Solver
     callback: Callback | None = None
-    near: Result | None = None
+    near: Solution | None = None
     """Where the first fit begins; None: at the guesses of the problem."""
     hold: bool = False
     """True to keep the noise of ``near``."""
     fit: Fit | None = None
     """The last one that counts, with the history and the times of all before it."""
-    found: Result | None = None
+    found: Solution | None = None
     """Where the next fit begins; None: at the guesses."""
-    noise: Result | None = None
+    noise: Solution | None = None
     """Whose noise the fits keep that friction, contacts or IPOPT ask for; None: it is estimated."""
     touching: tuple[Array | None, ...] = ()
     """What contacts do on each recording of the last fit; empty: it is found out."""
@@ -54,9 +54,9 @@ class Work:
     """Samples that are left out of the answer, and of signals with robust losses those that count little."""
     records: list[StageRecord] = field(default_factory=list)
     """Every fit, by the stage that it belongs to."""
-    remarks: list[Callable[[Result], Result]] = field(default_factory=list)
+    remarks: list[Callable[[Solution], Solution]] = field(default_factory=list)
     """What stages say of the answer in the end."""
-    answer: Result | None = None
+    answer: Solution | None = None
     """What a last stage has made of several fits; None: the result of ``fit``."""
     _stage: str = ""
     _known: list[Assembly] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Work:
         start = Start(made.result, noise=made.result, held=held)
         return with_likelihood(made, self.run(made.assembly.problem, start, made), self.hold)
 
-    def beside(self, problem: Declaration, found: Result | None = None) -> Work:
+    def beside(self, problem: Declaration, found: Solution | None = None) -> Work:
         """Work on another problem, from a fit of it; its fits are counted here."""
         own = Work(problem, self.solver, self.callback, found=found, records=self.records)
         own._known, own._ends, own._stage = self._known, self._ends, self._stage
@@ -146,13 +146,13 @@ def as_begun(problem: Declaration) -> Declaration:
     return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
 
 
-def asked_from(problem: Declaration, found: Result) -> Result:
+def asked_from(problem: Declaration, found: Solution) -> Solution:
     """A result with the guesses of the problem, as it was asked."""
     guess = problem.guess
     return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})
 
 
-def starting_from(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
+def starting_from(problem: Declaration, known: Solution | None) -> tuple[Declaration, Solution | None]:
     """The problem and the solution to start from; of one with hard dynamics the estimates alone.
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.

@@ -19,7 +19,8 @@ from spookid.report.pictures import BLACK, GREY, ORANGE
 from spookid.report.skeleton import FULL, Style
 from spookid.report.views import View, view_of
 from spookid.results.motion import FRAMES_PER_SECOND, LONGEST, moments, slowness
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Mechanism, Vector
 from spookid.tables.table import counted, number
 
@@ -111,7 +112,7 @@ class Film:
         return speed if duration <= LONGEST else f"first {LONGEST:g} s of {number(duration, 3)} s, {speed}"
 
 
-def films(solution: Result) -> list[Film]:
+def films(solution: Solution) -> list[Film]:
     """Of the first recordings, those that hold a motion; none if the solution holds no mechanism."""
     parts, title, found = solution.mechanism, solution.problem, list[Film]()
     if parts is None:
@@ -128,7 +129,7 @@ def films(solution: Result) -> list[Film]:
     return found
 
 
-def omitted(solution: Result) -> str:
+def omitted(solution: Solution) -> str:
     """What is said of recordings that are too many."""
     more = len(solution.trajectories) - MOST
     return f"{counted(more, 'more recording')} not animated." if more > 0 else ""
@@ -148,7 +149,7 @@ def gif(film: Film) -> bytes:
     return content
 
 
-def writers(solution: Result) -> dict[str, partial[None]]:
+def writers(solution: Solution) -> dict[str, partial[None]]:
     """What writes each film, by the name of its file."""
     names = [t.name for t in solution.trajectories]
     return {file_name(names.index(f.trajectory.name)): partial(_write, f) for f in films(solution)}

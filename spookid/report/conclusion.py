@@ -15,7 +15,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.report import summary
-from spookid.results.result import Derived, Estimate, Result
+from spookid.results.result import Derived, Estimate, Solution
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
 from spookid.solvers.status import Status
 from spookid.statistics.settled import left_open
@@ -27,7 +27,7 @@ _MANY = 8
 """Names from which on there are too many for a sentence."""
 
 
-def conclusion(solution: Result) -> str:
+def conclusion(solution: Solution) -> str:
     """Whether it converged, and which parameters the data determine."""
     begin = f"{solution.problem}: {status_words(solution)}"
     if solution.status is not Status.CONVERGED:
@@ -37,7 +37,7 @@ def conclusion(solution: Result) -> str:
     return f"{'; '.join([begin, *doubt, *_known(solution)])}."
 
 
-def _known(solution: Result) -> list[str]:
+def _known(solution: Solution) -> list[str]:
     """Which combinations and parameters the data determine, and which not."""
     free = [p for p in solution.parameters.values() if not p.fixed]
     if not free:
@@ -87,7 +87,7 @@ def _names(some: Sequence[_Told], noun: str) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def assumptions(solution: Result) -> dict[str, str]:
+def assumptions(solution: Solution) -> dict[str, str]:
     """Estimator, stepper, friction and noise."""
     sizes = "; ".join(noise_words(noise, solution.step) for noise in told(solution.noise))
     given = "as the weights say, white and normal"

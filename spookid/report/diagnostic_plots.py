@@ -29,7 +29,8 @@ from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
 from spookid.report.summary import MINIMA, starts_sentence
 from spookid.results.motion import misfit
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.tables.table import HALF_WIDTH, labelled, number
@@ -53,7 +54,7 @@ _MOST_ROWS, _MOST_RECORDINGS = 6, 2
 """Coordinates and recordings that are drawn."""
 
 
-def pictured(solution: Result) -> list[dict[str, Any]]:
+def pictured(solution: Solution) -> list[dict[str, Any]]:
     """A picture for each of the first recordings, where a size of the disturbance was estimated, with what it leaves
     out."""
     every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
@@ -90,7 +91,7 @@ def _panel(panel: Axes, one: Disturbance, column: int) -> None:
     panel.yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
 
 
-def influence_figure(solution: Result) -> Figure:
+def influence_figure(solution: Solution) -> Figure:
     """How many standard errors each estimate would move without each stretch: a row a parameter, a panel a recording.
 
     Parameters without a standard error are left out, and recordings after the first four; of many parameters those
@@ -170,7 +171,7 @@ class _Points:
     """Time since the start [s], rate of the signal, the signal."""
 
 
-def residual_figure(solution: Result) -> Figure | None:
+def residual_figure(solution: Solution) -> Figure | None:
     """A row a signal, at most the first six, with means over bins of all recordings; None if there is no residual."""
     trajectories = solution.trajectories
     signals = trajectories[0].signals[:MOST_ROWS] if trajectories else ()
@@ -203,7 +204,7 @@ def _points(trajectory: Trajectory, column: int) -> _Points:
     return _Points(residual[known], tuple(one[known] for one in (trajectory.t - trajectory.t[0], rate, place)))
 
 
-def _size(solution: Result, column: int, points: Sequence[_Points]) -> tuple[float, str]:
+def _size(solution: Solution, column: int, points: Sequence[_Points]) -> tuple[float, str]:
     """What one of the vertical axis is: sigma where it is known, else the signal's unit with a prefix."""
     signal, unit = solution.trajectories[0].signals[column], solution.trajectories[0].units[column]
     found = [n.std for n in solution.noise if n.kind == "sensor" and signal in n.names and is_seen(n)]
@@ -253,7 +254,7 @@ def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
     return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]
 
 
-def starts_figure(result: Result) -> Figure:
+def starts_figure(result: Solution) -> Figure:
     """Costs above the best one in order, minima in colours; starts that did not converge are hollow."""
     figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
     likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)

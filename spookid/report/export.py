@@ -1,4 +1,4 @@
-"""Result folders: a Result written whole or not at all, and read back without loss."""
+"""Solution folders: a Solution written whole or not at all, and read back without loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spookid.report import pictures
 from spookid.report.forked import Copy, copied, side_by_side
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.tables.table import Table
 
 MARKER = "solution.json"
@@ -54,7 +54,7 @@ def drawing() -> Iterator[Copy | None]:
 
 @checked
 def save(
-    solution: Result,
+    solution: Solution,
     directory: folders.AnyPath,
     *,
     animate: bool = False,
@@ -94,7 +94,7 @@ def save(
         folders.save(directory, files)
 
 
-def _shown(solution: Result) -> list[str]:
+def _shown(solution: Solution) -> list[str]:
     """Names of its figures."""
     return [name for name in _FIGURES if name != "starts.png" or solution.basins]
 
@@ -112,7 +112,7 @@ def _ready() -> None:
 
 @contextmanager
 def _begun(
-    solution: Result, directory: folders.AnyPath, aside: Copy | None
+    solution: Solution, directory: folders.AnyPath, aside: Copy | None
 ) -> Iterator[Callable[[], Mapping[str, bytes]]]:
     """Figures that are drawn from now on, by name; those are missing that could not be."""
     with ExitStack() as held:
@@ -136,17 +136,17 @@ def _drawn_there(folder: bytes) -> list[bytes]:
     return side_by_side([partial(_drawn, name, solution) for name in _shown(solution)])
 
 
-def _drawn(name: str, solution: Result) -> bytes:
+def _drawn(name: str, solution: Solution) -> bytes:
     """A figure of a module that loads Matplotlib, as PNG."""
     module, function = _FIGURES[name]
     return pictures.png(getattr(import_module(f"spookid.report.{module}"), function)(solution))
 
 
-def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Result, name: str, path: Path) -> None:
+def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Solution, name: str, path: Path) -> None:
     path.write_bytes(drawn().get(name) or _drawn(name, solution))
 
 
-def keep(solution: Result, directory: folders.AnyPath) -> None:
+def keep(solution: Solution, directory: folders.AnyPath) -> None:
     """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads.
 
     Raises:
@@ -155,7 +155,7 @@ def keep(solution: Result, directory: folders.AnyPath) -> None:
     folders.save(directory, _numbers(solution.changed(**_BESIDE)))
 
 
-def _numbers(solution: Result) -> dict[str, folders.Content]:
+def _numbers(solution: Solution) -> dict[str, folders.Content]:
     return {
         MARKER: schema.document(solution),
         _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
@@ -163,15 +163,15 @@ def _numbers(solution: Result) -> dict[str, folders.Content]:
     }
 
 
-def outliers(solution: Result) -> Table:
+def outliers(solution: Solution) -> Table:
     """A row for each sample that was left out or hardly counted, numbers in full."""
     head = ("recording", "signal", "t", "value", "predicted", "sigmas", "left_out")
     return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 
 
 @checked
-def load(directory: folders.AnyPath) -> Result:
-    """Read the Result that `save` wrote into ``directory``.
+def load(directory: folders.AnyPath) -> Solution:
+    """Read the Solution that `save` wrote into ``directory``.
 
     Raises:
         ProblemError: naming the file that is missing, damaged or of another schema.

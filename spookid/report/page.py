@@ -16,7 +16,7 @@ from spookid.files import unreadable
 from spookid.registry import markers
 from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.wording import status_words
 from spookid.solvers.status import Status
 from spookid.tables.table import Table, number
@@ -29,7 +29,7 @@ Films: TypeAlias = Sequence[tuple[str, str, str]]
 """Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
 
 
-Robots: TypeAlias = Callable[[Result], Mapping[str, Any] | None]
+Robots: TypeAlias = Callable[[Solution], Mapping[str, Any] | None]
 """What is told of the robot's file that a solution was made from: blocks, and pictures by captions."""
 
 
@@ -45,7 +45,7 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
             if there is no solution among them.
     """
     folder = Path(directory)
-    solutions: dict[str, Result] = {}
+    solutions: dict[str, Solution] = {}
     studies: list[Mapping[str, Any]] = []
     found = _results(folder)
     written = {key: datetime.fromtimestamp(path.stat().st_mtime, UTC) for key, path in found.items()}
@@ -64,7 +64,7 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
     return folder / PAGE
 
 
-def _animate(folder: Path, solutions: Mapping[Path, Result]) -> None:
+def _animate(folder: Path, solutions: Mapping[Path, Solution]) -> None:
     """Write the animations of solutions into their folders."""
     if not solutions:
         raise ProblemError(
@@ -79,7 +79,7 @@ def _animate(folder: Path, solutions: Mapping[Path, Result]) -> None:
             folders.write(place / name, content)
 
 
-def _films(folder: Path, solution: Result) -> Films:
+def _films(folder: Path, solution: Solution) -> Films:
     """The animations that are in a folder."""
     found = {i: folder / animation.file_name(i) for i in range(min(len(solution.trajectories), animation.MOST))}
     known = {i: path for i, path in found.items() if path.is_file()}
@@ -91,7 +91,7 @@ def _films(folder: Path, solution: Result) -> Films:
 
 
 def page(
-    solutions: Mapping[str, Result],
+    solutions: Mapping[str, Solution],
     dates: Mapping[str, str],
     studies: Sequence[Mapping[str, Any]] = (),
     films: Mapping[str, Films] | None = None,
@@ -144,7 +144,7 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
     return f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{kind}{place}"
 
 
-def _overview(solutions: Mapping[str, Result], studies: Sequence[Mapping[str, Any]]) -> Table:
+def _overview(solutions: Mapping[str, Solution], studies: Sequence[Mapping[str, Any]]) -> Table:
     """Of several results: how each ended."""
     rows = [
         (key, status_words(solution), number(solution.cost.total), number(solution.step, 6) + " s", solution.stepper)
@@ -154,7 +154,7 @@ def _overview(solutions: Mapping[str, Result], studies: Sequence[Mapping[str, An
     return Table(("result", "status", "cost", "step", "stepper"), rows)
 
 
-def _result(key: str, place: int, solution: Result, date: str, films: Films) -> dict[str, Any]:
+def _result(key: str, place: int, solution: Solution, date: str, films: Films) -> dict[str, Any]:
     """What the template wants to know about one result."""
     return {
         "key": key,

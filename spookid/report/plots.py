@@ -1,4 +1,4 @@
-"""Three figures of a Result: the fit to the data, the way of the solver, the parameters with their uncertainty.
+"""Three figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty.
 
 Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
 """
@@ -23,7 +23,7 @@ from spookid.report import pictures
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
-from spookid.results.result import Estimate, Result
+from spookid.results.result import Estimate, Solution
 from spookid.results.wording import remark, status_words
 from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 
@@ -53,7 +53,7 @@ _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
 # --- the fit ---
 
 
-def fit(solution: Result) -> Figure:
+def fit(solution: Solution) -> Figure:
     """Measured and estimated signals over time with their residuals."""
     return signals(solution.trajectories, _headline(solution), "estimated")
 
@@ -171,7 +171,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 # --- the way there ---
 
 
-def convergence(solution: Result) -> Figure:
+def convergence(solution: Solution) -> Figure:
     """Cost, parameters and damping against the iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
     figure = _figure(8.9 + 0.08 * max(map(len, map(_short, names)), default=0), 9.0)
@@ -193,7 +193,7 @@ def convergence(solution: Result) -> Figure:
     return figure
 
 
-def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
+def _costs(axes: Axes, k: Array, solution: Solution, marker: str) -> None:
     costs = [step.cost for step in solution.history]
     curves = {
         "total": ([c.total for c in costs], BLACK, 2.2),
@@ -266,7 +266,7 @@ def _positive(values: Array) -> Array:
 # --- the parameters ---
 
 
-def parameters(solution: Result) -> Figure:
+def parameters(solution: Solution) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by. Of many those
     are shown that are farthest from their guess in standard errors."""
     every = list(solution.parameters.values())
@@ -374,5 +374,5 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
-def _headline(solution: Result) -> str:
+def _headline(solution: Solution) -> str:
     return f"{solution.problem}: {status_words(solution)}"

@@ -15,7 +15,8 @@ from spookid.report.pictures import BLUE, GREY
 from spookid.report.skeleton import FULL, PALE
 from spookid.report.views import oblique
 from spookid.results.motion import misfit
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Mechanism
 from spookid.tables.table import HALF_WIDTH
 
@@ -34,13 +35,13 @@ def embedded(figure: Figure, kind: str = "svg") -> str:
     return f"data:{mime};base64,{base64.b64encode(pictures.encoded(figure, kind, _DPI)).decode('ascii')}"
 
 
-def fit(solution: Result, trajectory: Trajectory) -> Figure:
+def fit(solution: Solution, trajectory: Trajectory) -> Figure:
     """Measured and estimated signals of one recording, with residuals."""
     figure = plots.fit(solution.changed(trajectories=(trajectory,)))
     return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
 
 
-def convergence(solution: Result) -> Figure:
+def convergence(solution: Solution) -> Figure:
     """Cost, parameters and damping against the iteration."""
     return _narrowed(plots.convergence(solution), 6.6)
 

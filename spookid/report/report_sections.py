@@ -1,4 +1,4 @@
-"""Sections of the report: a Result in words, tables and pictures, ready to be laid out."""
+"""Sections of the report: a Solution in words, tables and pictures, ready to be laid out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from spookid.report import diagnostic_plots, report_plot, summary
 from spookid.report.summary import weak_sentences
 from spookid.results.motion import misfit, rms
-from spookid.results.result import Estimate, Noise, Result, Trajectory
+from spookid.results.result import Estimate, Noise, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark, told
 from spookid.statistics.weak_directions import WEAK
@@ -80,7 +81,7 @@ def _bar(estimate: Estimate, ends: tuple[float, float]) -> dict[str, Any] | None
 # --- the mechanism and the data ---
 
 
-def mechanism(solution: Result) -> dict[str, Any] | None:
+def mechanism(solution: Solution) -> dict[str, Any] | None:
     """Tables of its parts, and a sketch if there is a motion to show it in; None if it is not known."""
     parts = solution.mechanism
     if parts is None:
@@ -102,7 +103,7 @@ def mechanism(solution: Result) -> dict[str, Any] | None:
     }
 
 
-def _sigma(sensor: SensorOutline, solution: Result) -> str:
+def _sigma(sensor: SensorOutline, solution: Solution) -> str:
     """Its standard deviation as it was given, or as it was estimated."""
     if math.isfinite(sensor.sigma):
         return quantity(sensor.sigma, superscripts(sensor.unit))
@@ -110,7 +111,7 @@ def _sigma(sensor: SensorOutline, solution: Result) -> str:
     return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
 
 
-def noise(solution: Result) -> Table:
+def noise(solution: Solution) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
     rows = [_noise(size) for size in told(solution.noise)]
     return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
@@ -137,7 +138,7 @@ def _coefficient(q: Quantity) -> str:
     return f"{q.name} = {formula} = {value}"
 
 
-def data(solution: Result) -> Table:
+def data(solution: Solution) -> Table:
     """A row for each recording."""
     rows = []
     for t in solution.trajectories:
@@ -150,7 +151,7 @@ def data(solution: Result) -> Table:
 # --- fit and residuals ---
 
 
-def fits(solution: Result) -> dict[str, Any]:
+def fits(solution: Solution) -> dict[str, Any]:
     """A picture for each recording, and what is said if they are too many."""
     shown = solution.trajectories[:_MOST_FITS]
     more = len(solution.trajectories) - len(shown)
@@ -160,7 +161,7 @@ def fits(solution: Result) -> dict[str, Any]:
     }
 
 
-def residuals(solution: Result) -> Table:
+def residuals(solution: Solution) -> Table:
     """A row for each signal of each recording."""
     head = ("signal", "rms", "largest", "mean", "correlation with the next", "samples")
     return Table(head, [_residuals(t, i) for t in solution.trajectories for i in range(len(t.signals))])
@@ -176,14 +177,14 @@ def _residuals(trajectory: Trajectory, column: int) -> tuple[str, ...]:
     return name, *(quantity(size, unit) for size in sizes), next_one, f"{known.size:,}"
 
 
-def residual_picture(solution: Result) -> str:
+def residual_picture(solution: Solution) -> str:
     """Distribution and autocorrelation; empty if there are no signals."""
     if not solution.trajectories or not solution.trajectories[0].signals:
         return ""
     return report_plot.embedded(report_plot.residuals(solution.trajectories))
 
 
-def residual_structure(solution: Result) -> dict[str, str] | None:
+def residual_structure(solution: Solution) -> dict[str, str] | None:
     """Residuals against time, rate and value of their signals, and what is said of signals that are too many."""
     picture = diagnostic_plots.residual_figure(solution)
     if picture is None:
@@ -193,7 +194,7 @@ def residual_structure(solution: Result) -> dict[str, str] | None:
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
-def impulses(solution: Result) -> str:
+def impulses(solution: Solution) -> str:
     """How far the motion is from the mechanics, in a sentence."""
     if solution.holds_dynamics:
         return "The dynamics are hard: the motion obeys the mechanics."
@@ -210,7 +211,7 @@ def impulses(solution: Result) -> str:
 # --- what the data know ---
 
 
-def correlations(solution: Result) -> dict[str, Any] | None:
+def correlations(solution: Solution) -> dict[str, Any] | None:
     """Names, and rows of texts with their colours; None if fewer than two parameters have standard errors."""
     knowledge = solution.sensitivities
     errors = knowledge.standard_errors
@@ -228,7 +229,7 @@ def correlations(solution: Result) -> dict[str, Any] | None:
     return {"names": names, "rows": rows}
 
 
-def directions(solution: Result) -> list[dict[str, Any]]:
+def directions(solution: Solution) -> list[dict[str, Any]]:
     """Singular values with bars on a logarithmic scale from 0.1 or the smallest."""
     values = [float(value) for value in solution.sensitivities.singular_values]
     known = [value for value in values if math.isfinite(value) and value > 0]
@@ -247,7 +248,7 @@ def directions(solution: Result) -> list[dict[str, Any]]:
 # --- how it was found ---
 
 
-def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
+def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]:
     """Where it comes from; sizes, times, settings and versions."""
     facts = [
         ("Folder", f"{key}, written {date}"),
@@ -259,7 +260,7 @@ def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
     return facts
 
 
-SECTIONS: Mapping[str, Callable[[Result], Any]] = {
+SECTIONS: Mapping[str, Callable[[Solution], Any]] = {
     **{one.__name__: one for one in (mechanism, data, residuals, residual_picture, residual_structure, noise)},
     **{one.__name__: one for one in (impulses, correlations, directions)},
     "disturbances": diagnostic_plots.pictured,

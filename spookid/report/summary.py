@@ -1,4 +1,4 @@
-"""A Result as one page of plain text for a terminal."""
+"""A Solution as one page of plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from spookid.results.findings import Finding
 from spookid.results.motion import largest_of_samples, rms_of_samples
-from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
+from spookid.results.result import Cost, Derived, Estimate, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.results.wording import (
     DYNAMICS,
     HARD,
@@ -54,7 +55,7 @@ _STATE_COST = {
 }
 
 
-def summarize(solution: Result) -> str:
+def summarize(solution: Solution) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
     bodies = [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
@@ -81,7 +82,7 @@ def summarize(solution: Result) -> str:
 # --- sections, each a list of lines ---
 
 
-def _parameters(solution: Result) -> list[str]:
+def _parameters(solution: Solution) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
@@ -93,20 +94,20 @@ def _parameters(solution: Result) -> list[str]:
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
-def parameters(solution: Result) -> Table:
+def parameters(solution: Solution) -> Table:
     """A row for each."""
     rows = [_parameter(estimate) for estimate in solution.parameters.values()]
     head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
     return Table(head, rows, left=(0, 2, 3, 4, 5, 6))
 
 
-def physical(solution: Result) -> Table:
+def physical(solution: Solution) -> Table:
     """A row for each mass, centre of mass and moment that hangs on parameters."""
     rows = [(one.name, *_cells(one)) for one in solution.physical.values()]
     return Table(("of a body", *_CELLS), rows, left=(0, 2, 3, 4))
 
 
-def base_parameters(solution: Result) -> Table:
+def base_parameters(solution: Solution) -> Table:
     """A row for each combination of unknowns of bodies that forces hang on."""
     rows = [(*_cells(one), one.name) for one in solution.base_parameters.values()]
     return Table((*_CELLS, "base parameter"), rows, left=(1, 2, 3, 4))
@@ -117,13 +118,13 @@ def _cells(one: Derived) -> TableRow:
     return value, error and f"± {error}", one.unit, one.reason or origin(one)
 
 
-def constraints(solution: Result) -> Table:
+def constraints(solution: Solution) -> Table:
     """A row for each constraint between parameters: whether it holds them, and how hard the data pull."""
     rows = [(one.name, one.place, tension_words(one)) for one in solution.constraints.values()]
     return Table(("constraint", "declared at", "the data"), rows, left=(0, 1, 2))
 
 
-def known(solution: Result) -> Table:
+def known(solution: Solution) -> Table:
     """A row for each body: what of its mass, centre of mass and moments is known from where."""
     rows = []
     for body in dict.fromkeys(one.body for one in solution.physical.values()):
@@ -134,7 +135,7 @@ def known(solution: Result) -> Table:
     return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
 
 
-def _constraints(solution: Result) -> list[str]:
+def _constraints(solution: Solution) -> list[str]:
     table = constraints(solution)
     if not table.rows:
         return []
@@ -155,7 +156,7 @@ def _raised(known: Sensitivities) -> list[str]:
     ]
 
 
-def _noise(solution: Result) -> list[str]:
+def _noise(solution: Solution) -> list[str]:
     """The sizes of noise that were estimated."""
     if not solution.noise:
         return []
@@ -225,7 +226,7 @@ def _weak(known: Sensitivities, findings: Sequence[Finding]) -> list[str]:
     return ["Weak directions", *lines, *_wrapped(verdict)]
 
 
-def starts_sentence(result: Result) -> str:
+def starts_sentence(result: Solution) -> str:
     """How many starts ended where."""
     settled = [one for one in result.basins if one.outcome == "converged"]
     total, converged = (sum(len(one.starts) for one in some) for some in (result.basins, settled))
@@ -235,7 +236,7 @@ def starts_sentence(result: Result) -> str:
     return f"{converged} of {total} starts converged, {len(settled[0].starts)} of them at the best minimum{others}."
 
 
-def starts_table(result: Result) -> Table:
+def starts_table(result: Solution) -> Table:
     """A row for each minimum, and for each start that did not converge."""
     rows = []
     for one in result.basins:
@@ -246,7 +247,7 @@ def starts_table(result: Result) -> Table:
     return Table(("starts", "which", "end", "cost", "log-likelihood"), rows, left=(1, 2))
 
 
-def _starts(solution: Result) -> list[str]:
+def _starts(solution: Solution) -> list[str]:
     """Where several starts ended, and what those that did not converge say."""
     if not solution.basins:
         return []
@@ -306,7 +307,7 @@ def _worst_of(sizes: Sequence[tuple[float, str]], unit: str) -> str:
     return f"{name}: {quantity(size, unit)}" if len(known) > 1 else ""
 
 
-def cost(solution: Result) -> Table:
+def cost(solution: Solution) -> Table:
     """What the total is made of; costs over other sizes of noise than those found last are no measure."""
     c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
     terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
@@ -328,7 +329,7 @@ def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
-def _friction(solution: Result) -> list[str]:
+def _friction(solution: Solution) -> list[str]:
     """Which hinges stick, and how exactly the law of dry friction holds."""
     if not solution.sticking:
         return []
@@ -337,7 +338,7 @@ def _friction(solution: Result) -> list[str]:
     return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 
-def work(solution: Result) -> list[tuple[str, str]]:
+def work(solution: Solution) -> list[tuple[str, str]]:
     """Sizes, times, settings and versions, each with a label."""
     size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize - times.bend, 0.0)
@@ -361,7 +362,7 @@ def work(solution: Result) -> list[tuple[str, str]]:
     return list(zip(("Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
 
 
-def dynamics(solution: Result) -> str:
+def dynamics(solution: Solution) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
     kind = HARD if choice and choice.is_hard else DYNAMICS[solution.dynamics]

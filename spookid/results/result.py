@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
+from os import PathLike
 from typing import Any, Self
 
 import casadi as ca
@@ -16,12 +17,11 @@ from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy, LazyRecord, lazy
 from spookid.results.motion import MeasuredPoses as MeasuredPoses
-from spookid.results.motion import rms_of_samples
 from spookid.results.settings import DynamicsAndFriction
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import (
     Basin,
     ConstraintTension,
-    EffortFit,
     Mechanism,
     Outlier,
     Size,
@@ -38,8 +38,8 @@ from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
-from spookid.tables.table import Table, counted, number, quantity, superscripts, uncertain
-from spookid.tables.tabular import Block, Listed, Tabular, by_rows
+from spookid.tables.table import counted, superscripts, uncertain
+from spookid.tables.tabular import Block, Listed, Tabular
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,74 +161,10 @@ class Times(Listed):
         return Times(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Times)})
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectory(Tabular):
-    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
-
-    name: str
-    """The recording's."""
-    signals: tuple[str, ...]
-    """Observed signals."""
-    units: tuple[str, ...]
-    """Their units."""
-    periods: tuple[float | None, ...]
-    """Their periods, None where there is none."""
-    t: Array
-    """(N,) [s]."""
-    q: Array
-    """(N, n_b, 7)."""
-    v: Array
-    """(N, n_b, 6)."""
-    observed: Array
-    """(N, n_o), at the steps: between two samples on a line from one to the other, NaN where a sample is missing."""
-    samples: Array
-    """(N, n_o): how many samples of each signal count, from half a step before t to half a step behind it."""
-    predicted: Array
-    """(N, n_o), on the branch of the angle that is nearest to the observation."""
-    impulse_residual: Array
-    """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state.
-    Where the noise is estimated (N, n): random impulses about the hinges and on the free bodies."""
-    multipliers: Array
-    """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
-    friction: Array
-    """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
-    sticks: Array
-    """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
-    squares: Array | None = None
-    """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
-    largest: Array | None = None
-    """(N, n_o): the largest of these errors; None likewise."""
-    drive: Array | None = None
-    """(N, n_m): mean effort of each motor in that step [N m or N], by its signal and the estimates; None likewise."""
-    efforts: tuple[EffortFit, ...] | None = None
-    """One of each measured torque whose noise is estimated; None likewise."""
-    touches: Array | None = None
-    """(N, n_c, 3): impulse of each ``Contact`` in that step along z, x and y of its plane [N s]. None likewise."""
-
-    def __repr__(self) -> str:
-        return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
-
-    def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal: how far what was measured is from what was estimated."""
-        rows = []
-        for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
-            size = rms_of_samples([self], i)
-            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", quantity(size, superscripts(unit))))
-        rows += [(e.signal, f"{e.steps:,} steps", quantity(e.rms, superscripts(e.unit))) for e in self.efforts or ()]
-        title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
-        return [title, Table(("signal", "samples", "rms of residuals"), rows)]
-
-    def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each step: its time, and of each signal what was observed and predicted."""
-        columns = {"t": self.t}
-        for i, signal in enumerate(self.signals):
-            columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}
-        return by_rows(columns)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Result(LazyRecord, DynamicsAndFriction):
-    """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
+class Solution(LazyRecord, Tabular, DynamicsAndFriction):
+    """What a fit found: what ``problem.solve`` returns and ``spookid.load`` reads back. What it tells beyond the
+    estimates is computed when it is first asked for, once."""
 
     problem: str
     """Its name."""
@@ -395,3 +331,31 @@ class Result(LazyRecord, DynamicsAndFriction):
         slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
         error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
         return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))
+
+    def summary(self) -> str:
+        """A report of one page, as in ``summary.txt``."""
+        from spookid.report.summary import summarize
+
+        return summarize(self)
+
+    def blocks(self) -> Sequence[Block]:
+        """Conclusion, tables of the parameters, of bodies and of where these are known from, and how many notices
+        ``summary`` tells."""
+        from spookid.report.conclusion import conclusion
+        from spookid.report.summary import known, parameters, physical
+
+        more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
+        bodies = [physical(self), known(self)] if self.physical else []
+        return [conclusion(self), *([parameters(self)] if self.parameters else []), *bodies, *more]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter."""
+        values = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
+        names = (*values, "known_from", "from_prior")
+        return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
+
+    def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:
+        """Write the result folder, with animations if they are asked for; see ``spookid.report.export.save``."""
+        from spookid.report.export import save
+
+        save(self, directory, animate=animate)

@@ -1,4 +1,4 @@
-"""What stands in the files of a result folder: a Result as a tree that JSON can hold and named arrays.
+"""What stands in the files of a result folder: a Solution as a tree that JSON can hold and named arrays.
 
 JSON knows no NaN and no infinity: both are null. A null is read as NaN unless its path stands under the key
 ``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a number or null.
@@ -20,16 +20,8 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.folders import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import (
-    Derived,
-    Disturbance,
-    Estimate,
-    IterationRecord,
-    MeasuredPoses,
-    Noise,
-    Result,
-    Trajectory,
-)
+from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, MeasuredPoses, Noise, Solution
+from spookid.results.trajectory import Trajectory
 from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import WeakDirection
@@ -93,7 +85,7 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
 
 
 _Answer = _fields(
-    Result,
+    Solution,
     {"times": "timing_s"},
     ("sensitivities", "influence", "trajectories", "disturbance", "measured", "normaliser", "clocks"),
 )
@@ -113,7 +105,7 @@ class _Known(msgspec.Struct):
 # --- writing ---
 
 
-def document(solution: Result) -> Tree:
+def document(solution: Solution) -> Tree:
     """Content of ``solution.json``: all but the arrays; every number is finite or None."""
     s, sensitivities = solution, solution.sensitivities
     tree = {
@@ -154,7 +146,7 @@ def document(solution: Result) -> Tree:
     return {**bare, "infinities": infinities}
 
 
-def trajectory_arrays(solution: Result) -> dict[str, Any]:
+def trajectory_arrays(solution: Solution) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
     every = (*_ALONG, *_BETWEEN)
     along = {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in every}
@@ -168,7 +160,7 @@ def trajectory_arrays(solution: Result) -> dict[str, Any]:
     }
 
 
-def sensitivity_arrays(solution: Result) -> dict[str, Any]:
+def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
     """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
 
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
@@ -233,7 +225,7 @@ def _restored(tree: Tree) -> Tree:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What ``solution.json`` holds of a Result."""
+    """What ``solution.json`` holds of a Solution."""
 
     schema: int
     answer: Any
@@ -276,9 +268,9 @@ def motions_of(head: Head, arrays: Arrays) -> Tree:
     }
 
 
-def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Result:
-    """With the content of ``sensitivities.npz``: the Result that `document` described."""
-    return Result(
+def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Solution:
+    """With the content of ``sensitivities.npz``: the Solution that `document` described."""
+    return Solution(
         **msgspec.structs.asdict(head.answer),
         **motions,
         sensitivities=_sensitivities(head.known, arrays),
@@ -288,7 +280,7 @@ def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Result:
 
 
 def _regrouped(tree: Tree) -> Tree:
-    """What the file has by name or side by side, as the fields of a Result have it."""
+    """What the file has by name or side by side, as the fields of a Solution have it."""
     kinds = (("disturbance", tree["noise"]["disturbance"]), ("sensor", tree["noise"]["sensors"]))
     sizes = [{**node, "kind": kind} for kind, nodes in kinds for node in nodes.values()]
     once = {(size["kind"], *size["names"]): size for size in sizes}  # each stands under every name it belongs to

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from spookid.results.result import Derived, Estimate, Noise, Result
+from spookid.results.result import Derived, Estimate, Noise, Solution
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
@@ -63,7 +63,7 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
     return f"all but {', '.join(others)}" if others else "all"
 
 
-def status_words(solution: Result) -> str:
+def status_words(solution: Solution) -> str:
     """How it ended, after how many iterations and how long, what was asked of it up to now included."""
     return _STATUS[solution.status].format(counted(solution.iterations, "iteration"), seconds(solution.timing.total))
 

@@ -15,7 +15,8 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.results.motion import misfit, rms
-from spookid.results.result import Result, Trajectory
+from spookid.results.result import Solution
+from spookid.results.trajectory import Trajectory
 from spookid.robots.identified import from_result
 from spookid.robots.logs import efforts_along
 from spookid.robots.markup import parse
@@ -141,7 +142,7 @@ def _off(error: float, span: float, unit: str) -> str:
     return f"{number(error, 3)} {unit}" if error <= span else f"over {number(span, 3)} {unit}"
 
 
-def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison:
+def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparison:
     """See ``Robot.compare``."""
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
@@ -186,7 +187,7 @@ def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison
     )
 
 
-def _new(robot: Parts, result: Result) -> Parts:
+def _new(robot: Parts, result: Solution) -> Parts:
     """The robot of the new file."""
     document = robot.source.document
     content = rewritten(robot, from_result(robot, result)).content
@@ -194,7 +195,7 @@ def _new(robot: Parts, result: Result) -> Parts:
     return Parts(description, source, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
 
 
-def _lacking(new: Parts, result: Result) -> dict[str, dict[str, float]]:
+def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
     """What the new file does not hold of joints: armatures, those of motors too, and springs."""
     found: dict[str, dict[str, float]] = {}
     for one in result.joints.values():
@@ -221,7 +222,7 @@ class _Log:
     driven: tuple[str, ...]
 
     @staticmethod
-    def of(robot: Parts, result: Result, trajectory: Trajectory) -> _Log:
+    def of(robot: Parts, result: Solution, trajectory: Trajectory) -> _Log:
         """Of one recording.
 
         Raises:

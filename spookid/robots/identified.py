@@ -14,7 +14,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import ENTRIES, impossible
 from spookid.parameter import is_constant, number, parameters_in
-from spookid.results.result import Derived, Result
+from spookid.results.result import Derived, Solution
 from spookid.results.values import JointOutline, Mechanism
 from spookid.robots.description import Connection, Group, Inertial
 from spookid.robots.parts import Parts
@@ -35,7 +35,7 @@ class Identified:
     """Mass, centre of mass and inertia about it of bodies, or some of these."""
     joints: Mapping[str, Mapping[str, float]]
     """Of coordinates by their label."""
-    result: Result | None = field(default=None, repr=False)
+    result: Solution | None = field(default=None, repr=False)
     """Where they are from; None if they were given."""
 
     @property
@@ -58,7 +58,7 @@ class Identified:
         return np.asarray(plain * np.outer(scale, scale))
 
 
-def from_result(robot: Parts, result: Result) -> Identified:
+def from_result(robot: Parts, result: Solution) -> Identified:
     """What a result has of a robot.
 
     Raises:
@@ -149,7 +149,7 @@ _CLOSE = 1e-4
 """Distances [m] and directions that differ by less are the same, for files round them."""
 
 
-def check_same(robot: Parts, result: Result) -> None:
+def check_same(robot: Parts, result: Solution) -> None:
     """Refuse a result of another mechanism than the robot's: what was found would be that of other bodies. Bodies and
     joints that a problem has on top of its robot's are none of this.
 

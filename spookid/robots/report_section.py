@@ -17,7 +17,7 @@ from spookid.mechanics.body import RobotFile
 from spookid.report import report_plot
 from spookid.report.pictures import BLUE, GREY, ORANGE
 from spookid.report.study_page import shown
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison
 from spookid.robots.robot import reread
 
@@ -28,7 +28,7 @@ _MARGIN = 0.15
 _COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
 
 
-def section(result: Result, file: str | None = None) -> dict[str, Any] | None:
+def section(result: Solution, file: str | None = None) -> dict[str, Any] | None:
     """Tables and figures of the first recording; None of a problem that was made from no robot's file.
 
     Args:
@@ -55,7 +55,7 @@ def section(result: Result, file: str | None = None) -> dict[str, Any] | None:
     return {"blocks": shown(compared.blocks()), "pictures": _pictures(compared)}
 
 
-def _compared(result: Result, known: RobotFile, path: Path) -> RobotComparison:
+def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison:
     if not path.is_file():
         raise ProblemError("it is not there; spookid report --robot FILE says where it is now")
     robot = reread(known, path)

@@ -16,7 +16,7 @@ from spookid.argument_checks import Checked, checked
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.mechanics.body import RobotFile
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.description import Limits
 from spookid.robots.parts import Parts
@@ -36,7 +36,7 @@ class Robot(Parts, metaclass=Checked):
         model = robot.model(motors=[Motor(robot.joints["elbow"], "i", gain=Parameter("K", 10.0), measured=True)])
     """
 
-    def write(self, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+    def write(self, path: str | PathLike[str], found: Solution | Mapping[str, float]) -> Path:
         """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
         too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
 
@@ -57,7 +57,7 @@ class Robot(Parts, metaclass=Checked):
         """
         return write(self, path, found)
 
-    def compare(self, solution: Result, recording: int = 0) -> RobotComparison:
+    def compare(self, solution: Solution, recording: int = 0) -> RobotComparison:
         """The file as it was and as ``write`` would write it, beside one of a solution's recordings: torques by inverse
         dynamics, and replays in MuJoCo over windows of 1 s. What a file cannot hold of the drives, gains and offsets,
         is in the torques that are measured.

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.results import folders
-from spookid.results.result import Derived, Estimate, Result
+from spookid.results.result import Derived, Estimate, Solution
 from spookid.robots.description import Inertial
 from spookid.robots.identified import Identified, from_result, from_values, shared
 from spookid.robots.markup import Document, Edit, Element
@@ -41,12 +41,12 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
 
-def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str, float]) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
     _check_target(robot.source.document, target, beside)
-    if isinstance(found, Result):
+    if isinstance(found, Solution):
         identified = from_result(robot, found)
     elif isinstance(found, Mapping):
         identified = from_values(robot, found)

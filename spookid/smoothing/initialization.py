@@ -29,7 +29,7 @@ from spookid.estimation.suspects import without_outliers
 from spookid.estimation.work import starting_from
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -113,7 +113,7 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Initia
         ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
     """
     what = problem.what
-    if not isinstance(known, Result):
+    if not isinstance(known, Solution):
         raise ProblemError(f"{what}: start is {shown(known)}; give a Solution of the problem")
     if len(problem.recordings) != 1:
         raise ProblemError(
@@ -153,8 +153,8 @@ def _unfinished(found: Fit) -> list[Finding]:
 
 
 def _noise_of_steps(
-    problem: Declaration, estimates: Mapping[str, float], warm: Result | None
-) -> tuple[Result | None, list[Finding]]:
+    problem: Declaration, estimates: Mapping[str, float], warm: Solution | None
+) -> tuple[Solution | None, list[Finding]]:
     """A fit with the noise that steps of h have at estimates of continuous time, and a finding if there is none.
 
     What the steps add looks like a disturbance then. If the parameters were free they would hide it for a while, and

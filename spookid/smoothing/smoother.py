@@ -15,7 +15,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
 from spookid.graphs.graph import Graph
 from spookid.kernels.arrays import Array
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.graph_stream import GraphStream
 from spookid.smoothing.initialization import Initialization, check_noise, from_solution, smoothed
@@ -68,7 +68,7 @@ class FixedLagSmoother(metaclass=Checked):
         window: int | None = None,
         *,
         seconds: float | None = None,
-        start: Result | Mapping[str, Any] | None = None,
+        start: Solution | Mapping[str, Any] | None = None,
         iterations: int = 5,
     ) -> None:
         self._what = problem.what

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from spookid.kernels.arrays import Array
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times
 from spookid.tables.table import Table, number, superscripts
@@ -135,7 +135,7 @@ class Agreement(Tabular):
         return f"{self.verdict} {self.explanation}".rstrip()
 
 
-def agreement(solutions: Sequence[Result]) -> Agreement:
+def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
@@ -146,7 +146,11 @@ def agreement(solutions: Sequence[Result]) -> Agreement:
 
 
 def _compared(
-    solutions: Sequence[Result], covariances: Sequence[Array], ratio: float, freedom: float, standard: Agreement | None
+    solutions: Sequence[Solution],
+    covariances: Sequence[Array],
+    ratio: float,
+    freedom: float,
+    standard: Agreement | None,
 ) -> Agreement:
     """By these errors, whose order of parameters is that of the sensitivities.
 
@@ -172,7 +176,7 @@ def _shrunk(count: int, freedom: float) -> float:
     return 1.0 if math.isinf(freedom) else max(freedom - count - 1, 0.0) / freedom
 
 
-def _ratio(solutions: Sequence[Result]) -> float:
+def _ratio(solutions: Sequence[Solution]) -> float:
     """NaN if not every recording that has errors has both kinds."""
     known = [s.sensitivities for s in solutions if np.any(np.isfinite(s.sensitivities.standard_errors))]
     logarithms = np.log([sensitivities.agreement for sensitivities in known])

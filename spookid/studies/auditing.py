@@ -24,7 +24,7 @@ from spookid.report import pictures
 from spookid.report.conclusion import assumed
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
-from spookid.results.result import Estimate, Result
+from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
 from spookid.tables.table import Table, labelled, number
@@ -46,7 +46,7 @@ _ROUNDING = 1e-9
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
 
-AuditFit = Callable[[Declaration, Result | None, bool], Result]
+AuditFit = Callable[[Declaration, Solution | None, bool], Solution]
 """Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
@@ -199,7 +199,7 @@ def refined(problem: Declaration, times: int) -> Declaration:
     return finer.with_(state_weight=times * problem.weight) if problem.is_weighted else finer
 
 
-def _fits(levels: list[Declaration], fit: AuditFit) -> list[Result]:
+def _fits(levels: list[Declaration], fit: AuditFit) -> list[Solution]:
     """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
     first = fit(levels[0], None, False)
     last = fit(levels[-1], first, False)
@@ -281,7 +281,7 @@ def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
 
     def work() -> Answer:
-        def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
+        def fit(problem: Declaration, near: Solution | None, hold: bool) -> Solution:
             return job.fit(problem, near, f"step {number(problem.step, 6)} s", hold)
 
         return answer(audit(job.problem, fit), job.label)

@@ -27,7 +27,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.report.conclusion import assumed
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
@@ -48,7 +48,7 @@ _AIC_MEANING = (
     "freedom as the larger one has parameters more."
 )
 
-CrossvalidationFit = Callable[[Declaration, Result | None, str], Result]
+CrossvalidationFit = Callable[[Declaration, Solution | None, str], Solution]
 """Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
@@ -212,7 +212,7 @@ def crossvalidate(
     )
 
 
-def _held(problem: Declaration, source: Result) -> Declaration:
+def _held(problem: Declaration, source: Solution) -> Declaration:
     """The problem of a recording with the estimates from another; what is its own stays to be estimated, as states do:
     the other says nothing of it."""
     names = {p.name for p in problem.parameter_set.declared if not p.per}
@@ -232,13 +232,13 @@ def _check(problem: Declaration) -> None:
         raise ProblemError(f"{problem.what} has several recordings named {twice!r}; give each its own name")
 
 
-def _score(solution: Result, fitted: str, on: str) -> Score:
+def _score(solution: Solution, fitted: str, on: str) -> Score:
     if solution.estimates_noise:
         return Score(fitted, on, -2 * solution.log_likelihood, solution.status)
     return Score(fitted, on, solution.cost.total / len(solution.trajectories[0].t), solution.status)
 
 
-def _count(solution: Result) -> int:
+def _count(solution: Solution) -> int:
     """Parameters and sizes of noise that were estimated."""
     sizes = sum(not noise.given for noise in solution.noise)
     return sum(not estimate.fixed for estimate in solution.parameters.values()) + sizes

@@ -18,7 +18,7 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, RED
 from spookid.report.study_page import Answer
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.studies.agreement import Test
 from spookid.studies.crossvalidation import CrossValidation, comparison, comparison_table, crossvalidate, verdict
 from spookid.studies.job import Job, changed, digest
@@ -102,7 +102,7 @@ def begin(job: Job) -> Callable[[], Answer]:
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
     def judged(case: Case) -> CrossValidation:
-        def fit(problem: Declaration, near: Result | None, purpose: str) -> Result:
+        def fit(problem: Declaration, near: Solution | None, purpose: str) -> Solution:
             return job.fit(problem, near, f"{case.name}, {purpose}")
 
         return crossvalidate(case.problem, fit, case.name)

@@ -20,7 +20,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, Mask
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place
 from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
@@ -59,7 +59,7 @@ def excite(
     criterion: Criterion = "determinant",
     limits: MotionLimits | None = None,
     noise: Noises = None,
-    known: Result | None = None,
+    known: Solution | None = None,
     rate: float | None = None,
     basis: BasisName = "fourier",
     harmonics: int = HARMONICS,
@@ -172,7 +172,7 @@ class _Plan:
     rate: float
     limits: MotionLimits
     noise: Noises
-    known: Result | None
+    known: Solution | None
     initial: Initial
 
     @property

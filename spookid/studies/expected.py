@@ -27,7 +27,7 @@ from spookid.estimation.known_noise import at_noise
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
-from spookid.results.result import Noise, Result
+from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.noise_sizes import NoiseSize
@@ -156,7 +156,7 @@ class ExpectedErrors(Tabular):
 
 @checked
 def expected_errors(
-    problem: Declaration, planned: Recording, *, noise: Noises = None, known: Result | None = None
+    problem: Declaration, planned: Recording, *, noise: Noises = None, known: Solution | None = None
 ) -> ExpectedErrors:
     """What a fit of a planned motion, a recording without errors, is expected to report.
 
@@ -207,12 +207,12 @@ def _check(problem: Declaration, noise: Noises) -> None:
             "noise; leave it out, and errors can be foretold"
         )
     refuse_contacts(problem, "errors that are foretold")
-    if not (noise is None or isinstance(noise, (Result, Mapping))):
+    if not (noise is None or isinstance(noise, (Solution, Mapping))):
         raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
 
 
 def _linearized(
-    problem: Declaration, noise: Noises, known: Result | None
+    problem: Declaration, noise: Noises, known: Solution | None
 ) -> tuple[tuple[str, ...], ResidualStatistics, FreeDirections]:
     """Names of parameters, and what the equations of a fit tell of them, linearized along the motion; what bounds or
     constraints between them leave free.
@@ -236,7 +236,7 @@ def _linearized(
     return tuple(assembly.transcription.names), found.statistics, free
 
 
-def at_estimates(problem: Declaration, known: Result | None) -> Declaration:
+def at_estimates(problem: Declaration, known: Solution | None) -> Declaration:
     """The problem with the estimates of a solution for guesses, as far as it has them."""
     if known is None:
         return problem
@@ -250,7 +250,7 @@ def at_estimates(problem: Declaration, known: Result | None) -> Declaration:
     return problem.with_(initial={**problem.initial, **said, **inside})
 
 
-def knowledge(names: Sequence[str], prior: Array, known: Result | None) -> Array:
+def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Array:
     """Information beforehand, (n, n): that of a solution, its priors within it; of parameters that it does not know,
     and without a solution, that of priors."""
     if known is None:
@@ -268,7 +268,9 @@ def knowledge(names: Sequence[str], prior: Array, known: Result | None) -> Array
     return found
 
 
-def known_noise(problem: Declaration, random: Sequence[NoiseSize], noise: Noises, known: Result | None) -> list[Noise]:
+def known_noise(
+    problem: Declaration, random: Sequence[NoiseSize], noise: Noises, known: Solution | None
+) -> list[Noise]:
     """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
     efforts as an effort at the problem's guesses.
 
@@ -285,7 +287,7 @@ def known_noise(problem: Declaration, random: Sequence[NoiseSize], noise: Noises
     return [_noise(problem, size, name, said, found) for size in random for name in size.names]
 
 
-def effort_densities(problem: Declaration, planned: Recording, noise: Noises, known: Result | None) -> Array:
+def effort_densities(problem: Declaration, planned: Recording, noise: Noises, known: Solution | None) -> Array:
     """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
     free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
 
@@ -308,7 +310,7 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises, kn
 def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
     """By kind and name; of measured efforts as efforts."""
     found = given_sizes(problem, noise)
-    if isinstance(noise, Result):
+    if isinstance(noise, Solution):
         return found
     values = problem.guess_on()
     units = {m.signal: abs(number_of(m.unit_effort, values)) for m in problem.model.motors if m.measured}

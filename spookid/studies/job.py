@@ -29,7 +29,7 @@ from spookid.files import remove
 from spookid.mechanics.joints import Joint
 from spookid.report.export import keep, load
 from spookid.results.folders import versions
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.solvers import resuming
 from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Status
@@ -89,7 +89,7 @@ class Job(ABC):
         return self.out
 
     @abstractmethod
-    def fit(self, problem: Declaration, near: Result | None = None, doing: str = "", hold: bool = False) -> Result:
+    def fit(self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """One of several fits, unless the same command has finished it before.
 
         Args:
@@ -170,7 +170,7 @@ class KeptFits:
         with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
             yield
 
-    def fit(self, problem: Declaration, solve: Callable[[], Result]) -> Result:
+    def fit(self, problem: Declaration, solve: Callable[[], Solution]) -> Solution:
         """The next fit, from the folder or by ``solve``.
 
         Raises:
@@ -196,7 +196,7 @@ class KeptFits:
             remove(self._folder)
 
 
-def _finished(solution: Result) -> Result:
+def _finished(solution: Solution) -> Solution:
     """One that is not interrupted."""
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -44,7 +44,7 @@ from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.findings import Finding
 from spookid.results.folders import SCHEMA, versions
-from spookid.results.result import Noise, Result, Times
+from spookid.results.result import Noise, Solution, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
@@ -91,7 +91,7 @@ def solve_jointly(
     initial: Mapping[str, float] | None,
     fixed: Iterable[str],
     **settings: AxisValue,
-) -> Result:
+) -> Solution:
     """See ``spookid.solve_jointly``."""
     path = None if isinstance(problem, Declaration) else whole_path(problem)
     loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
@@ -135,7 +135,7 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
     return JointPlan(problem, path, variant, folder)
 
 
-def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Result:
+def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
     """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
 
     Raises:
@@ -149,7 +149,7 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         return _fitted(plan, pool, callback)
 
 
-def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Result:
+def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Solution:
     began = time.perf_counter()
     posed, _, options = plan.variant.posed(plan.problem)
     first = solve(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
@@ -270,7 +270,7 @@ class _Searched:
         times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
         return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
 
-    def told(self, result: Result, made: Fit, *findings: Finding) -> Result:
+    def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
         """A result of the fit that it is, or that tells what its step adds to the other."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(

@@ -34,7 +34,7 @@ from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
 from spookid.results.motion import rms
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulation_start import Parameters, values_of
@@ -129,7 +129,7 @@ def inverse_dynamics(
             coordinate that is asked about, for unknown names, for arrays of another shape, or for parameters that are
             known of other recordings alone.
     """
-    said = set(parameters.values if isinstance(parameters, Result) else dict(parameters or {}))
+    said = set(parameters.values if isinstance(parameters, Solution) else dict(parameters or {}))
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
     check_tree(problem)
@@ -346,7 +346,7 @@ class TouchSpan:
     """Sum on the point, along the plane's normal and its x and y axes [N s]."""
 
 
-def touches(problem: Declaration, solution: Result, recording: int) -> tuple[TouchSpan, ...]:
+def touches(problem: Declaration, solution: Solution, recording: int) -> tuple[TouchSpan, ...]:
     """As of ``Problem.touches``."""
     if not (is_whole(recording) and 0 <= recording < len(solution.trajectories)):
         count = len(solution.trajectories)
@@ -367,13 +367,13 @@ def touches(problem: Declaration, solution: Result, recording: int) -> tuple[Tou
     return tuple(sorted(found, key=lambda span: (span.begin, span.contact)))
 
 
-def strikes(problem: Declaration, solution: Result, recording: int) -> tuple[Strike, ...]:
+def strikes(problem: Declaration, solution: Solution, recording: int) -> tuple[Strike, ...]:
     """As of ``Problem.impacts``."""
     multipliers, assembly = _multipliers(problem, solution, recording, "impacts"), assemble(problem)
     return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)
 
 
-def contact_forces(problem: Declaration, solution: Result, recording: int) -> dict[str, Array]:
+def contact_forces(problem: Declaration, solution: Solution, recording: int) -> dict[str, Array]:
     """As of ``Problem.contact_forces``."""
     impulses, holding = _multipliers(problem, solution, recording, "contact_forces"), problem.model.holding
     means = impulses / float(np.diff(solution.trajectories[recording].t).mean())
@@ -381,7 +381,7 @@ def contact_forces(problem: Declaration, solution: Result, recording: int) -> di
     return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
 
 
-def _multipliers(problem: Declaration, solution: Result, recording: int, asked: str) -> Array:
+def _multipliers(problem: Declaration, solution: Solution, recording: int, asked: str) -> Array:
     multipliers = solution.trajectories[recording].multipliers
     if multipliers.shape[1] != problem.model.holding.count:
         raise ProblemError(f"{problem.what}: {asked} takes a solution of another problem; give one of this problem")

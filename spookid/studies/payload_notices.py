@@ -24,7 +24,7 @@ from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import Parameter, parameters_in
 from spookid.results import folders
 from spookid.results.folders import Tree
-from spookid.results.result import Noise, Result
+from spookid.results.result import Noise, Solution
 from spookid.results.values import Derived
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import root_of
@@ -50,7 +50,7 @@ class ArmKnowledge:
     """Their changes."""
 
     @classmethod
-    def of(cls, result: Result) -> Self:
+    def of(cls, result: Solution) -> Self:
         """What a fit knows.
 
         Raises:
@@ -97,7 +97,7 @@ class ArmKnowledge:
         widths = np.sqrt(np.diag(covariance))
         return cls(names, fitted, Normal(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
 
-    def check(self, result: Result) -> None:
+    def check(self, result: Solution) -> None:
         """Refuse a result other than that from which this is.
 
         Raises:
@@ -128,7 +128,7 @@ _PASSED = 3 * math.pi / (8 * math.sqrt(2))
 """Noise bandwidth over its cutoff of a second-order Butterworth filter, forward and back."""
 
 
-def expected(problem: Declaration, solution: Result, found: PayloadRows) -> Array:
+def expected(problem: Declaration, solution: Solution, found: PayloadRows) -> Array:
     """Root mean square of what the noise of the fit leaves of each balance below the cutoff, (n,) [N m or N]; NaN if
     the fit does not say."""
     band = math.sqrt(2 * _PASSED * found.cutoff)
@@ -151,7 +151,7 @@ def _density(problem: Declaration, noise: Noise, signal: str) -> float:
 
 def notices_of(
     problem: Declaration,
-    solution: Result,
+    solution: Solution,
     found: PayloadRows,
     told: Array,
     fit: Regression,
@@ -228,7 +228,7 @@ def _misfit(ratios: Array, found: PayloadRows) -> Iterator[str]:
         )
 
 
-def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterator[str]:
+def _changes(problem: Declaration, solution: Solution, fit: Regression) -> Iterator[str]:
     """Coefficients of joints and motors that this run says to be others."""
     model = problem.model
     parts = [e for joint in model.joints for e in joint.expressions()]
@@ -242,7 +242,7 @@ def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterato
         yield f"Not as the fit has it along this run: {'; '.join(large)}."
 
 
-def _change(parameter: Parameter, solution: Result, fit: Regression, place: int) -> str:
+def _change(parameter: Parameter, solution: Solution, fit: Regression, place: int) -> str:
     change, fitted = float(fit.found.mean[place]), solution[parameter.name].estimate
     return (
         f"{parameter.name} {number(fitted, 3)} {change:+.2g} {superscripts(parameter.unit)} "

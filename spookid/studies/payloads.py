@@ -33,7 +33,7 @@ from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
 from spookid.results import folders
 from spookid.results.folders import versions
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.motor_efforts import check_tree, sampled_every
@@ -185,7 +185,7 @@ def _pair(value: Derived) -> list[float]:
 @checked
 def payload(
     problem: Declaration,
-    solution: Result,
+    solution: Solution,
     recording: Recording,
     body: str,
     *,
@@ -223,7 +223,7 @@ def payload(
 
 
 def _regressed(
-    problem: Declaration, solution: Result, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
+    problem: Declaration, solution: Solution, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
 ) -> Payload:
     """What the balance of efforts tells.
 
@@ -289,7 +289,7 @@ def _ends(whole: Recording, used: Recording) -> Iterator[str]:
 
 
 def _at(
-    problem: Declaration, solution: Result, recording: Recording, values: dict[str, float], cutoff: float | None
+    problem: Declaration, solution: Solution, recording: Recording, values: dict[str, float], cutoff: float | None
 ) -> Declaration:
     """The problem with all parameters fixed at what was found."""
     own = {p.name for p in problem.parameter_set.declared if p.per is not None}

@@ -13,7 +13,7 @@ from spookid.estimation.solving import solve
 from spookid.report import export, pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.studies import profiling, sweeping
 from spookid.studies.job import Job, KeptFits, unfinished
 from spookid.studies.profiling import Profile, ProfilePoint, interval_words
@@ -32,7 +32,7 @@ _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "f
 
 
 def shared(
-    plan: Plan, posed: Declaration, names: Sequence[str], solution: Result, pool: WorkerPool, folder: Path
+    plan: Plan, posed: Declaration, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
     """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
 
@@ -58,7 +58,7 @@ def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, w
         problem, backend, options = variant.posed(sweeping.problem_of(path, expected))
         kept = KeptFits(folder / f"{name} {way}", [backend, options])
 
-        def fit(held: Declaration, near: Result | None) -> Result:
+        def fit(held: Declaration, near: Solution | None) -> Solution:
             return kept.fit(held, lambda: solve(held, backend, options, None, near))
 
         return profiling.side(problem, name, fit, export.load(folder / "solution"), way)
@@ -73,7 +73,7 @@ def begin(job: Job) -> Callable[[], Answer]:
             raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
 
     def work() -> Answer:
-        def fit(problem: Declaration, near: Result | None) -> Result:
+        def fit(problem: Declaration, near: Solution | None) -> Solution:
             free = {parameter.name for parameter in problem.free}
             held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
             return job.fit(problem, near, ", ".join(held))

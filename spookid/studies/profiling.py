@@ -31,7 +31,7 @@ from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.report.conclusion import assumed
-from spookid.results.result import Estimate, Result
+from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.tables.table import HALF_WIDTH, Table, labelled, number
 from spookid.tables.tabular import Block, Listed, Tabular
@@ -53,7 +53,7 @@ _LIKELIER = 0.02
 _SHARE = 0.1
 """First step of a parameter without a standard error, as a share of its value."""
 
-ProfileFit = Callable[[Declaration, Result | None], Result]
+ProfileFit = Callable[[Declaration, Solution | None], Solution]
 """Solves a problem, from a solution near by if there is one."""
 
 
@@ -205,7 +205,7 @@ def profile(
     problem: Declaration,
     name: str,
     fit: ProfileFit | None = None,
-    solution: Result | None = None,
+    solution: Solution | None = None,
     sides: Sequence[ProfilePoint] = (),
 ) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
@@ -239,14 +239,14 @@ def profile(
     )
 
 
-def side(problem: Declaration, name: str, fit: ProfileFit, solution: Result, way: int) -> tuple[ProfilePoint, ...]:
+def side(problem: Declaration, name: str, fit: ProfileFit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
     """Points of one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
     walk = _begun(problem, name, fit, solution)
     walk.go(way)
     return tuple(walk.points[1:])
 
 
-def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | None) -> _Walk:
+def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Solution | None) -> _Walk:
     """A walk that stands at the estimate."""
     free = {parameter.name: parameter for parameter in problem.free}
     if name not in free:
@@ -268,7 +268,7 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Result | 
     return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
 
 
-def _ends(problem: Declaration, name: str, found: Result) -> tuple[float, float]:
+def _ends(problem: Declaration, name: str, found: Solution) -> tuple[float, float]:
     """The least and the largest value that bounds and constraints between parameters leave.
 
     Raises:
@@ -293,7 +293,7 @@ def _shift(problem: Declaration, found: Estimate) -> float:
 class _Walk:
     problem: Declaration
     parameter: Parameter
-    solution: Result
+    solution: Solution
     fit: ProfileFit
     shift: float
     """What is added to a value of the profile where it is held: the likelihood is that of a fit with a step."""
@@ -347,7 +347,7 @@ class _Walk:
             return _RISE * known.std_err
         return _SHARE * (abs(known.estimate) or abs(self.problem.guess[known.name]) or 1.0)
 
-    def _held(self, value: float, near: Result) -> Result:
+    def _held(self, value: float, near: Solution) -> Solution:
         name = self.parameter.name
         start = {p.name: float(np.clip(near.values[p.name], p.lower, p.upper)) for p in self.problem.free}
         held = self.problem.with_(
@@ -355,13 +355,13 @@ class _Walk:
         )
         return self.fit(held, near)
 
-    def _point(self, value: float, solution: Result, side: int) -> ProfilePoint:
+    def _point(self, value: float, solution: Solution, side: int) -> ProfilePoint:
         rise = self._rise(solution)
         others = {p.name: solution.values[p.name] for p in self.problem.free if p.name != self.parameter.name}
         zeta = side * math.sqrt(max(rise, 0.0)) if math.isfinite(rise) else math.nan
         return ProfilePoint(value, solution.cost.total, zeta, solution.status, others, solution.log_likelihood)
 
-    def _rise(self, solution: Result) -> float:
+    def _rise(self, solution: Solution) -> float:
         """D."""
         if math.isfinite(self.solution.log_likelihood):
             return 2 * (self.solution.log_likelihood - solution.log_likelihood)

@@ -24,7 +24,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.regressor import Balance
 from spookid.report.export import load
 from spookid.report.study_page import Answer
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import Value
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
@@ -85,7 +85,7 @@ class Regression(Tabular):
         other = np.array([[one.estimate, one.std_err] for one in self.fit]).reshape(-1, 2)
         return np.asarray((self.estimates - other[:, 0]) / np.hypot(self.std_errs, other[:, 1]))
 
-    def beside(self, solution: Result) -> Regression:
+    def beside(self, solution: Solution) -> Regression:
         """The same with what a fit has found of each.
 
         Raises:
@@ -173,7 +173,7 @@ class Regression(Tabular):
 @checked
 def regress(
     problem: Declaration,
-    solution: Result | None = None,
+    solution: Solution | None = None,
     *,
     method: Method = "inverse-dynamics",
     filter: FilterName = "butterworth",

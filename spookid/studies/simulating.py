@@ -25,7 +25,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.motor import Input
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.stepping.exact import MOST, TOLERANCE, ExactStepper, Refined, Refinement
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
@@ -73,7 +73,7 @@ def simulate(
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
-    if initial is None and isinstance(parameters, Result):
+    if initial is None and isinstance(parameters, Solution):
         initial = parameters
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])

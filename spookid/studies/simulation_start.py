@@ -21,21 +21,21 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.kinematics import place, rest_positions
 from spookid.parameter import stacked, substitute
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.transcription.factor import measured_noise
 
-Parameters: TypeAlias = Mapping[str, float] | Result | None
-"""Values by name, in the place of the problem's guesses; a Result gives its estimates."""
-Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
+Parameters: TypeAlias = Mapping[str, float] | Solution | None
+"""Values by name, in the place of the problem's guesses; a Solution gives its estimates."""
+Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 """Where a simulation starts: position [rad or m], or (position, rate), of each joint's coordinate by its name (those
-not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Result, for its first
-estimated state. None: the first state of the parameters if these are a Result, else the initial guess from the
+not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first
+estimated state. None: the first state of the parameters if these are a Solution, else the initial guess from the
 recording, else all joints at rest."""
 
 _CLOSED = 1e-6
 """Largest violation, as ``Tracking.rows`` weighs it, of a loop that closes."""
-Noises: TypeAlias = Result | Mapping[str, float] | None
-"""What is random: a Result, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+Noises: TypeAlias = Solution | Mapping[str, float] | None
+"""What is random: a Solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
 standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
 
 
@@ -44,7 +44,7 @@ def noise_sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
     if noise is None:
         return None
     known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
-    if not isinstance(noise, Result) and (stray := next((name for name in noise if name not in known), None)):
+    if not isinstance(noise, Solution) and (stray := next((name for name in noise if name not in known), None)):
         raise ProblemError(f"{problem.place}: noise names {stray!r}; there are {', '.join(sorted(known))}")
     sizes = given_sizes(problem, noise)
     return {name if kind == "disturbance" else measured_noise(name): size for (kind, name), size in sizes.items()}
@@ -52,7 +52,7 @@ def noise_sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
 
 def given_sizes(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
     """Sizes of noise by kind and name, whatever the problem has; those that are given by name are of both kinds."""
-    if isinstance(noise, Result):
+    if isinstance(noise, Solution):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
     for name, size in (noise or {}).items():
         if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
@@ -71,10 +71,10 @@ def random_impulses(problem: Declaration, sizes: Mapping[str, float], steps: int
 
 def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     """Numbers of parameters by name; raises ProblemError for what is none of the problem's, or no number."""
-    given = parameters.values if isinstance(parameters, Result) else dict(parameters or {})
+    given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
     known = problem.parameter_set.known
     for name in given:
-        if name not in known and not isinstance(parameters, Result):
+        if name not in known and not isinstance(parameters, Solution):
             raise ProblemError(f"{problem.what} has no parameter {name!r}; leave it out")
     for name, value in given.items():
         if not isinstance(value, Real):
@@ -103,7 +103,7 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
 def starting_state(problem: Declaration, initial: Initial, recording: int) -> Array:
     """The state (13 n_b,) that is asked for, with loops closed; raises ProblemError as ``simulate``."""
     bodies = len(problem.model.bodies)
-    if isinstance(initial, Result):
+    if isinstance(initial, Solution):
         initial = initial.trajectories[recording].q[0], initial.trajectories[recording].v[0]
     if isinstance(initial, (tuple, list)):
         q, v = (floats(part, f"initial {name}") for name, part in zip("qv", initial, strict=True))

@@ -31,7 +31,7 @@ from spookid.report.conclusion import how_it_moves
 from spookid.report.export import load
 from spookid.report.study_page import Answer
 from spookid.results.motion import rms
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.job import Job
@@ -217,7 +217,7 @@ def _warned(job: Job) -> Iterator[None]:
         yield
 
 
-def _initial(problem: Declaration, solution: Result | None, index: int) -> Initial:
+def _initial(problem: Declaration, solution: Solution | None, index: int) -> Initial:
     """The first state that was estimated for the same stretch of motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:

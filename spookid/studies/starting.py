@@ -17,7 +17,7 @@ from typing import Any
 from spookid.argument_checks import is_whole
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
-from spookid.results.result import Result
+from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Callback, Iteration, Status
 from spookid.studies import sweeping
@@ -157,7 +157,7 @@ def from_starts(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: object,
-) -> Result:
+) -> Solution:
     """The best of so many starts, solved one after another in this process, with where all ended. If Ctrl-C comes after
     the first, the best of those that had ended, marked as interrupted.
 
@@ -173,7 +173,7 @@ def from_starts(
         raise ProblemError(f"{problem.place}: starts and warm_start are two beginnings; leave one out")
     plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
     points: list[SweepPoint] = []
-    best: tuple[SweepPoint, Result] | None = None
+    best: tuple[SweepPoint, Solution] | None = None
     telling = _Telling(callback)
     try:
         for values in grid_points(plan.axes):

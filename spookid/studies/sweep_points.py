@@ -11,7 +11,7 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
-from spookid.results.result import Cost, Estimate, Result
+from spookid.results.result import Cost, Estimate, Solution
 from spookid.solvers.status import Callback, Status
 from spookid.studies.variants import UNITS, Axis, AxisValue, Variant
 from spookid.tables.table import Table, labelled, number, side_by_side, uncertain
@@ -135,7 +135,7 @@ def solve_point(
 
 def solved_at(
     problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
-) -> tuple[SweepPoint, Result | None]:
+) -> tuple[SweepPoint, Solution | None]:
     """The answer at a point and the solution, if there is one; both may be interrupted."""
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)

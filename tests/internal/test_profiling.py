@@ -20,7 +20,6 @@ from spookid import Parameter, Problem, ProblemError, Solution, Status, Variatio
 from spookid.__main__ import main
 from spookid.assembly.loading import load_declaration
 from spookid.estimation.solving import solve
-from spookid.results.result import Result
 from spookid.studies import profile_study as profile_folder
 from spookid.studies import profiling, sweeping
 from spookid.studies.profile_study import table
@@ -238,7 +237,7 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
     """To the same digits, and without another fit of what was fitted."""
     fits = []
 
-    def interrupted(problem: Problem, backend: str, options: Any, callback: Any, *near: Any) -> Result:
+    def interrupted(problem: Problem, backend: str, options: Any, callback: Any, *near: Any) -> Solution:
         fits.append(problem)
 
         def interrupt(iteration: Any) -> None:
