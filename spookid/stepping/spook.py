@@ -147,11 +147,11 @@ def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
     return ca.vertcat(4 / h**2 * compliance[:held] * relaxation, compliance[held:] / h), relaxation, held
 
 
-def _refuse_rigid(things: Iterable[Joint | Constraint], why: str) -> None:
+def _refuse_rigid(things: Iterable[Joint | Constraint], why: str, remedy: str) -> None:
     """Raise ProblemError for the first of them that has no compliance."""
     for thing in things:
         if any(map(is_zero, ca.vertsplit(thing.compliance))):
-            raise ProblemError(f"{thing.place}: {thing.kind} {thing.name!r} has compliance 0{why}")
+            raise ProblemError(f"{thing.place}: {thing.kind} {thing.name!r} has compliance 0{why}; {remedy}")
 
 
 def doubled(model: Model, unknowns: Array, step: float) -> Array:
@@ -177,8 +177,8 @@ class SpookSpace(WorkScheme["_SplitStep"], StateScheme):
         """Raise ProblemError for a rigid loop, whose redundant impulses nothing determines."""
         _refuse_rigid(
             model.holding.names if model.has_loops else model.ties,
-            " in a mechanism with loops, so Spook() cannot estimate the noise; give its joints compliance or use "
-            "Variational()",
+            " in a mechanism with loops, so Spook() cannot estimate the noise",
+            "give its joints compliance or use Variational()",
         )
 
     def reactions(self, model: Model) -> int:
@@ -288,7 +288,7 @@ class Spook(StateScheme, Stepper):
         """Raise ProblemError for a rigid joint whose multipliers are to be eliminated."""
         remedy = 'use Spook(multipliers="lifted") or Variational()'
         if not self._lifted:
-            _refuse_rigid(model.holding.names, f", so Spook() cannot eliminate its multipliers; {remedy}")
+            _refuse_rigid(model.holding.names, ", so Spook() cannot eliminate its multipliers", remedy)
 
     def reactions(self, model: Model) -> int:
         return model.rows if self._lifted else 0

@@ -110,7 +110,7 @@ def test_a_simulation_without_measurements_has_no_residuals(here):
 
 
 def test_first_step_without_a_solution(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.stepping.simulation._MAX_NEWTON", 0)
+    monkeypatch.setattr("spookid.stepping.simulation.MAX_NEWTON", 0)
     assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
     assert "step 1 (t = 0.01 s) was not solved" in capsys.readouterr().err
     [entry] = simulation("out")["recordings"]
