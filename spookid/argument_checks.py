@@ -146,7 +146,6 @@ _KNOWN_AS = {
     "Declaration": "a Problem",
     "Hinge": "a Hinge",
     "Joint": "a Hinge or another Joint",
-    "Result": "a Solution",
     "Sigmas": "graphs.Sigmas(...)",
     "Stepper": "Spook(), Variational() or another Stepper",
 }

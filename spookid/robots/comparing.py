@@ -1,7 +1,13 @@
-"""A robot's file before and after a fit, beside what was measured: torques along the log, and replays in MuJoCo."""
+"""A robot's file before and after a fit, beside what was measured: torques along the log, and replays in MuJoCo.
+
+A replay starts again and again where the robot was and is driven as it was. Nothing is corrected on the way: what a
+window ends up off by is what the file's bodies and friction do wrong in it. MuJoCo (Todorov, Erez, Tassa, IROS 2012)
+reads the file itself, with an integrator of its own.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,20 +19,142 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Integers
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
+from spookid.robots import mjcf
 from spookid.robots.identified import from_result
 from spookid.robots.logs import efforts_along
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
-from spookid.robots.replaying import WINDOW, Motion, replayed
 from spookid.robots.urdf import described
 from spookid.robots.writing import rewritten
 from spookid.studies.motor_efforts import MotorEfforts
 from spookid.tables.table import Table, number
 from spookid.tables.tabular import Block, Tabular
+
+WINDOW = 1.0
+"""Of a window [s]."""
+_MOST = 60
+"""Windows, evenly along a longer recording."""
+_STEP = 1e-3
+"""The longest that MuJoCo takes [s]."""
+_IMMOVABLE = 1e9
+"""Of a held joint the armature [kg m² or kg]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Of n joints at N steps, and what drives them."""
+
+    joints: tuple[str, ...]
+    step: float
+    """[s]."""
+    positions: Array
+    """(N, n) [rad or m]."""
+    rates: Array
+    """(N, n)."""
+    drive: Array
+    """In mean over the step that begins there, (N, n) [N m or N]."""
+
+    @property
+    def starts(self) -> Integers:
+        """Where windows begin, each behind the one before; those left out where not all of one is known."""
+        size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
+        whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
+        kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
+        return np.asarray(whole[kept], dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """Steps of a window."""
+        return max(round(WINDOW / self.step), 1)
+
+
+def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, float]]) -> Array:
+    """Positions of all joints along the windows, (windows, steps, n) [rad or m]; not finite from where on MuJoCo finds
+    no motion.
+
+    Args:
+        springs: armature, stiffness and rest that the file lacks, by joint.
+
+    Raises:
+        ProblemError: if MuJoCo is not there or refuses the file, or for joints that are not of one coordinate each.
+    """
+    try:
+        import mujoco
+        from mujoco import rollout
+    except ImportError:
+        raise ProblemError("replays need MuJoCo: pip install 'spookid[robots]'") from None
+    several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
+    if several or robot.constraints or any(body.free for body in robot.bodies.values()):
+        what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
+        raise ProblemError(f"replays are of hinges and sliders that stand on the ground; {what}")
+    parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
+    model, names = _prepared(robot, mujoco, motion.step / parts)
+    places, speeds = _arranged(model, names, motion.joints, springs)
+    start, begins = np.zeros((len(motion.starts), 1 + model.nq + model.nv)), motion.starts
+    start[:, 1 : 1 + model.nq] = model.qpos0
+    for name, at in robot.still.items():
+        j = names.index(name)
+        start[:, 1 + model.jnt_qposadr[j]] = at
+        model.dof_armature[model.jnt_dofadr[j]] = _IMMOVABLE
+    start[:, 1 + places], start[:, 1 + model.nq + speeds] = motion.positions[begins], motion.rates[begins]
+    drive = np.zeros((len(begins), motion.size * parts, model.nv))
+    along = begins[:, None] + np.arange(motion.size)[None]
+    drive[:, :, speeds] = np.repeat(motion.drive[along], parts, axis=1)
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)  # else it writes a log where the user is
+    try:
+        kind = int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
+        states, _ = rollout.rollout(model, mujoco.MjData(model), start, drive, control_spec=kind)
+    finally:
+        mujoco.set_mju_user_warning(before)
+    return np.asarray(states[:, parts - 1 :: parts, 1 + places])
+
+
+def _prepared(robot: Parts, mujoco: Any, step: float) -> tuple[Any, list[str]]:
+    """MuJoCo's model of the file, without contacts and limits, and the names of its joints; raises as ``replayed``."""
+    document = robot.source.document
+    try:
+        if robot.source.format == "MJCF":
+            model = mjcf.specification(document, mujoco)[0].compile()
+            bodies = ["world", *(str(model.body(i).name) or f"body_{i}" for i in range(1, model.nbody))]
+            names = mjcf.joint_names(model, bodies)
+        else:
+            others = [one for one in document.root.children if one.tag not in ("link", "joint")]
+            for link in document.root.all("link"):  # nothing touches, and no mesh is opened
+                others += [one for one in link.children if one.tag in ("visual", "collision")]
+            bare = document.edited([edit for one in others for edit in document.without(one)])
+            model = mujoco.MjSpec.from_string(bare.decode()).compile()
+            names = [str(model.joint(j).name) for j in range(model.njnt)]
+    except (ValueError, RuntimeError, FileNotFoundError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ProblemError(f"MuJoCo refuses {document.path} ({reason}); correct the file as it says") from None
+    model.opt.timestep = step
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    for flag in ("CONTACT", "LIMIT", "AUTORESET"):
+        model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag}")
+    return model, names
+
+
+def _arranged(
+    model: Any, names: Sequence[str], joints: Sequence[str], springs: Mapping[str, Mapping[str, float]]
+) -> tuple[Integers, Integers]:
+    """Where positions and rates of joints are; on the way their springs and armatures are set."""
+    missing = next((name for name in joints if name not in names), None)
+    if missing is not None:
+        raise ProblemError(f"MuJoCo has no joint {missing!r}; give the file that the problem was made from")
+    own = [names.index(name) for name in joints]
+    for name, values in springs.items():
+        j = names.index(name)
+        model.dof_armature[model.jnt_dofadr[j]] = values.get("armature", model.dof_armature[model.jnt_dofadr[j]])
+        model.jnt_stiffness[j] = values.get("stiffness", model.jnt_stiffness[j])
+        place = model.jnt_qposadr[j]
+        model.qpos_spring[place] = values.get("rest", model.qpos_spring[place])
+    return np.asarray(model.jnt_qposadr[own]), np.asarray(model.jnt_dofadr[own])
+
 
 BEFORE, AFTER = "the file as it was", "the new file"
 _LACKING = {"armature": "armatures", "stiffness": "springs", "rest": "springs"}
@@ -96,8 +224,12 @@ class RobotComparison(Tabular):
                 f"deviation of what was measured; all low-passed at {number(self.cutoff, 3)} Hz"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
+
+            def share(error: float, size: float) -> str:
+                return f" ({100 * error / size:.3g} %)" if size > 0 else ""
+
             rows = [
-                (label, f"{number(size, 3)} {unit}", *(_share(e[i], size) for e in errors.values()))
+                (label, f"{number(size, 3)} {unit}", *(number(e[i], 3) + share(e[i], size) for e in errors.values()))
                 for i, (label, unit, size) in enumerate(zip(self.driven, self.efforts, spread, strict=True))
             ]
             yield Table(("joint", "measured, standard deviation", *errors), rows)
@@ -131,10 +263,6 @@ class RobotComparison(Tabular):
         return found
 
 
-def _share(error: float, spread: float) -> str:
-    return f"{number(error, 3)} ({100 * error / spread:.3g} %)" if spread > 0 else number(error, 3)
-
-
 def _off(error: float, span: float, unit: str) -> str:
     """Of a replay; one that is off by more than all that was measured is nowhere."""
     if not np.isfinite(span):
@@ -148,7 +276,9 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
     trajectory = result.trajectories[recording]
     log = _Log.of(robot, result, trajectory)
-    new = _new(robot, result)
+    content = rewritten(robot, from_result(robot, result)).content
+    found = described(parse(robot.source.document.path, content))
+    new = Parts(*found, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
     files: dict[str, tuple[Parts, Mapping[str, Mapping[str, float]]]] = {BEFORE: (robot, {}), AFTER: (new, {})}
     if lacking := _lacking(new, result):
         words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
@@ -185,14 +315,6 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
         log.seen[along],
         versions,
     )
-
-
-def _new(robot: Parts, result: Solution) -> Parts:
-    """The robot of the new file."""
-    document = robot.source.document
-    content = rewritten(robot, from_result(robot, result)).content
-    description, source = described(parse(document.path, content))
-    return Parts(description, source, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
 
 
 def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:

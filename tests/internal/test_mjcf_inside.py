@@ -16,9 +16,9 @@ from test_robots_inside import same_as_written
 from spookid import Fixed, ProblemError, Spherical, robots
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
+from spookid.robots.comparing import Motion, replayed
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
-from spookid.robots.replaying import Motion, replayed
 from spookid.robots.urdf import described
 
 
