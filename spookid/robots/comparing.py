@@ -36,10 +36,8 @@ from spookid.tables.tabular import Block, Tabular
 
 WINDOW = 1.0
 """Of a window [s]."""
-_MOST = 60
-"""Windows, evenly along a longer recording."""
-_STEP = 1e-3
-"""The longest that MuJoCo takes [s]."""
+_MOST, _STEP = 60, 1e-3
+"""Windows, evenly along a longer recording, and the longest step that MuJoCo takes [s]."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
 
