@@ -68,7 +68,7 @@ def go(
         guessed: True to take noise as a search for it would begin.
     """
     own = {} if work.fit else problem.given
-    start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed)
+    start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed, leads=True)
     if work.noise is None and sharpness == 1.0:
         start = replace(start, revised=revision(work))
     if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on

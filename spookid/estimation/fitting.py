@@ -66,6 +66,8 @@ class Start:
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
     """True to end near the maximum of the likelihood, where others go on from; see ``finished``."""
+    leads: bool = False
+    """True for a fit whose errors others tell."""
     like: Assembly | None = None
     """Of a problem with the same step, of which all is taken that is the same; see ``assemble``."""
     revised: Revise | None = None
@@ -110,7 +112,7 @@ def fit(
     else:
         assert isinstance(solver, LevenbergMarquardt)
         known_noise = at_gains(problem, known.noise, known.values, back=True) if known else ()
-        asked_for = start.hold, start.roughly, start.revised
+        asked_for = start.hold, start.roughly, start.revised, start.leads
         found = maximize_likelihood(assembly, point, known_noise, solver, callback, *asked_for)
     found = _at_its_gains(problem, found)
     times = Times.of(found.outcome.timing, build, compiling)

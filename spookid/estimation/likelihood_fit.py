@@ -95,6 +95,7 @@ def maximize_likelihood(
     hold: bool = False,
     roughly: bool = False,
     revised: Revise | None = None,
+    leads: bool = False,
 ) -> Searched:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
@@ -106,6 +107,7 @@ def maximize_likelihood(
         roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
             and its errors wait until they are asked for.
         revised: gives the problem with other samples once it is near, or None; the search goes on with it.
+        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
     """
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
@@ -128,7 +130,7 @@ def maximize_likelihood(
         known_sizes, other = True, revised(assembly, search.best.point)
         if other is not None:
             assembly, (outcome, search) = other, _gone_on(outcome, search, other.transcription)
-    return _ended(assembly, search, outcome, known_sizes, hold, roughly)
+    return _ended(assembly, search, outcome, known_sizes, hold, roughly, leads)
 
 
 def _near(outcome: Outcome, search: Search, known_sizes: bool) -> tuple[Outcome, Search]:
@@ -152,7 +154,13 @@ def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[O
 
 
 def _ended(
-    assembly: Assembly, search: Search, outcome: Outcome, known_sizes: bool, hold: bool, roughly: bool
+    assembly: Assembly,
+    search: Search,
+    outcome: Outcome,
+    known_sizes: bool,
+    hold: bool,
+    roughly: bool,
+    leads: bool = False,
 ) -> Searched:
     """What a search has found that is near a maximum: there, or at its end."""
     rough = roughly and outcome.status is Status.CONVERGED
@@ -160,7 +168,7 @@ def _ended(
         outcome, search = _near(outcome, search, known_sizes)
     elif outcome.status is Status.CONVERGED:
         outcome, search = _finished(outcome, search, search.sizes if known_sizes else _apart(search), False)
-    found = found_by(assembly, search, outcome, hold, roughly)
+    found = found_by(assembly, search, outcome, hold, roughly or leads)
     carry = partial(_ended, assembly, search, outcome, True, hold, False) if rough else None
     return found._replace(likelihood=replace(found.likelihood, carry=carry))
 
