@@ -84,7 +84,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(registry|results\.(lazy|values)|stepping\.(dry_friction|impulses)|studies\.variants)\..*"),
     ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.(Description|Grouped|Source)).*"),
-    ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|body\.RobotFile|contacts\.HeldContact)"),
+    ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|body\.RobotFile|contacts\.HeldContact|joint_kinds\._Sliding)"),
+    ("py:.*", r"Plan|Work|spookid\.estimation\.work\.Work|spookid\.results\.settings\..*"),
     ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
     (
         "py:.*",

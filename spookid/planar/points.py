@@ -191,6 +191,10 @@ class Placement:
         """From the start of a link to its end, (2,) [m]."""
         return self.position(link.end) - self.position(link.start)
 
+    def parting(self, link: Link) -> ca.SX:
+        """The derivative of ``span``, sparse (2, n)."""
+        return self.selection(link.end) - self.selection(link.start)
+
     def turning(self, link: Link, against: Link | None = None) -> ca.SX:
         """ω of a link, against another one if there is one, as a row times the rates, (1, n); that of its angle if this
         is a coordinate."""
@@ -198,8 +202,7 @@ class Placement:
             return self.turning(link) - self.turning(against)
         if id(link) in self.angles:
             return self.unit(self.angles[id(link)])
-        parting = self.selection(link.end) - self.selection(link.start)
-        return turned_left(self.span(link)).T @ parting / link.length**2
+        return turned_left(self.span(link)).T @ self.parting(link) / link.length**2
 
     def unit(self, column: int) -> ca.SX:
         """A row with a one, (1, n)."""
