@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.records import dataclass
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.assembly.impact_estimates import Strike

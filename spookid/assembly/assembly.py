@@ -12,8 +12,8 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
-from spookid.assembly.checks import check_closure, check_ranks, check_turns
-from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, slip_widths
+from spookid.assembly.checks import check_closure, check_ranks, check_turns, setup_findings
+from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
 from spookid.assembly.contact_start import (
     begun,
     check_contacts,
@@ -28,7 +28,6 @@ from spookid.assembly.demand import check_fit, check_states
 from spookid.assembly.initialization import Guess, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, has_room, layout, observation_factors
 from spookid.assembly.priors import (
     NORMALISER,
@@ -41,7 +40,6 @@ from spookid.assembly.priors import (
 )
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, strikes
-from spookid.assembly.setup_findings import setup_findings
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import acting
@@ -54,7 +52,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import number, stacked
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.marginal import NoiseSize
 from spookid.stepping.base import Scheme
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor

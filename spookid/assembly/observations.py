@@ -22,10 +22,10 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.constants import resolution
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.input_data import windows
 from spookid.assembly.keeping import kept
-from spookid.assembly.noise import resolution
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.sampling import Reach, Samples, told_apart
@@ -34,7 +34,7 @@ from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.records import dataclass
-from spookid.statistics.noise_sizes import roughness
+from spookid.statistics.marginal import roughness
 from spookid.stepping.base import Scheme
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise

@@ -32,7 +32,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.noise_sizes import roughness
+from spookid.statistics.marginal import roughness
 from spookid.stepping.contact_rows import slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group

@@ -12,8 +12,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.constants import sizes
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.standing_start import PLACE

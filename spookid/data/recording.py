@@ -24,8 +24,7 @@ from spookid.data.reading import Readable
 from spookid.errors import ProblemError, declared_at, evaluating, listing, shown
 from spookid.files import AnyPath, replacing
 from spookid.records import dataclass
-from spookid.tables.table import Table, counted, number, quantity
-from spookid.tables.tabular import Block, Tabular, by_rows
+from spookid.tables.table import Block, Table, Tabular, by_rows, counted, number, quantity
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.checks import step_chosen
+from spookid.assembly.constants import at_gains
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.noise import at_gains
 from spookid.assembly.outlining import measured_poses
-from spookid.assembly.setup_findings import step_chosen
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start

@@ -27,9 +27,8 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Likelihood
-from spookid.estimation.noise_findings import followed_findings
 from spookid.estimation.tensions import held_findings
-from spookid.estimation.unexplained import excess_findings, unexplained_findings
+from spookid.estimation.unexplained import excess_findings, followed_findings, unexplained_findings
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass

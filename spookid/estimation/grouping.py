@@ -29,9 +29,8 @@ from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.records import dataclass
 from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
-from spookid.tables.table import Table, counted, superscripts
+from spookid.tables.table import Block, Table, Tabular, counted, superscripts
 from spookid.tables.table import number as written
-from spookid.tables.tabular import Block, Tabular
 
 _GROWN = 1e-8
 """Share of all quantities that may be left where they grow by the same share, rounding."""

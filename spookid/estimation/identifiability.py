@@ -37,7 +37,7 @@ from spookid.statistics.covariance import (
     unseen,
 )
 from spookid.statistics.linearized import linearize
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.regrouping import common_scale, without_direction
 from spookid.statistics.settled import is_settled, prior_led
 from spookid.statistics.variances import Variances

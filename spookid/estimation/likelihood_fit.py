@@ -20,7 +20,7 @@ from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
-from spookid.statistics.noise_sizes import NoiseSize, starting_logs, told_apart
+from spookid.statistics.marginal import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
 from spookid.transcription.transcription import Point, Transcription
 

@@ -34,8 +34,7 @@ from spookid.records import dataclass
 from spookid.results.result import Solution
 from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
-from spookid.tables.table import Table, counted, number, seconds
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, number, seconds
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, longest_interval
 from spookid.estimation.instruments import input_lag, instrument_findings
-from spookid.estimation.noise_findings import given_noise_findings, refuted
+from spookid.estimation.unexplained import given_noise_findings, refuted
 from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass

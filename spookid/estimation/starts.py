@@ -36,8 +36,7 @@ from spookid.assembly.impact_estimates import retimed
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
-from spookid.estimation.noise_findings import followed_findings
-from spookid.estimation.unexplained import unexplained_findings
+from spookid.estimation.unexplained import followed_findings, unexplained_findings
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.contacts import Impact

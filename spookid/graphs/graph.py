@@ -31,8 +31,7 @@ from spookid.solvers.stages import solve_in_stages
 from spookid.solvers.status import Outcome
 from spookid.statistics.combinations import RESOLVED, UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND, NO_FACTOR
-from spookid.tables.table import counted, number
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Tabular, counted, number
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 

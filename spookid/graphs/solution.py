@@ -16,8 +16,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.solvers.status import Status
-from spookid.tables.table import Table, counted, number, uncertain
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, number, uncertain
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Transcription
 

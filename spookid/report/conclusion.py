@@ -19,8 +19,7 @@ from spookid.results.result import Derived, Estimate, Solution
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
 from spookid.solvers.status import Status
 from spookid.statistics.settled import left_open
-from spookid.tables.table import HALF_WIDTH, Table, bounds, counted, deviation, number, quantity, superscripts
-from spookid.tables.tabular import Block
+from spookid.tables.table import HALF_WIDTH, Block, Table, bounds, counted, deviation, number, quantity, superscripts
 
 _Told: TypeAlias = Estimate | Derived
 _MANY = 8

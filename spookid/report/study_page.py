@@ -12,8 +12,7 @@ import msgspec
 from spookid.registry import studies
 from spookid.results import folders
 from spookid.results.folders import Tree, marker_document
-from spookid.tables.table import Table
-from spookid.tables.tabular import Block
+from spookid.tables.table import Block, Table
 
 REPORT = "report"
 """Key of the marker under which it stands."""

@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from spookid.records import dataclass
-from spookid.tables.tabular import Listed
+from spookid.tables.table import Listed
 
 Severity = Literal["error", "warning", "note"]
 """No answer; estimates or their errors are doubtful; nothing has to be done."""

@@ -38,8 +38,7 @@ from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
-from spookid.tables.table import counted, superscripts, uncertain
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.table import Block, Listed, Tabular, counted, superscripts, uncertain
 
 
 @dataclass(frozen=True, kw_only=True)

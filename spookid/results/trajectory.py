@@ -17,8 +17,7 @@ from spookid.results.values import (
 )
 from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
-from spookid.tables.table import Table, counted, number, quantity, superscripts
-from spookid.tables.tabular import Block, Tabular, by_rows
+from spookid.tables.table import Block, Table, Tabular, by_rows, counted, number, quantity, superscripts
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,7 @@ from spookid.results.motion import rms
 from spookid.results.settings import Estimator
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import LEADS
-from spookid.tables.table import Table, counted, quantity, superscripts
-from spookid.tables.tabular import Block, Listed, Tabular, by_rows
+from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
 """Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its

@@ -31,8 +31,7 @@ from spookid.robots.parts import Parts
 from spookid.robots.urdf import described
 from spookid.robots.writing import rewritten
 from spookid.studies.motor_efforts import MotorEfforts
-from spookid.tables.table import Table, number
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, number
 
 WINDOW = 1.0
 """Of a window [s]."""

@@ -20,8 +20,7 @@ from spookid.results.findings import Finding
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND
-from spookid.tables.table import Table, uncertain
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, uncertain
 from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Chain, Point, Transcription
 

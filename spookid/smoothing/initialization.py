@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, settings_of, transcribed
-from spookid.assembly.constants import numbers
+from spookid.assembly.constants import numbers, sizes
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown

@@ -33,8 +33,7 @@ from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Ti
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.approach import Approach, Room, clearly_apart
 from spookid.statistics.linear_steps import Bend
-from spookid.statistics.marginal import floors, sharp
-from spookid.statistics.noise_sizes import NoiseSize, spread, told_apart
+from spookid.statistics.marginal import NoiseSize, floors, sharp, spread, told_apart
 from spookid.statistics.trial import INDEPENDENT, Trial, Trials, definite, fall, learnt
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault

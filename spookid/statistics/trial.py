@@ -22,8 +22,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linear_steps import Bend, by_linear_steps
-from spookid.statistics.marginal import Marginal
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.marginal import Marginal, NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 

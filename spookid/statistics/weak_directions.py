@@ -17,8 +17,7 @@ import numpy as np
 from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
-from spookid.tables.table import Table, counted, number
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.table import Block, Listed, Table, Tabular, counted, number
 from spookid.transcription.parameter_constraints import FreeDirections
 
 RANK = 1e-6

@@ -26,8 +26,7 @@ from spookid.kernels.arrays import Array
 from spookid.results.result import Solution
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times
-from spookid.tables.table import Table, number, superscripts
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.table import Block, Listed, Table, Tabular, number, superscripts
 
 _RANK = 1e-10
 """Share of the largest variance below which one is zero: of a direction across constraints that hold."""

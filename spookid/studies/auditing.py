@@ -27,8 +27,7 @@ from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
-from spookid.tables.table import Table, labelled, number
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

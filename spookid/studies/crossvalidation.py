@@ -31,8 +31,7 @@ from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.tables.table import Table, labelled, number, uncertain
-from spookid.tables.tabular import Block, Listed, Tabular, as_text
+from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"

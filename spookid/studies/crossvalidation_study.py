@@ -22,7 +22,7 @@ from spookid.results.result import Solution
 from spookid.studies.agreement import Test
 from spookid.studies.crossvalidation import CrossValidation, comparison, comparison_table, crossvalidate, verdict
 from spookid.studies.job import Job, changed, digest
-from spookid.tables.tabular import as_markdown
+from spookid.tables.table import as_markdown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

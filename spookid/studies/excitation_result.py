@@ -25,8 +25,7 @@ from spookid.studies.expected import ExpectedErrors
 from spookid.studies.motion_limits import Bounds, MotionLimits
 from spookid.studies.planned_motion import planned_recording
 from spookid.studies.simulation_start import Initial, Parameters, values_of
-from spookid.tables.table import Table, counted, number
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,25 +16,23 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import assemble, settings_of
-from spookid.assembly.constants import magnitude, numbers
+from spookid.assembly.constants import at_gains, magnitude, numbers, sizes
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.noise import at_gains, sizes
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
+from spookid.estimation.fitting import at_noise
 from spookid.estimation.identifiability import a_posteriori
-from spookid.estimation.known_noise import at_noise
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
 from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
-from spookid.tables.table import Table, counted, number, quantity, superscripts
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
 
 _MOST = 1e9

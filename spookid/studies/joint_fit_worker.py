@@ -33,8 +33,7 @@ from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import linearize, products
-from spookid.statistics.marginal import Marginal, Swept
-from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.marginal import Marginal, NoiseSize, Swept
 from spookid.statistics.trial import Trials
 from spookid.studies.sweeping import alone, problem_of
 from spookid.studies.variants import Variant

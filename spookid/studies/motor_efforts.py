@@ -38,9 +38,8 @@ from spookid.results.result import Solution
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulation_start import Parameters, values_of
-from spookid.tables.table import Table, counted
+from spookid.tables.table import Block, Table, Tabular, counted
 from spookid.tables.table import number as digits
-from spookid.tables.tabular import Block, Tabular
 
 _BRIEF = 1e-9
 """h of an instant [s]."""

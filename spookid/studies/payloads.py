@@ -40,8 +40,7 @@ from spookid.studies.motor_efforts import check_tree, sampled_every
 from spookid.studies.payload_notices import NEGATIVE, STRANGE, ArmKnowledge, excesses, expected, notices_of
 from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_values
 from spookid.studies.simulation_start import values_of
-from spookid.tables.table import Table, counted, number, superscripts, uncertain
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts, uncertain
 
 _SCHEMA = 1
 """Version of the layout of its file."""

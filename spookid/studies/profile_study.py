@@ -20,8 +20,7 @@ from spookid.studies.profiling import Profile, ProfilePoint, interval_words
 from spookid.studies.sweeping import Plan
 from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import WorkerPool
-from spookid.tables.table import HALF_WIDTH, Table, labelled, number
-from spookid.tables.tabular import Block, as_text
+from spookid.tables.table import HALF_WIDTH, Block, Table, as_text, labelled, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

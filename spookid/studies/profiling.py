@@ -33,8 +33,7 @@ from spookid.parameter import Parameter
 from spookid.report.conclusion import assumed
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
-from spookid.tables.table import HALF_WIDTH, Table, labelled, number
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.table import HALF_WIDTH, Block, Listed, Table, Tabular, labelled, number
 
 CRITICAL = HALF_WIDTH
 """ζ at the ends of a 95 % interval."""

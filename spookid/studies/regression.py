@@ -30,9 +30,8 @@ from spookid.solvers.status import Status
 from spookid.studies.job import Job
 from spookid.studies.regression_rows import Balances, FilterName, Rows
 from spookid.studies.regression_unknowns import errors, in_base, in_declared
-from spookid.tables.table import Table, counted, superscripts, uncertain
+from spookid.tables.table import Block, Table, Tabular, counted, superscripts, uncertain
 from spookid.tables.table import number as written
-from spookid.tables.tabular import Block, Tabular
 
 Method: TypeAlias = Literal["inverse-dynamics", "energy"]
 Unknowns: TypeAlias = Literal["base", "declared"]

@@ -37,8 +37,7 @@ from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.job import Job
 from spookid.studies.simulating import simulate
 from spookid.studies.simulation_start import Initial
-from spookid.tables.table import Table, counted, labelled, number, quantity, superscripts
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.table import Block, Table, Tabular, counted, labelled, number, quantity, superscripts
 from spookid.transcription.factor import Constant
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate, Solution
 from spookid.solvers.status import Callback, Status
 from spookid.studies.variants import UNITS, Axis, AxisValue, Variant
-from spookid.tables.table import Table, labelled, number, side_by_side, uncertain
-from spookid.tables.tabular import Block, Listed, Tabular, as_text
+from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, side_by_side, uncertain
 
 _MOST = 6
 """Doubts that are told."""

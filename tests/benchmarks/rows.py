@@ -16,7 +16,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid import LevenbergMarquardt, Problem, Spook, Variational, load_problem
 from spookid.assembly.assembly import Assembly, assemble
-from spookid.estimation.known_noise import fit_at_known_noise
+from spookid.estimation.fitting import fit_at_known_noise
 
 STEPPERS: dict[str, Spook | Variational] = {
     "SPOOK": Spook(),

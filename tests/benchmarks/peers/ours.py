@@ -10,7 +10,7 @@ from benchmarks.problems import FOUR, joint_pendulum
 
 from spookid import LevenbergMarquardt
 from spookid.assembly.assembly import assemble
-from spookid.estimation.known_noise import fit_at_known_noise
+from spookid.estimation.fitting import fit_at_known_noise
 
 NAME = "spookid, joint coordinates"
 SHARE = np.array([1e-4, 0.0, 0.0, 0.0])
