@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spookid import Solution, load, load_problem
+from spookid import HingeAngle, Parameter, Solution, Status, load, load_problem
 from spookid.__main__ import main
 
 PENDULUM = "problems/pendulum.py"
@@ -28,6 +28,24 @@ def test_friction_that_sticks_and_ipopt_take_eight_fits_on_two_assemblies(option
     count, assembled = fits(load_problem(PENDULUM).solve(**options))
     assert count <= 8
     assert assembled <= 2
+
+
+def test_iterations_count_on_from_stage_to_stage() -> None:
+    seen: list[int] = []
+    solution = load_problem(PENDULUM).solve(callback=lambda i: seen.append(i.iteration))
+    assert seen == sorted(seen)
+    assert set(seen) == set(range(solution.iterations + 1))
+
+
+def test_ipopt_ends_a_fit_whose_delay_others_have_found() -> None:
+    problem = load_problem(PENDULUM)
+    late = HingeAngle(problem.model.joints[0], "theta", delay=Parameter("late", 0.0, lower=-0.02, upper=0.02))
+    problem = problem.with_(observations=[late], step=problem.step)
+    by_ipopt, by_lm = problem.solve(backend="ipopt"), problem.solve()
+    assert by_ipopt.status is by_lm.status is Status.CONVERGED
+    assert by_ipopt.stages[-1].solver == "ipopt"
+    for name, estimate in by_lm.parameters.items():
+        assert by_ipopt[name].estimate == pytest.approx(estimate.estimate, abs=0.05 * estimate.std_err)
 
 
 def test_a_plan_is_shown_before_the_fit_and_with_its_times_after_it() -> None:

@@ -121,8 +121,8 @@ def assemble(
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``continuation``.
         turns: False to have friction that sticks take no notice of a joint that turns within a step.
-        like: of a problem with the same step, of which all is taken that is the same: samples and the guess of the
-            motion, equations, kernels. None: all is built.
+        like: an assembly of a problem with the same step. Samples, the guess of the motion, equations and kernels are
+            taken from it where they are the same; None: everything is built.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -169,7 +169,7 @@ def assemble(
 
 
 def _is_alike(problem: Declaration, other: Declaration) -> bool:
-    """True if all is the same that samples and equations hang on, but for the recordings and the form of friction."""
+    """True if samples and equations of both differ in the recordings and the form of friction at most."""
     kept = ("model", "residuals", "constraints", "stepper", "step", "cutoff", "every", "fixed", "state_weight")
     return all(_is_same(getattr(problem, name), getattr(other, name)) for name in kept) and (
         len(problem.observations) == len(other.observations)

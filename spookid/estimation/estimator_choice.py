@@ -86,7 +86,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
         return choose_estimator(work, work.finished(first))
     hard = problem.with_(estimator="hard")
     try:
-        second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first, work.leader))
+        second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first))
     except KeyboardInterrupt:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:

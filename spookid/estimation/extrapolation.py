@@ -70,33 +70,33 @@ def corrected(work: Work, first: Fit) -> Solution:
 def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
     """Fits with h/2 and with h, both with the noise of the finer one."""
     problem = work.problem
+    beside, last = work.beside(finer(problem), work.noise), work.beside(problem)
+    beside.done, beside.hold, last.hold, last.callback = first.result.iterations, work.hold, work.hold, None
     if continuation.sticks(problem):
-        beside = work.beside(finer(problem), work.noise)
-        with work.stage(FINER):
+        with beside.stage(FINER):
             continuation.stick_finer(beside, beside.problem, first)
         fine, sharp = beside.fit or first, continuation.SHARPNESS[-1]
         if fine.result.status is not Status.CONVERGED:
             return fine, fine
-        with work.stage(COARSER):
+        with last.stage(COARSER):
             start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
-            return fine, work.run(problem, start)
-    with work.stage(FINER):
-        fine = work.polished(work.run(finer(problem), Start(first.result, hold=work.hold), None, work.leader))
+            return fine, last.run(problem, start)
+    with beside.stage(FINER):
+        fine = beside.polished(beside.run(beside.problem, Start(first.result, hold=work.hold)))
     if fine.result.status is not Status.CONVERGED:
         return fine, fine
     pins = pinned(fine)
     if not pins and first.likelihood is not None and first.likelihood.carry is None and _is_scale(first, fine):
-        return fine, work.polished(first)
+        return fine, last.polished(first)
     # What is held belongs to the other estimates of that fit.
     estimates = fine.result.parameters if pins else first.result.parameters
     near = first.result.changed(noise=noise_of(fine, first.result), parameters=estimates)
-    with work.stage(COARSER):
-        return fine, work.polished(work.run(problem, Start(near, hold=True, held=pins), None, work.leader), pins)
+    with last.stage(COARSER):
+        return fine, last.polished(last.run(problem, Start(near, hold=True, held=pins)), pins)
 
 
 def _is_scale(first: Fit, fine: Fit) -> bool:
-    """True if the noise of both fits is one size that all rows have in common, on which no estimate hangs: that of the
-    only sensor of hard dynamics."""
+    """True if both fits have deterministic dynamics and one sensor: no estimate depends on the size of its noise."""
     problem = first.assembly
     free = [one for one in fine.result.noise if not (one.given and one.kind == "disturbance")]
     others = [f for f in problem.transcription.factors if f.group in (Group.PRIOR, Group.RESIDUAL)]

@@ -79,7 +79,7 @@ def across(work: Work, parts: Fit) -> Crossing | None:
     lead, spans, told = _leading(problem), _long_gaps(problem), parts.told()
     counts = [len(_pieces(problem, i, spans)) for i in range(len(problem.recordings))]
     crossed = told.changed(trajectories=_crossed(lead, told, counts))
-    work.fit = work.run(as_begun(lead), Start(crossed, hold=True), parts, work.leader)
+    work.fit = work.run(as_begun(lead), Start(crossed, hold=True), parts)
     work.near, work.problem = work.fit.result, as_begun(problem)
     return Crossing(problem, told, work.fit.told(), spans)
 

@@ -149,6 +149,7 @@ def _gone_on(before: Outcome, search: Search, problem: Transcription) -> tuple[O
     if outcome.status is Status.DIVERGED:
         return before, search
     last.history[:] = [*before.history, *(replace(i, iteration=i.iteration + done) for i in outcome.history[1:])]
+    last.callback = search.callback  # its history has all iterations now
     timing = replace(outcome.timing, solve=before.timing.solve + outcome.timing.solve)
     return replace(outcome, history=tuple(last.history), timing=timing), last
 

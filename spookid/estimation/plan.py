@@ -78,8 +78,7 @@ def _noise(work: Work) -> None:
     work.problem, work.near = starting_from(work.problem, work.near)
     rough = not isinstance(work.solver, Ipopt) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
-    solver = work.solver if not work.problem.estimates_noise else work.leader
-    work.fit = work.run(work.problem, start, work.fit, solver)
+    work.fit = work.run(work.problem, start, work.fit)
     return None
 
 
@@ -90,6 +89,7 @@ def _settle(work: Work) -> None:
     if free_delays(work.problem):
         work.problem = work.problem.with_(initial=work.fit.assembly.problem.initial)
         work.found = work.fit.told()
+        work.noise = work.noise and work.found  # sticking friction keeps that of the last smooth fit
 
 
 def _explain(work: Work) -> None:
@@ -105,12 +105,11 @@ def _law(work: Work) -> None:
 def _samples(work: Work) -> None:
     if not judge_samples(work):
         return
-    if continuation.sticks(work.problem):
+    if _is_staged(work):
         work.noise = None
         continuation.go(work, continuation.smoothed(work.problem), work.leader)
     else:
-        solver = work.solver if not work.problem.estimates_noise else work.leader
-        work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit, solver)
+        work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit)
 
 
 def _choose(work: Work) -> None:
@@ -161,10 +160,7 @@ LEADING = (
     Stage(
         "friction law",
         "from other velocities of the friction law,",
-        lambda w: (
-            _is_likelihood(w)
-            and any(isinstance(x, ContinuousFriction) for j in w.problem.model.joints for x in j.loads)
-        ),
+        lambda w: _is_likelihood(w) and _has_continuous_friction(w.problem),
         _law,
         "if they explain the motion better",
     ),

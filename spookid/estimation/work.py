@@ -1,4 +1,4 @@
-"""What a fit has come to: the problem as it stands, the fits that were made, and where the next one begins."""
+"""The state of a solve between its stages: the problem, the fits that were made, and where the next one begins."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Work:
     hold: bool = False
     """True to keep the noise of ``near``."""
     fit: Fit | None = None
-    """The last one that counts, with the history and the times of all before it."""
+    """The current fit, with the history and the times of all before it."""
     found: Solution | None = None
     """Where the next fit begins; None: at the guesses."""
     noise: Solution | None = None
-    """Whose noise the fits keep that friction, contacts or IPOPT ask for; None: it is estimated."""
+    """Fits with sticking friction, contacts or IPOPT keep the noise of this solution; None: they estimate it."""
     touching: tuple[Array | None, ...] = ()
     """What contacts do on each recording of the last fit; empty: it is found out."""
     whole: Declaration | None = None
@@ -55,9 +55,11 @@ class Work:
     records: list[StageRecord] = field(default_factory=list)
     """Every fit, by the stage that it belongs to."""
     remarks: list[Callable[[Solution], Solution]] = field(default_factory=list)
-    """What stages say of the answer in the end."""
+    """What stages add to the answer at the end, such as the choice of an estimator."""
     answer: Solution | None = None
-    """What a last stage has made of several fits; None: the result of ``fit``."""
+    """The solution that a stage made from several fits; None: that of ``fit``."""
+    done: int = 0
+    """Iterations of the fits before the first one here, for the callback."""
     _stage: str = ""
     _known: list[Assembly] = field(default_factory=list)
     _ends: list[Outcome] = field(default_factory=list)
@@ -90,12 +92,18 @@ class Work:
             self._stage = before
 
     def run(self, problem: Declaration, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
-        """One fit, which goes on counting iterations after another one and has the history and the times of both."""
-        began, iterations = time.perf_counter(), 0 if after is None else after.result.iterations
+        """One fit, which goes on counting iterations after another one and has the history and the times of both.
+
+        Args:
+            solver: by default the one that was asked for, but where the noise is to be found that of ``leader``.
+        """
+        began, iterations = time.perf_counter(), self.done if after is None else after.result.iterations
+        if solver is None:
+            solver = self.leader if problem.estimates_noise and start.noise is None else self.solver
         if start.assembly is None:
             start = replace(start, like=self._like(problem, start.noise is not None))
         told = None if self.callback is None else counting_from(self.callback, iterations)
-        made = fit(problem, solver or self.solver, told, start)
+        made = fit(problem, solver, told, start)
         self._known = [made.assembly, *self._known[:3]]
         seconds, own, anew = time.perf_counter() - began, made.result, start.assembly is None and start.like is None
         kept = made.backend, own.iterations, seconds, made.outcome.status, anew
