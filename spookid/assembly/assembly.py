@@ -145,9 +145,9 @@ def assemble(
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
     seen = _seen_like(like, sampled) or layout(problem, [e.samples for e in sampled])
     check_samples(problem, sampled, any(one.reach for one in seen))
-    same = like is not None and _same_equations(problem, like, seen)
-    written = list(like.written) if same and like is not None else all_factors(problem, settings, seen)
-    equations, before = tuple(written), like.transcription if same and like is not None else None
+    base = like if like is not None and _same_equations(problem, like, seen) else None
+    written = all_factors(problem, settings, seen) if base is None else list(base.written)
+    equations, before = tuple(written), None if base is None else base.transcription
     if normaliser is not None:
         factor, symbols = _with_normaliser(problem, before)
         written.append(factor)
@@ -190,18 +190,16 @@ def _same_samples(problem: Declaration, other: Declaration) -> bool:
 
 def _same_equations(problem: Declaration, like: Assembly, seen: tuple[Observed, ...]) -> bool:
     """True if both have the same factors: friction in one form, and room for the same samples."""
-    both = problem, like.problem
-    own = problem.parameter_set.own
-    return seen is like.observed and both[0].friction == both[1].friction and (not own or both[0] is both[1])
+    alike = not problem.parameter_set.own or problem is like.problem
+    return alike and seen is like.observed and problem.friction == like.problem.friction
 
 
 def _seen_like(like: Assembly | None, sampled: Sequence[SampledRecording]) -> tuple[Observed, ...] | None:
     """The layout of samples of another assembly, if it has room for these."""
     if like is None or len(like.sampled) != len(sampled):
         return None
-    return (
-        like.observed if sampled is like.sampled or all(has_room(like.observed, e.samples) for e in sampled) else None
-    )
+    fits = sampled is like.sampled or all(has_room(like.observed, e.samples) for e in sampled)
+    return like.observed if fits else None
 
 
 def _with_normaliser(problem: Declaration, like: Transcription | None) -> tuple[Factor, list[ca.SX]]:
