@@ -39,14 +39,7 @@ def floats(values: object, what: str) -> FloatArray:
 def merged(
     t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
-    """Time stamps of several clocks in one, and the signals there, NaN where they have no sample.
-
-    Args:
-        times: stamps of those signals that have their own, by name, in any order.
-
-    Raises:
-        ProblemError: for a name that is no signal's, or stamps that are as many as no samples, or stand twice.
-    """
+    """Time stamps of several clocks in one, and the signals there, NaN where they have no sample."""
     given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():

@@ -43,15 +43,7 @@ class Row:
 
 
 class GrowingLog:
-    """Separated text with a header row, as ``Recording.from_csv`` reads it, but row by row; other files as a whole.
-
-    Args:
-        path: of the file, or ``-`` for standard input.
-        time: column of the stamps.
-        signals: columns that are read; the header must have them, the others are not parsed.
-        follow: True to wait for rows after the last one, without end. A row counts once its newline is there.
-        told: called with a sentence when the file has been cut short or replaced; its new rows follow.
-    """
+    """Separated text with a header row, as ``Recording.from_csv`` reads it, but row by row; other files as a whole."""
 
     def __init__(
         self,
@@ -71,11 +63,7 @@ class GrowingLog:
             raise ProblemError(f"{self.path} is no text, which alone can be followed; leave --follow out")
 
     def __iter__(self) -> Iterator[Row]:
-        """All rows.
-
-        Raises:
-            ProblemError: naming file, line and column, for what is no row of numbers, or a file that cannot be read.
-        """
+        """All rows."""
         if self._whole:
             yield from self._recorded()
             return
@@ -150,13 +138,7 @@ class GrowingLog:
 
 
 class Lines:
-    """What the lines so far have said of a text: its columns, what divides fields and begins decimals, and units.
-
-    Args:
-        path: as messages name it.
-        time: column of the stamps.
-        signals: columns that are read; the header must have them, the others are not parsed.
-    """
+    """What the lines so far have said of a text: its columns, what divides fields and begins decimals, and units."""
 
     def __init__(self, path: Path, time: str, signals: Sequence[str]) -> None:
         self._path, self._columns = path, [time, *signals]
@@ -170,11 +152,7 @@ class Lines:
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
     def row(self, line: int, text: str) -> tuple[float, dict[str, float]] | None:
-        """Stamp [s] and signals of a line, missing ones left out; None for one that has none, as the header.
-
-        Raises:
-            ProblemError: for what is no such line; names line, column and remedy.
-        """
+        """Stamp [s] and signals of a line, missing ones left out; None for one that has none, as the header."""
         if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)

@@ -36,14 +36,7 @@ class Acting:
 def acting(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid, values: Mapping[str, float]
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid, and how they change with their delays [1/s]; zeros without a recording.
-
-    Args:
-        values: of the parameters, by name.
-
-    Raises:
-        ProblemError: as ``samples_of``.
-    """
+    """Inputs along a grid, and how they change with their delays [1/s]; zeros without a recording."""
     if recording is None or not inputs:
         none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
         return none, none
@@ -51,11 +44,7 @@ def acting(
 
 
 def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> list[tuple[FloatArray, FloatArray]]:
-    """Times and values of each input's samples, from one on that acts at the first step.
-
-    Raises:
-        ProblemError: if there is no such signal, or no finite value at or before the first step.
-    """
+    """Times and values of each input's samples, from one on that acts at the first step."""
     samples = []
     for one in inputs:
         t, known = finite_samples(recording, one.signal)
@@ -78,11 +67,7 @@ def acting_between(
     values: Mapping[str, float],
     near: float,
 ) -> tuple[Acting, Acting]:
-    """The same from the samples of each input, times and values, from one on that acts at the first step.
-
-    Args:
-        near: how far from a step something may happen to be at it [s].
-    """
+    """The same from the samples of each input, times and values, from one on that acts at the first step."""
     every = [
         _acting(t, known, one, grid, number(one.delay, values), near)
         for one, (t, known) in zip(inputs, samples, strict=True)
@@ -123,13 +108,7 @@ def _acting(
     t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float
 ) -> tuple[FloatArray, ...]:
     """One input, pieces of straight lines between its samples: at each step, mean over it, mean with a rising weight;
-    and the slopes of all three with the delay.
-
-    Args:
-        t, known: its samples.
-        delay: by which it acts late [s].
-        near: how far from a step something may happen to be at it [s].
-    """
+    and the slopes of all three with the delay."""
     times, h, linear = grid.times(), grid.step, one.hold == "linear"
     t = t + delay
     nearest = np.rint((t - grid.start) / h) - grid.first

@@ -45,12 +45,7 @@ _DIFFERENCES: dict[int, Callable[[FloatArray], FloatArray]] = {
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
-    """What is to be added to the value at one of n steps, at a place in steps from there.
-
-    Args:
-        differences: of the values at neighbouring steps, n − 1.
-        first: number of the step from which the place is counted.
-    """
+    """What is to be added to the value at one of n steps, at a place in steps from there."""
     leading, row = [], list(differences)
     while row:
         leading.append(row[0])
@@ -70,13 +65,7 @@ def slopes(states: int, order: int) -> FloatArray:
 
 def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
     """Of what a sensor has shown, less a line: angular frequencies [rad/s] and the mean squares there, as far as these
-    stand above noise; empty for what does not change.
-
-    Args:
-        t: times of the values [s], increasing.
-        values: without jumps.
-        cutoff: above which there is no motion [Hz].
-    """
+    stand above noise; empty for what does not change."""
     if len(t) < _LEAST:
         return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))
@@ -85,15 +74,7 @@ def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArr
 
 def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int) -> float:
     """Mean square of what polynomials through the positions at so many neighbouring states miss between the steps of
-    what a sensor shows, in its unit squared.
-
-    Args:
-        omega, power: as of ``spectrum``.
-        step: h [s].
-        states: n; of an odd number the middle one is the nearest. With two, rates and accelerations are differences
-            over steps on both sides, and lie on a line in between.
-        order: how many time derivatives of positions the sensor shows.
-    """
+    what a sensor shows, in its unit squared."""
     return float(power @ _missed(omega * step, states, order))
 
 
@@ -132,13 +113,7 @@ _FIRST = 2.0
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:
-    """The step whose error is ``SHARE``, a whole number of sample intervals [s]; NaN for a position that stands still.
-
-    Args:
-        angle: True for angles, False for lengths.
-        scale: units of the signal for one rad or m.
-        cutoff: above which there is no motion [Hz].
-    """
+    """The step whose error is ``SHARE``, a whole number of sample intervals [s]; NaN for a position that stands still."""
     t, values = finite_samples(recording, signal)
     if len(t) < 4:
         return math.nan
@@ -165,12 +140,7 @@ def detrended(values: FloatArray) -> FloatArray:
 
 def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
     """Angular frequencies [rad/s] of a motion as far as it stands above noise, and the mean square of the values in
-    each; empty if nothing changes.
-
-    Args:
-        values: at equal intervals [s], the first about as large as the last.
-        cutoff: above which there is no motion [Hz].
-    """
+    each; empty if nothing changes."""
     window = np.hanning(len(values))
     power = 2 * np.abs(np.fft.rfft((values - values.mean()) * window)) ** 2 / (len(values) * (window @ window))
     frequency = np.fft.rfftfreq(len(values), interval)

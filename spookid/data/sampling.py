@@ -287,11 +287,7 @@ class Samples:
 
 
 def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -> Samples:
-    """All finite samples of a signal that show what happened between the first and the last state of a grid.
-
-    Args:
-        delay: by which they come late [s].
-    """
+    """All finite samples of a signal that show what happened between the first and the last state of a grid."""
     t, values = finite_samples(recording, signal)
     at, near = (t - delay - grid.start) / grid.step, slack(recording, grid.step) / grid.step
     at = np.where(np.abs(at - np.rint(at)) <= near, np.rint(at), at)

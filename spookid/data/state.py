@@ -31,12 +31,6 @@ _STATES = 3
 def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> float | None:
     """That of a scalar which jumps by the same wherever an angle turns over, such as a sum of angles times numbers;
     None if it does not jump, or by what depends on the state or on Parameters, or if no number is a share of all jumps.
-
-    Args:
-        what: it is, for people.
-
-    Raises:
-        ProblemError: if it holds a symbol that is no Parameter.
     """
     state = State.symbols(model, joints=True)
     assert state.joints is not None

@@ -241,11 +241,7 @@ class OfVariable(GraphFactor):
 
 
 def numbers(values: Any, what: str) -> Array:
-    """Values as a vector.
-
-    Raises:
-        ProblemError: if they are no finite numbers; ``what`` begins the sentence.
-    """
+    """Values as a vector."""
     found = np.atleast_1d(floats(values, what, "numbers"))
     if found.ndim != 1 or not np.all(np.isfinite(found)):
         raise ProblemError(f"{what} is {shown(values)}; give finite numbers, one for each row")

@@ -186,12 +186,7 @@ class SoftEquality(OfVariable):
 
 
 def accelerations(system: System, q: ca.SX, v: ca.SX, force: ca.SX) -> ca.SX:
-    """a of M a + Φ_qᵀλ = Q, Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7).
-
-    Args:
-        q, v: symbols, (ambient,) and (n,).
-        force: Q, (n,).
-    """
+    """a of M a + Φ_qᵀλ = Q, Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7)."""
     mass = system.mass(q)
     free = _solved(mass, force)
     rows = system.constraint(q).numel()

@@ -146,14 +146,7 @@ def _list(names: Any) -> str:
 def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str, step: float = 1.0) -> Array:
     """Variables of all steps, (N, ambient), from those that are given, (its coordinates,) or (N, its coordinates):
     rates that are not given are differences of what they are the rates of, independent variables are those of q, v and
-    a, and unknown efforts are 0.
-
-    Args:
-        step: h [s].
-
-    Raises:
-        ProblemError: for a variable of the wrong shape or that the graph does not have, or without q.
-    """
+    a, and unknown efforts are 0."""
     given = {name: _spread(variables, name, values, steps, what) for name, values in start.items()}
     if "q" in given:
         given.setdefault("v", _slopes(variables.system.manifold, given["q"], step))

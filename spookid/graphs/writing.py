@@ -33,11 +33,7 @@ class Written:
     """What its data are, one below the other; presence of each row stands behind them if rows may lack data."""
 
     def data(self, given: Mapping[str, Array], count: int) -> tuple[Array, Mask]:
-        """Data (count, n_d) at the first ``count`` steps, and which rows have none, (count, rows).
-
-        Raises:
-            ProblemError: if a signal that must be complete is not there or has gaps.
-        """
+        """Data (count, n_d) at the first ``count`` steps, and which rows have none, (count, rows)."""
         gaps = self.source.optional and not self.factor.hard
         columns = np.full((count, len(self.signals)), np.nan)
         for i, signal in enumerate(self.signals):
@@ -57,11 +53,7 @@ class Written:
 
 
 def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Written]:
-    """One factor of a graph, its hard rows apart from soft ones.
-
-    Raises:
-        ProblemError: if it cannot be evaluated, or its sigmas do not fit its rows.
-    """
+    """One factor of a graph, its hard rows apart from soft ones."""
     labels = source.labels(variables)
     sigmas = source.sigmas(len(labels))
     kinds = [(Kind.SOFT, np.flatnonzero(sigmas > 0)), (Kind.HARD, np.flatnonzero(sigmas == 0))]
@@ -110,15 +102,7 @@ _DEPENDENT = 1e-9
 
 
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
-    """Refuse hard rows of which some follow from others at the first step, and more of them than a step can meet.
-
-    Args:
-        parts: factors of the graph, ``what``.
-        point: where the solve starts.
-
-    Raises:
-        ProblemError: naming the factor.
-    """
+    """Refuse hard rows of which some follow from others at the first step, and more of them than a step can meet."""
     width = problem.manifold.tangent
     hard = [part for part in parts if part.factor.hard]
     every = _added(problem, [p for p in hard if not (p.factor.reach or p.factor.first_only)], point, [], "each step")

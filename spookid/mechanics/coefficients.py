@@ -109,11 +109,7 @@ def coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
 
 
 def limits_of(value: Any, coordinates: Sequence[Coordinate], what: str) -> Limits | None:
-    """A pair for the one coordinate, or a pair or None for each of several; None if there are no limits.
-
-    Raises:
-        ProblemError: for another number of pairs, or a pair that is no interval.
-    """
+    """A pair for the one coordinate, or a pair or None for each of several; None if there are no limits."""
     if value is None:
         return None
     alone = len(coordinates) == 1 and not (isinstance(value, tuple) and len(value) == 1)
@@ -255,17 +251,7 @@ class Coefficient:
 def load_coefficient(
     value: Any, what: str, *, sided: bool = True, varying: bool = True, negative: bool = False
 ) -> Coefficient:
-    """A coefficient as a user gives it.
-
-    Args:
-        value: a number, an expression, an ``Asymmetric``, a ``Fourier``, or one of these for each coordinate.
-        what: names the thing in an error message.
-        sided, varying: True if it may be an ``Asymmetric``, a ``Fourier``.
-        negative: True if it may be negative.
-
-    Raises:
-        ProblemError: if it is none of these.
-    """
+    """A coefficient as a user gives it."""
     entries = _entries(value, what)
     if not sided and any(isinstance(entry, Asymmetric) for entry in entries):
         raise ProblemError(f"{what} does not hang on the direction; give a number or an expression, not an Asymmetric")

@@ -217,11 +217,7 @@ class LinearConstraint(Constraint):
         """The sum."""
 
     def _check_terms(self, terms: Sequence[Term]) -> None:
-        """Convert the offset, and refuse terms that tie nothing.
-
-        Raises:
-            ProblemError: for a coordinate that stands twice, or a ratio of zero.
-        """
+        """Convert the offset, and refuse terms that tie nothing."""
         object.__setattr__(self, "offset", symbolic(self.offset, f"{self.what}: offset"))
         places = [(id(term.joint), term.coordinate) for term in terms]
         if len(set(places)) < len(places):

@@ -122,14 +122,7 @@ def _pair(value: Any, what: str) -> Sequence[Any]:
 
 
 def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
-    """Coefficients of a joint that differ by direction or vary with the position, as loads.
-
-    Args:
-        given: values by the name of the joint's argument.
-
-    Returns:
-        what the arguments are without them, and the loads.
-    """
+    """Coefficients of a joint that differ by direction or vary with the position, as loads."""
     rest: dict[str, Any] = {}
     loads: list[Load] = []
     single: dict[str, type[Viscous | Drag]] = {"viscous": Viscous, "drag": Drag}

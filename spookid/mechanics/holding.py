@@ -162,11 +162,7 @@ class Touch(Constraint):
 
 
 class Holding:
-    """The rows of one model.
-
-    Args:
-        original: in whose joints its constraints are written, which are the model's in the same order.
-    """
+    """The rows of one model."""
 
     def __init__(self, model: Model, original: Model) -> None:
         self._model, self._original = model, original
@@ -206,11 +202,7 @@ class Holding:
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
     def violation(self, q: ca.SX, joints: Sequence[JointState] | None = None) -> ca.SX:
-        """g(q) of the rows on positions.
-
-        Args:
-            joints: the model's, in the state q, if they are known.
-        """
+        """g(q) of the rows on positions."""
         return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities], joints)
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
@@ -250,11 +242,7 @@ class Holding:
         return stacked(tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
 
     def speeds(self, u: ca.SX) -> ca.SX:
-        """γ of the rows on velocities.
-
-        Args:
-            u: inputs in the order of ``signals``, (n_u,).
-        """
+        """γ of the rows on velocities."""
         inputs, fast = self._model.by_signal(u), (tie for tie in self._model.ties if tie.on_velocities)
         return stacked(of_rows(tie.speeds(inputs), len(self.names[tie])) for tie in fast)
 
@@ -275,13 +263,7 @@ class Holding:
         self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
         """A v − γ of the rows on velocities at the middle of a step; of contacts that hold by how much they have moved
-        over h, and λ of those that do not hold.
-
-        Args:
-            u: means of the inputs over it.
-            held: 1 for each contact that holds, 0 for others, (n_c,); None: all hold.
-            multipliers: λ of all rows, (n_g,).
-        """
+        over h, and λ of those that do not hold."""
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]

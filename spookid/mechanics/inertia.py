@@ -226,11 +226,7 @@ def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: st
 
 
 def inertia_matrix(value: Any, what: str) -> ca.SX:
-    """Three principal moments, six entries (``ENTRIES``) or a symmetric matrix as (3, 3).
-
-    Raises:
-        ProblemError: for another shape, or a matrix that is not symmetric.
-    """
+    """Three principal moments, six entries (``ENTRIES``) or a symmetric matrix as (3, 3)."""
     given = expression(value, what)
     if given.numel() == 3:
         return ca.diag(symbolic(ca.vec(given), what, (3,)))

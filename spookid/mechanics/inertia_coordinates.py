@@ -303,11 +303,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
 
 def _thick(mass: float, inertia: Array) -> Array:
-    """The second moment about the centre of mass, (3, 3).
-
-    Raises:
-        ValueError: if it is not that of a body with some extent along all axes.
-    """
+    """The second moment about the centre of mass, (3, 3)."""
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     moments = np.linalg.eigvalsh(second)
     if not mass > 0:

@@ -106,12 +106,7 @@ class JointCoordinates:
         return stacked([*parts, roots])
 
     def along(self, poses: Array, displacements: Array) -> Array:
-        """Coordinates along a motion, (N, ambient), continuous in the signs of quaternions.
-
-        Args:
-            poses: q of all bodies, (N, 7 n_b).
-            displacements: of all joints, (N, n_s).
-        """
+        """Coordinates along a motion, (N, ambient), continuous in the signs of quaternions."""
         given = ca.SX.sym("displacements", displacements.shape[1]), ca.SX.sym("roots", 7 * len(self.roots))
         convert = ca.Function("coordinates", list(given), [ca.densify(self.coordinates(*given))])
         places = [7 * self.model.bodies.index(body) + i for body in self.roots for i in range(7)]
@@ -261,13 +256,7 @@ def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX
 def impulses_along(
     model: Model, u: ca.SX, acting: Callable[[Joint, slice], ca.SX], rates: ca.SX, changes: ca.SX, step: ca.SX
 ) -> ca.SX:
-    """Impulse along each coordinate of the joints over a step: of what acts on a joint, armatures, motors, (n_s,).
-
-    Args:
-        u: inputs, (n_u,).
-        acting: impulse along the coordinates of a joint, which are those of the slice.
-        rates, changes: of all joints, and by how much the rates change in the step, (n_s,).
-    """
+    """Impulse along each coordinate of the joints over a step: of what acts on a joint, armatures, motors, (n_s,)."""
     inputs, found = model.by_signal(u), list[ca.SX]()
     for joint in model.joints:
         own = model.freedoms_of(joint)
@@ -290,12 +279,7 @@ def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
 
 
 def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
-    """Of bodies and rotors [J].
-
-    Args:
-        v: velocities of all bodies.
-        rates: of all joints, (n_s,).
-    """
+    """Of bodies and rotors [J]."""
     total = ca.dot(v, model.inertia() @ v) / 2
     for joint in (joint for joint in model.joints if acts(joint.armature)):
         total += joint.armature * ca.sumsqr(rates[model.freedoms_of(joint), 0]) / 2
@@ -310,11 +294,7 @@ _RANK = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """What forces along all coordinates of a model do along those of its tree, less what closing rows bear.
-
-    Args:
-        model: of bodies whose tree's joints hold at the configurations given.
-    """
+    """What forces along all coordinates of a model do along those of its tree, less what closing rows bear."""
 
     model: Model
 
@@ -333,12 +313,7 @@ class Projection:
 
     def matrices(self, values: Array, bearing: Array | None = None) -> Array:
         """Nᵀ[I, B] at each step, (N, n, n + n_c): B makes forces along the coordinates of cut joints those along the n
-        of the tree and of free bodies, which they do as much work with.
-
-        Args:
-            values: of ``ingredients`` along a motion, (N, ·).
-            bearing: True for each contact that may hold, (N, n_c); None: all do.
-        """
+        of the tree and of free bodies, which they do as much work with."""
         joints, model = JointCoordinates(self.model), self.model
         width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
         stacked = values.reshape(len(values), width, -1).transpose(0, 2, 1)

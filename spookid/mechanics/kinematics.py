@@ -71,14 +71,7 @@ class Turning:
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """All bodies of a model, whose joints of the tree and free bodies move as given.
-
-    Args:
-        joints: the coordinates.
-        x: positions (ambient,).
-        s: rates in the tangent space (n,).
-        a: their time derivatives (n,).
-    """
+    """All bodies of a model, whose joints of the tree and free bodies move as given."""
 
     joints: JointCoordinates
     x: ca.SX
@@ -268,14 +261,7 @@ def rest_positions(model: Model, values: Values) -> Array:
 
 
 def place(model: Model, displacements: Array, values: Values) -> Array:
-    """Poses with every joint at its coordinates and no constraint of the tree violated.
-
-    Args:
-        displacements: of all joints, (N, n_s) [rad or m].
-
-    Returns:
-        q, (N, 7 n_b); free bodies stand at the origin.
-    """
+    """Poses with every joint at its coordinates and no constraint of the tree violated."""
     return _placed(model)(displacements, values)
 
 

@@ -159,11 +159,7 @@ _APART = 1e-8
 
 
 def check_joint(joint: Joint, what: str) -> None:
-    """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other.
-
-    Raises:
-        ProblemError: with ``what`` at the beginning.
-    """
+    """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
     origin, turn = _moved(joint, there, what)
     b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
@@ -203,11 +199,7 @@ def _there(joint: Joint) -> Array:
 
 
 def _moved(joint: Joint, there: Array, what: str) -> list[ca.SX]:
-    """Where the transform of a position leads.
-
-    Raises:
-        ProblemError: if it gives no origin and unit quaternion.
-    """
+    """Where the transform of a position leads."""
     with evaluating(f"{what}: transform"):
         found: Any = joint.transform(ca.SX(ca.DM(there)))
         parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []

@@ -51,12 +51,7 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """Forces at the joints of a model, and how they follow the quantities that are free.
-
-    Args:
-        model: of rigid joints; loops are cut, see ``ties``.
-        free: Parameters that are not known.
-    """
+    """Forces at the joints of a model, and how they follow the quantities that are free."""
 
     model: Model
     free: Sequence[Parameter]
@@ -286,13 +281,7 @@ class Regressor:
 
 
 def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
-    """Force, and torque about the body's centre of mass, that move a mass distribution with the body, linear in π.
-
-    Args:
-        pi: (m, m c, I about the body's origin), (10,).
-        turning: how the body moves.
-        center: its centre of mass from its origin, (3,).
-    """
+    """Force, and torque about the body's centre of mass, that move a mass distribution with the body, linear in π."""
     mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], "inertia")
     omega, pulled = turning.omega, turning.at(-center)
     force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))

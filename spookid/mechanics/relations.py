@@ -86,11 +86,7 @@ class Relation:
 
 
 def bare(relation: Any, what: str) -> Relation:
-    """A relation named by what is written.
-
-    Raises:
-        ProblemError: if it is none, after ``what``.
-    """
+    """A relation named by what is written."""
     if isinstance(relation, Relation):
         return relation
     name = _written(relation) if isinstance(relation, ca.SX) else shown(relation)

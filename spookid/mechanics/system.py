@@ -95,33 +95,21 @@ _UNIT = 1e-3
 
 
 def seconds(step: object, what: str) -> float:
-    """h [s].
-
-    Raises:
-        ProblemError: if it is no positive number.
-    """
+    """h [s]."""
     if not (isinstance(step, Real) and 0 < float(step) < math.inf):
         raise ProblemError(f"{what}: step is {shown(step)}; give a positive number of seconds")
     return float(step)
 
 
 def counted_steps(steps: object, least: int, what: str) -> int:
-    """N.
-
-    Raises:
-        ProblemError: if it is no whole number, or less than the least.
-    """
+    """N."""
     if not (isinstance(steps, Integral) and _MOST_STEPS >= int(steps) >= least):
         raise ProblemError(f"{what}: steps is {shown(steps)}; give {least} or more, and {_MOST_STEPS:,} at the most")
     return int(steps)
 
 
 def named(values: object, what: str, remedy: str) -> Mapping[str, Any]:
-    """A dict; None is an empty one.
-
-    Raises:
-        ProblemError: if it is anything else.
-    """
+    """A dict; None is an empty one."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -130,11 +118,7 @@ def named(values: object, what: str, remedy: str) -> Mapping[str, Any]:
 
 
 def floats(values: Any, what: str, wanted: str) -> Array:
-    """An array.
-
-    Raises:
-        ProblemError: for what is no numbers, with those that are wanted.
-    """
+    """An array."""
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -142,14 +126,7 @@ def floats(values: Any, what: str, wanted: str) -> Array:
 
 
 def vector(values: Any, size: int, what: str, *, or_one: bool = False) -> Array:
-    """Finite numbers, (size,).
-
-    Args:
-        or_one: True if one number stands for all.
-
-    Raises:
-        ProblemError: for anything else.
-    """
+    """Finite numbers, (size,)."""
     found = floats(values, what, f"numbers, ({size},)")
     if or_one and found.ndim == 0:
         found = np.full(size, found)
@@ -161,11 +138,7 @@ def vector(values: Any, size: int, what: str, *, or_one: bool = False) -> Array:
 
 
 def point(values: Any, space: Manifold, what: str) -> Array:
-    """Coordinates of a point, (ambient,).
-
-    Raises:
-        ProblemError: for anything else, such as a quaternion that is not of length one.
-    """
+    """Coordinates of a point, (ambient,)."""
     found = vector(values, space.ambient, what)
     with np.errstate(invalid="ignore"):
         turned = space.normed(found)
@@ -175,11 +148,7 @@ def point(values: Any, space: Manifold, what: str) -> Array:
 
 
 def parameter_values(parameters: Sequence[Parameter], values: Mapping[str, Any], what: str) -> Array:
-    """Of each Parameter the value of its name, or its guess, (n_p,).
-
-    Raises:
-        ProblemError: for a value that is no number within the bounds.
-    """
+    """Of each Parameter the value of its name, or its guess, (n_p,)."""
     found = [values.get(p.name, p.guess) for p in parameters]
     for p, value in zip(parameters, found, strict=True):
         if not (isinstance(value, Real) and math.isfinite(value) and p.lower <= float(value) <= p.upper):

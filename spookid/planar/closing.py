@@ -80,11 +80,7 @@ class Closing:
 
     @cached_property
     def independent(self) -> tuple[int, ...]:
-        """Which coordinates are independent, in ascending order.
-
-        Raises:
-            ProblemError: if it cannot be assembled, is redundant there, or has no good ones.
-        """
+        """Which coordinates are independent, in ascending order."""
         slope = self._slope(self.start, self.numbers(None))
         _, sizes, right = np.linalg.svd(slope)
         rank = int(np.sum(sizes >= _PARTS * sizes[0]))
@@ -221,11 +217,7 @@ class Closing:
     # --- groups and signs ---
 
     def _groups(self, held: Sequence[int]) -> list[Group]:
-        """Rows and columns that follow from the held ones and the groups before, in that order.
-
-        Raises:
-            ProblemError: if the held ones do not determine the others.
-        """
+        """Rows and columns that follow from the held ones and the groups before, in that order."""
         others = np.setdiff1d(np.arange(len(self.names)), held)
         pattern = self.sparsity.sub(list(range(self.sparsity.size1())), others.tolist())[0]
         if not pattern.is_square() or ca.sprank(ca.DM(pattern)) < pattern.size1():

@@ -152,14 +152,7 @@ class Spring(PlanarLoad):
 
 
 def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
-    """What friction of a law's ``viscous``, ``coulomb`` and ``width`` adds to Q, (n,).
-
-    Args:
-        rate: at which it works, as a row times the rates, (1, n).
-
-    Raises:
-        ProblemError: for dry friction without a width.
-    """
+    """What friction of a law's ``viscous``, ``coulomb`` and ``width`` adds to Q, (n,)."""
     slip = rate @ v
     total = law.viscous * slip
     if not is_zero(law.coulomb):

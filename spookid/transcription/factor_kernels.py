@@ -233,13 +233,7 @@ class FactorKernels:
         beside: Sequence[ca.SX] = (),
         pattern: Callable[[], ca.Sparsity] | None = None,
     ) -> Kernel:
-        """The kernel of a kind, of a factor or of the manifold.
-
-        Args:
-            make: its result, which takes long to have.
-            beside: stepwise arguments behind those of the factor.
-            pattern: entries of the result, then a matrix, that can differ from zero; None: all.
-        """
+        """The kernel of a kind, of a factor or of the manifold."""
         place = kind, "" if factor is None else factor.name
         if (known := self._own.get(place)) is not None:
             return known

@@ -47,12 +47,7 @@ def null_space(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def least_distance(rows: Array, values: Array) -> Array | None:
-    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them.
-
-    Args:
-        rows: (k, n).
-        values: (k,); rows with infinite ones say nothing.
-    """
+    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them."""
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
     empty = lengths <= 1e-14 * np.max(lengths, initial=0.0)

@@ -61,20 +61,7 @@ class Point:
 
 
 class Transcription:
-    """A sparse nonlinear least-squares problem: factors repeated along chains that share the parameters.
-
-    Args:
-        manifold: where the variables of one step live.
-        factors: the one-step functions, each of the manifold's variables at a few neighbouring steps.
-        parameters: symbols of the free parameters, (n_p,).
-        constants: all other symbols of the factors, with their numbers.
-        names, lower, upper: of the free parameters.
-        magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
-        chains: the horizons.
-        choice: symbols of the factors whose numbers are those of each chain.
-        charts: of parameters that do not move in straight lines.
-        constraints: between parameters; None: there are none.
-    """
+    """A sparse nonlinear least-squares problem: factors repeated along chains that share the parameters."""
 
     def __init__(
         self,
@@ -178,11 +165,7 @@ class Transcription:
         return None if self.constraints is None else self.constraints.linearized(parameters)
 
     def free_directions(self, parameters: Array, unequal: bool = True) -> FreeDirections:
-        """In which they can move, at a bound and along the constraints that hold.
-
-        Args:
-            unequal: False to count neither bounds nor inequalities.
-        """
+        """In which they can move, at a bound and along the constraints that hold."""
         held = (parameters <= self.lower) | (parameters >= self.upper)
         held = held if unequal else np.zeros_like(held)
         if self.constraints is None:

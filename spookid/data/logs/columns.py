@@ -24,11 +24,7 @@ from spookid.tables.table import counted
 
 
 def library(module: str, package: str, what: str, install: str = "'spookid[logs]'") -> Any:
-    """A module of a package that is loaded, and mostly installed, only where it is needed.
-
-    Raises:
-        ProblemError: if it is not there, with the command that installs it.
-    """
+    """A module of a package that is loaded, and mostly installed, only where it is needed."""
     try:
         return import_module(module)
     except ImportError:
@@ -37,15 +33,7 @@ def library(module: str, package: str, what: str, install: str = "'spookid[logs]
 
 @contextmanager
 def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
-    """Turn whatever a library raises at a file into one sentence; what is not there is refused before it is asked.
-
-    Args:
-        kind: what the file should be.
-        remedy: what to do if it is not.
-
-    Raises:
-        ProblemError: for every exception; one that is already told passes.
-    """
+    """Turn whatever a library raises at a file into one sentence; what is not there is refused before it is asked."""
     try:
         if not path.is_dir():
             path.open("rb").close()
@@ -102,11 +90,7 @@ class Clock:
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Columns by their clocks: those of ``time``, and those of the signals that have a column of stamps of their own.
-
-    Args:
-        words: other fields of the clocks.
-    """
+    """Columns by their clocks: those of ``time``, and those of the signals that have a column of stamps of their own."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):
@@ -188,12 +172,7 @@ def short_listing(there: Sequence[str]) -> str:
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
-    """Stamps and signals of a recording, converted, in order, each time once.
-
-    Raises:
-        ProblemError: for a column of no numbers, an infinite value, a sample without a time, times that go back, two
-            columns of one name, a unit of no column, and what a recording refuses; names file, column and row.
-    """
+    """Stamps and signals of a recording, converted, in order, each time once."""
     _check_names(clocks, options)
     notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
     clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
@@ -318,16 +297,7 @@ _UNCLEAR = {"g": "'gram' or 'g_0'", "G": "'gauss' or 'g_0'"}
 
 
 def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> FloatArray:
-    """Values in SI base units, which for rates of angles are rad/s, of torques N m and of temperatures K.
-
-    Args:
-        unit: as pint writes it: ``deg``, ``ms``, ``rpm``, ``N cm``, ``mA``.
-        what: begins messages and names file and column.
-        dimension: unit that the values must be convertible to; empty if any will do.
-
-    Raises:
-        ProblemError: for a unit that pint does not know or that is of another dimension.
-    """
+    """Values in SI base units, which for rates of angles are rad/s, of torques N m and of temperatures K."""
     if not isinstance(unit, str):
         raise ProblemError(f"{what} has the unit {shown(unit)}; give a text such as 'deg'")
     if unit.strip() in _NONE and not dimension:

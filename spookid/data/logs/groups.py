@@ -42,14 +42,6 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
     """Each array of numbers that is as long as the stamps called ``time`` in its group or in one around it.
 
     A matrix with as many rows, or columns, as there are stamps is a signal for each of the others: ``q[0]``, ``q[1]``.
-
-    Args:
-        leaves: arrays by path.
-        separator: between the names of groups.
-        hint: what a message adds where there are no stamps.
-
-    Raises:
-        ProblemError: without stamps, and for a chosen array that is none of numbers or not as long.
     """
     place, own = str(options.path), options.own
     for name in (*own, *own.values()):
@@ -123,11 +115,7 @@ def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> di
 
 
 def read_hdf5(options: Options, time: str) -> list[Clock]:
-    """Clocks of the datasets and of the fields of compound ones, by their paths in the file.
-
-    Raises:
-        ProblemError: for what is no HDF5 file, and as for arrays in groups.
-    """
+    """Clocks of the datasets and of the fields of compound ones, by their paths in the file."""
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
@@ -176,11 +164,7 @@ _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Tim
 
 
 def read_matlab(options: Options, time: str) -> list[Clock]:
-    """Clocks of the arrays of a file and of its structs, named ``struct.field``.
-
-    Raises:
-        ProblemError: for what is no MATLAB file, and as for arrays in groups.
-    """
+    """Clocks of the arrays of a file and of its structs, named ``struct.field``."""
     from scipy import io
 
     path = options.path
@@ -222,11 +206,7 @@ class _Element(NamedTuple):
 
 
 def check_lengths(content: bytes) -> None:
-    """Refuse a file in which an element is longer than what holds it, or holds another number of values than it says.
-
-    Raises:
-        ValueError: for such a file; others of no version 5 are left to the reader.
-    """
+    """Refuse a file in which an element is longer than what holds it, or holds another number of values than it says."""
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     if order is None or len(content) < _HEADER or struct.unpack(f"{order}H", content[124:126]) != (_VERSION,):
         return

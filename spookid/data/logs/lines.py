@@ -30,12 +30,7 @@ class Heading:
 
 def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None) -> Heading:
     """The first line that is no comment, or the comment before it if that has a name for each of its numbers, as NumPy
-    writes it.
-
-    Args:
-        time: a column that is there; None: not known.
-        delimiter: between fields; None: see ``delimiter_of``.
-    """
+    writes it."""
     at = next((i for i, text in enumerate(texts) if text.strip() and not _COMMENT.match(text)), len(texts))
     if at > 0 and _COMMENT.match(texts[at - 1]):
         text = re.sub(r"^\s*[#%](?![,;\t|])[ ]?", "", texts[at - 1])
@@ -48,11 +43,7 @@ def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None
 
 
 def names_of(path: Path, text: str) -> list[str]:
-    """Names in the header of a text of which nothing is known.
-
-    Raises:
-        ProblemError: if there are none.
-    """
+    """Names in the header of a text of which nothing is known."""
     texts = text.splitlines(keepends=True)
     found = heading(texts, None)
     names = _names(found.text, found.delimiter)
@@ -64,14 +55,7 @@ def names_of(path: Path, text: str) -> list[str]:
 
 
 def fields_of(texts: Sequence[str], delimiter: str, path: Path, first: int) -> Iterator[tuple[int, list[str]]]:
-    """Fields of each row with the line that it starts on; a quoted field may span lines.
-
-    Args:
-        first: number of the first line.
-
-    Raises:
-        ProblemError: for a line with a quotation that does not end.
-    """
+    """Fields of each row with the line that it starts on; a quoted field may span lines."""
     if delimiter == BLANKS:
         yield from ((line, text.split()) for line, text in enumerate(texts, first))
         return

@@ -63,11 +63,7 @@ class Topics:
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
     def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
-        """Topics to read of those that are there, with their types, in their order: also those of chosen signals.
-
-        Raises:
-            ProblemError: if one that is asked for is not there, or none is worth reading.
-        """
+        """Topics to read of those that are there, with their types, in their order: also those of chosen signals."""
         if not there:
             raise ProblemError(f"{self.place} has no topics; record some")
         listed = ", ".join(f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in [*there.items()][:_LISTED])
@@ -157,14 +153,7 @@ class Messages:
 
 
 def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
-    """Clocks of all topics.
-
-    Args:
-        from_zero: True: times are counted from the first sample of all, else they are those of the file.
-
-    Raises:
-        ProblemError: if a chosen signal is in no topic, or no topic has a number.
-    """
+    """Clocks of all topics."""
     options.check(dict.fromkeys(name for messages in found for names in messages.alike for name in names))
     first = min((stamp for messages in found for stamp in messages.stamps), default=0) if from_zero else 0
     clocks = [clock for messages in found for clock in messages.clocks(first)]
@@ -231,11 +220,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of a bag: a file of ROS 1, or the folder of a bag of ROS 2.
-
-    Raises:
-        ProblemError: for what is no bag, and as for topics of messages.
-    """
+    """Clocks of the topics of a bag: a file of ROS 1, or the folder of a bag of ROS 2."""
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
@@ -280,11 +265,7 @@ _ENCODINGS = ("cdr", "ros1", "protobuf", "json")
 
 
 def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of an MCAP file.
-
-    Raises:
-        ProblemError: for what is no MCAP file, messages in an encoding that is not read, and as for topics of messages.
-    """
+    """Clocks of the topics of an MCAP file."""
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
     decoders: dict[int, Callable[[bytes], Any]] = {}
@@ -331,11 +312,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a second one.
-
-    Raises:
-        ProblemError: for what is no ULog file, or damaged, and a topic that is not there.
-    """
+    """Clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a second one."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy it from the device anew"):

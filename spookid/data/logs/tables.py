@@ -26,12 +26,7 @@ _LARGE, _DENSE = 2**31, 100
 
 
 def read_npz(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, NDArray[Any]]:
-    """Every array of an archive by its name; those not wanted are left unread, as empty arrays.
-
-    Raises:
-        OSError: as the system says it.
-        ValueError: for whatever else is wrong, with the array's name and what it is in words.
-    """
+    """Every array of an archive by its name; those not wanted are left unread, as empty arrays."""
     with path.open("rb") as file:
         try:
             archive = zipfile.ZipFile(file)
@@ -98,11 +93,7 @@ def read_archive(options: Options, time: str) -> list[Clock]:
 
 
 def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Clocks of the columns of numbers of a data frame; its index is the time if no column is called so.
-
-    Raises:
-        ProblemError: for what is no data frame, a missing column, and one whose name is no text.
-    """
+    """Clocks of the columns of numbers of a data frame; its index is the time if no column is called so."""
     place = options.path
     pandas = library("pandas", "pandas", f"{place}: a data frame")
     if not isinstance(frame, pandas.DataFrame):
@@ -122,11 +113,7 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
 
 
 def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Clocks of the columns of numbers of a Parquet file, and of lists that are all of one length: ``q[0]``, ``q[1]``.
-
-    Raises:
-        ProblemError: for what is no Parquet file, a missing column, and lists of several lengths.
-    """
+    """Clocks of the columns of numbers of a Parquet file, and of lists that are all of one length: ``q[0]``, ``q[1]``."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")

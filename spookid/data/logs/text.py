@@ -73,11 +73,7 @@ class Form:
 
 
 def read_text(options: Options, time: str, form: Form) -> list[Clock]:
-    """The clock of ``time``, and those of the signals that have a time column of their own.
-
-    Raises:
-        ProblemError: for what is no such text; names file, line and column.
-    """
+    """The clock of ``time``, and those of the signals that have a time column of their own."""
     sheet = _sheet(form, time)
     own = options.own
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
@@ -164,11 +160,7 @@ def _table(texts: Sequence[str], delimiter: str) -> FloatArray | None:
 
 
 def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]) -> None:
-    """Take what a delimiter at the end of lines adds, a column without name or value, from header and rows.
-
-    Raises:
-        ProblemError: for a row with more or fewer fields than the header.
-    """
+    """Take what a delimiter at the end of lines adds, a column without name or value, from header and rows."""
     while header and not header[-1] and all(not "".join(fields[len(header) - 1 :]).strip() for _, fields in rows):
         header.pop()
     for line, fields in rows:
@@ -182,11 +174,7 @@ def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]
 
 def decoded(path: Path) -> tuple[str, str]:
     """The text of a file, and a note if it is none in UTF-8: recorders of Western Europe write Windows-1252, of which
-    Latin-1 is a part.
-
-    Raises:
-        ProblemError: if it cannot be read, or is neither.
-    """
+    Latin-1 is a part."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -207,11 +195,7 @@ def decoded(path: Path) -> tuple[str, str]:
 
 
 def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
-    """Names of the signal columns to read.
-
-    Raises:
-        ProblemError: for a header without the time or a chosen column, or with one twice.
-    """
+    """Names of the signal columns to read."""
     for name in header:
         if name and header.count(name) > 1:
             raise ProblemError(f"{place} has {header.count(name)} columns named {name!r}; rename or remove all but one")
@@ -235,15 +219,7 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
 def units_of(
     place: str, header: list[str], fields: list[str], columns: list[str], said: Container[str] = ()
 ) -> dict[str, str] | None:
-    """Unit of each column that has one, by the row below the header; None if that is a row of samples.
-
-    Args:
-        columns: that of the stamps first.
-        said: those whose units are known from elsewhere.
-
-    Raises:
-        ProblemError: for a word that is no unit.
-    """
+    """Unit of each column that has one, by the row below the header; None if that is a row of samples."""
     if not fields[header.index(columns[0])].strip() or any(map(is_number, fields)):
         return None
     units = {}
@@ -294,11 +270,7 @@ def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
 
 
 def number_of(text: str, decimal: str, place: str) -> float:
-    """Value of one field, NaN if it is empty.
-
-    Raises:
-        ProblemError: for what is no finite number.
-    """
+    """Value of one field, NaN if it is empty."""
     try:
         value = _number(decimal, text)
     except ValueError:
@@ -333,14 +305,7 @@ def is_date(texts: Sequence[str]) -> bool:
 def seconds(
     columns: Mapping[str, Sequence[str]], lines: Sequence[int], place: str
 ) -> tuple[dict[str, FloatArray], str]:
-    """Columns of dates as seconds from the first of all, NaN where there is none, and what that one is.
-
-    Args:
-        lines: of the file, one a row.
-
-    Raises:
-        ProblemError: for what is no date, or where some have a time zone and others none.
-    """
+    """Columns of dates as seconds from the first of all, NaN where there is none, and what that one is."""
     parts: dict[str, list[tuple[int, float] | None]] = {name: [] for name in columns}
     zones, first = set(), ""
     origin: tuple[int, float] | None = None
