@@ -113,7 +113,7 @@ _FIRST = 2.0
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:
-    """The step whose error is ``SHARE``, a whole number of sample intervals [s]; NaN for a position that stands still."""
+    """The step whose error is ``SHARE``, in whole sample intervals [s]; NaN for a position that stands still."""
     t, values = finite_samples(recording, signal)
     if len(t) < 4:
         return math.nan

@@ -15,6 +15,7 @@ from spookid.graphs.factor import GraphFactor, Variables, Window
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.solvers import stages
 from spookid.transcription.factor import Constant, Factor, Kind
+from spookid.transcription.parameter_constraints import RANK
 from spookid.transcription.transcription import Point, Transcription
 
 EXACTLY = "{} exactly"
@@ -97,10 +98,6 @@ def _part(
     return Written(source, factor, constants, signals)
 
 
-_DEPENDENT = 1e-9
-"""Singular values of rows below this are zero."""
-
-
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
     """Refuse hard rows of which some follow from others at the first step, and more of them than a step can meet."""
     width = problem.manifold.tangent
@@ -135,7 +132,7 @@ def _added(
 
 def rank(rows: Sequence[Array]) -> int:
     """Of matrices one below the other."""
-    return int(np.linalg.matrix_rank(np.vstack(rows), _DEPENDENT)) if rows else 0
+    return int(np.linalg.matrix_rank(np.vstack(rows), RANK)) if rows else 0
 
 
 @dataclass(frozen=True)

@@ -19,37 +19,48 @@ from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group
 
-
-def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
-    """[∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
-    steps = [(x, manifold.basis(x)) for x in factor.variables.values()]
-    return _settled(factor, [*_along(factor, steps), ca.jacobian(_written(factor), parameters)])
+Columns = tuple[int, Sequence[int]]
+"""Offset of a step, and some of its tangent columns."""
 
 
-def augmented_pattern(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.Sparsity:
-    """Where ``augmented`` can differ from zero."""
-    steps = [_dependence(factor, x, manifold.basis(x)) for x in factor.variables.values()]
-    return ca.horzcat(*steps, *_last(factor, parameters))
+def augmented(
+    factor: Factor, manifold: Manifold, parameters: ca.SX | None = None, only: Columns | None = None
+) -> ca.SX:
+    """[∂r/∂δ of each step, or of some columns ``only``, ∂r/∂parameters if they are given, r], sparse."""
+    through, residual, rows = factor.through, factor.residual, len(factor.rows)
+    written = residual if through is None else through.residual
+    slopes = None if through is None else ca.jacobian(written, through.symbols)
+    parts = []
+    for x, basis in _directions(factor, manifold, only):
+        if not basis.shape[1]:
+            parts.append(ca.SX(rows, 0))
+        elif through is None:
+            parts.append(ca.jtimes(residual, x, ca.densify(basis)))
+        else:
+            parts.append(slopes @ (ca.jacobian(through.values, x) @ basis))
+    border = [] if parameters is None else [ca.jacobian(written, parameters)]
+    whole = ca.horzcat(*parts, *border, written)
+    return whole if through is None else through.settled(whole)
 
 
-def some_pattern(
-    factor: Factor, manifold: Manifold, offset: int, columns: Sequence[int], parameters: ca.SX | None = None
+def augmented_pattern(
+    factor: Factor, manifold: Manifold, parameters: ca.SX | None = None, only: Columns | None = None
 ) -> ca.Sparsity:
-    """Where ``some`` can differ from zero."""
-    x = factor.variables[offset]
-    return ca.horzcat(_dependence(factor, x, manifold.basis(x)[:, list(columns)]), *_last(factor, parameters))
-
-
-def _dependence(factor: Factor, x: ca.SX, basis: ca.SX) -> ca.Sparsity:
-    """Of the residual on tangent columns."""
-    seen: ca.SX = ca.DM(ca.jacobian_sparsity(factor.residual, x), 1.0) @ ca.DM(basis.sparsity(), 1.0)
-    return seen.sparsity()
-
-
-def _last(factor: Factor, parameters: ca.SX | None) -> list[ca.Sparsity]:
-    """Of the parameters' columns, and of the residual."""
+    """Where ``augmented`` can differ from zero."""
+    parts = [
+        (ca.DM(ca.jacobian_sparsity(factor.residual, x), 1.0) @ ca.DM(basis.sparsity(), 1.0)).sparsity()
+        for x, basis in _directions(factor, manifold, only)
+    ]
     border = [] if parameters is None else [ca.jacobian_sparsity(factor.residual, parameters)]
-    return [*border, ca.Sparsity.dense(len(factor.rows), 1)]
+    return ca.horzcat(*parts, *border, ca.Sparsity.dense(len(factor.rows), 1))
+
+
+def _directions(factor: Factor, manifold: Manifold, only: Columns | None) -> list[tuple[ca.SX, ca.SX]]:
+    """Variables with their tangent bases."""
+    if only is None:
+        return [(x, manifold.basis(x)) for x in factor.variables.values()]
+    x = factor.variables[only[0]]
+    return [(x, manifold.basis(x)[:, list(only[1])])]
 
 
 def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
@@ -57,11 +68,6 @@ def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: 
     sum_of_rows = ca.dot(weights, factor.residual)
     steps = [gradient(sum_of_rows, x, manifold) for x in factor.variables.values()]
     return ca.vertcat(*steps, ca.gradient(sum_of_rows, parameters))
-
-
-def contraction_weights(factor: Factor, manifold: Manifold) -> ca.SX:
-    """Symbol of a matrix A, (columns of all its steps, rows)."""
-    return ca.SX.sym("A", len(factor.rows), len(factor.variables) * manifold.tangent).T
 
 
 def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
@@ -72,15 +78,6 @@ def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: c
     return ca.vertcat(*slopes, ca.gradient(whole, parameters))
 
 
-def some(
-    factor: Factor, manifold: Manifold, offset: int, columns: Sequence[int], parameters: ca.SX | None = None
-) -> ca.SX:
-    """[∂r/∂(some tangent columns of one step), ∂r/∂parameters if they are given, r], (rows, columns + n_p + 1)."""
-    x = factor.variables[offset]
-    border = [] if parameters is None else [ca.jacobian(_written(factor), parameters)]
-    return _settled(factor, [*_along(factor, [(x, manifold.basis(x)[:, list(columns)])]), *border])
-
-
 def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Sequence[float]) -> bool:
     """True if the factor is linear in its private unknowns, flat ones, for these numbers of the constants."""
     if factor.private is None:
@@ -88,26 +85,6 @@ def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Seq
     offset, columns = factor.private
     unknowns = factor.variables[offset][[manifold.coordinate(column) for column in columns]]
     return bool(ca.is_linear(ca.substitute(factor.residual, constants, ca.DM(numbers)), unknowns))
-
-
-def _written(factor: Factor) -> ca.SX:
-    """The residual as it is differentiated."""
-    return factor.residual if factor.through is None else factor.through.residual
-
-
-def _along(factor: Factor, directions: Sequence[tuple[ca.SX, ca.SX]]) -> list[ca.SX]:
-    """Derivatives of the written residual along directions of each of some variables."""
-    rows, through = len(factor.rows), factor.through
-    if through is None:
-        return [ca.jtimes(factor.residual, x, ca.densify(D)) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
-    slopes = ca.jacobian(through.residual, through.symbols)
-    return [slopes @ (ca.jacobian(through.values, x) @ D) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
-
-
-def _settled(factor: Factor, slopes: Sequence[ca.SX]) -> ca.SX:
-    """The slopes side by side with the residual, in the variables."""
-    whole = ca.horzcat(*slopes, _written(factor))
-    return whole if factor.through is None else factor.through.settled(whole)
 
 
 _KEPT = 512
@@ -175,15 +152,15 @@ class FactorKernels:
         """Transposed Jacobians of a local factor in the visible columns, and in the parameters if they move it; then
         the residual."""
         border = self.shared[0] if self.drags else None
-        return self._sparse("local", factor, some, some_pattern, 0, self.visible, border)
+        return self._sparse("local", factor, border, (0, self.visible))
 
     def private_rows(self, factor: Factor) -> Kernel:
         """Transposed Jacobians of a factor in its private unknowns, then the residual."""
-        return self._sparse("private", factor, some, some_pattern, *(factor.private or (0, ())))
+        return self._sparse("private", factor, None, factor.private or (0, ()))
 
     def jacobian(self, factor: Factor) -> Kernel:
         """Transposed Jacobians in the tangents of all its steps and the parameters, then the residual."""
-        return self._sparse("jacobian", factor, augmented, augmented_pattern, self.shared[0])
+        return self._sparse("jacobian", factor, self.shared[0], None)
 
     def adjoint(self, factor: Factor) -> Kernel:
         """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
@@ -194,7 +171,7 @@ class FactorKernels:
     def contraction(self, factor: Factor) -> Kernel:
         """The gradient of Σ A_cr J_rc in the tangents of all its steps and the parameters, J the Jacobian in these
         tangents; behind its own stepwise arguments A, (columns, rows)."""
-        weights = contraction_weights(factor, self.manifold)
+        weights = ca.SX.sym("A", len(factor.rows), len(factor.variables) * self.manifold.tangent).T
         make = partial(contracted, factor, self.manifold, self.shared[0], weights)
         return self._kernel("contracted", factor, make, [ca.vec(weights.T)])
 
@@ -217,13 +194,10 @@ class FactorKernels:
 
         return self._kernel("curvature", factor, hessian, [weights])
 
-    def _sparse(
-        self, kind: str, factor: Factor, make: Callable[..., ca.SX], pattern: Callable[..., ca.Sparsity], *of: object
-    ) -> Kernel:
-        """A sparse matrix of a factor's derivatives, of which only entries that can differ from zero are evaluated."""
-        return self._kernel(
-            kind, factor, partial(make, factor, self.manifold, *of), (), partial(pattern, factor, self.manifold, *of)
-        )
+    def _sparse(self, kind: str, factor: Factor, parameters: ca.SX | None, only: Columns | None) -> Kernel:
+        """A factor's derivatives, of which only entries that can differ from zero are evaluated."""
+        of = factor, self.manifold, parameters, only
+        return self._kernel(kind, factor, partial(augmented, *of), (), partial(augmented_pattern, *of))
 
     def _kernel(
         self,

@@ -1,13 +1,4 @@
-"""The point nearest to the origin that satisfies linear equalities and inequalities.
-
-Inequalities by Lawson and Hanson's reduction to non-negative least squares (Solving Least Squares Problems, 1974,
-chapter 23), which says of itself whether any point satisfies them; it ends after finitely many steps.
-
-Steps of parameters along the curves on which what they stand for moves in a straight line.
-
-Directions in which parameters can move: not those at a bound, and along the constraints that hold.
-
-Equalities and inequalities between parameters alone.
+"""Equalities and inequalities between parameters, directions that these leave, and steps along curves.
 
 Every iterate of a solve satisfies them: a step satisfies their linearization, and where it ends the nearest parameters
 that satisfy them take its place, so that costs of iterates compare and no merit weighs violations against costs.
@@ -28,9 +19,9 @@ from spookid.parameter import stacked
 from spookid.records import dataclass
 
 RANK = 1e-9
-"""Share of the largest singular value of rows of length one up to which they say nothing new."""
-_CONTRADICTED = 1e-9
-"""Rows of length one contradict each other if no point satisfies them to this, distances counted in the largest."""
+"""Share of a largest singular value, of a length of one, or of a row's terms, up to which something is zero."""
+MET = 1e-12
+"""A number is rounding, and a row is met, up to this share of what its terms are at typical sizes."""
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
@@ -47,11 +38,12 @@ def null_space(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def least_distance(rows: Array, values: Array) -> Array | None:
-    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them."""
+    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them: by Lawson and Hanson's reduction to
+    non-negative least squares (Solving Least Squares Problems, 1974, chapter 23)."""
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
-    empty = lengths <= 1e-14 * np.max(lengths, initial=0.0)
-    if np.any(values[empty] < -_CONTRADICTED * largest):
+    empty = lengths <= np.finfo(float).eps * np.max(lengths, initial=0.0)
+    if np.any(values[empty] < -RANK * largest):
         return None
     kept = ~empty & np.isfinite(values)
     C, d = -rows[kept] / lengths[kept, None], -values[kept] / lengths[kept]
@@ -59,18 +51,14 @@ def least_distance(rows: Array, values: Array) -> Array | None:
     if farthest <= 0:
         return np.zeros(rows.shape[1])
     weights, distance = nnls(np.vstack([C.T, d / farthest]), np.append(np.zeros(C.shape[1]), 1.0))
-    if distance <= _CONTRADICTED:
+    if distance <= RANK:
         return None
     active = weights > 0
     nearest = C.T @ weights * (farthest / distance**2)
     # Where the active rows alone put it is the same to more digits.
     polished = np.linalg.lstsq(C[active], d[active], rcond=RANK)[0]
-    better = np.max(d - C @ polished) <= max(np.max(d - C @ nearest), 1e-12 * farthest)
+    better = np.max(d - C @ polished) <= max(np.max(d - C @ nearest), MET * farthest)
     return np.asarray(polished if better else nearest)
-
-
-_KEPT = 1e-12
-"""Relative change of a fixed parameter that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +87,11 @@ class Chart:
         if np.array_equal(start, end) or not np.all(np.isfinite(end)):
             return straight
         found = self.inverse(self.ahead(start, end - start), end)
-        if found is None or np.any(np.abs(found - start)[~free] > _KEPT * (1 + np.abs(start[~free]))):
+        if found is None or np.any(np.abs(found - start)[~free] > MET * (1 + np.abs(start[~free]))):
             return straight
         result = straight.copy()
         result[self.places[free]] = found[free]
         return result
-
-
-_SETTLED = 1e-9
-"""Length of what is left of a parameter's own direction below which nothing is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,18 +130,11 @@ class FreeDirections:
         if not self.tied:
             return np.zeros_like(self.held)
         left = np.linalg.norm(self.basis(sizes), axis=1)
-        return np.asarray(~self.held & (left < _SETTLED))
+        return np.asarray(~self.held & (left < RANK))
 
     def without(self, row: int) -> FreeDirections:
         """With one constraint less."""
         return FreeDirections(self.held, np.delete(self.normals, row, axis=0))
-
-
-MET = 1e-12
-"""A row is met if it is off by no more than this share of what its terms are at typical sizes of the parameters."""
-_NEARLY, _ACTIVE = 1e-10, 1e-9
-"""The same where rounding allows no better, and of an inequality that is met with equality."""
-_PASSES, _SHORTEST = 50, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +206,7 @@ class ParameterConstraints:
     def active(self, parameters: Array) -> Mask:
         """True for rows that hold with equality, (k,)."""
         rows = self.values(parameters)[0]
-        return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -_ACTIVE * self.scales))
+        return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -RANK * self.scales))
 
     def violations(self, parameters: Array) -> Array:
         """How far each row is from being met, in shares of its terms, (k,); NaN if it is not known."""
@@ -245,22 +222,18 @@ class ParameterConstraints:
         """The nearest parameters in their bounds that satisfy all rows, each counted in its size, to first order; None
         if none are found, which of linear rows says that there are none."""
         here, off = parameters, self.violations(parameters)
-        for _ in range(_PASSES):
-            if np.max(off, initial=0.0) <= MET:
-                return here
-            if not np.all(np.isfinite(off)):
-                return None
+        while np.max(off, initial=0.0) > MET and np.all(np.isfinite(off)):
             step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))
-            while share >= _SHORTEST:
+            while True:
                 there = np.clip(here + share * step, lower, upper)
                 off = self.violations(there)
                 if np.linalg.norm(off) < (1 - share / 10) * before:
                     break
+                if share**2 < np.finfo(float).eps:  # as near as rounding allows, or nowhere near
+                    return here if self.violation(here) <= np.sqrt(MET * RANK) else None
                 share /= 2
-            else:
-                return here if self.violation(here) <= _NEARLY else None
             here = there
-        return None
+        return here if np.all(np.isfinite(off)) else None
 
     def _nearest(self, parameters: Array, lower: Array, upper: Array) -> Array:
         """The shortest step to where linearized rows are met, or to where equalities come nearest to it."""

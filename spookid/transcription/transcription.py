@@ -90,11 +90,13 @@ class Transcription:
         """Tangent columns of a step that are no factor's private unknowns."""
         self.drags = any(ca.jacobian_sparsity(f.residual, parameters).nnz() > 0 for f in self.local)
         """True if the parameters move the surface of the local hard rows."""
-        self._given = tuple(constants)
+        self.given = tuple(constants)
+        """The constants with their numbers."""
         self.constants = contiguous([constant.value for constant in constants])
         """Numbers of the constants among the ``shared`` symbols."""
-        self._choice = ca.SX(0, 1) if choice is None else choice
-        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
+        self.choice = ca.SX(0, 1) if choice is None else choice
+        """Symbols of the factors whose numbers are those of each chain, (n_c,)."""
+        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self.choice)
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure)
@@ -110,8 +112,8 @@ class Transcription:
         """The same with other factors; itself if they are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
-        other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
-        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self.constraints)
+        other = self.shared[0], self.given, self.names, self.lower, self.upper, self.magnitudes, self.chains
+        return Transcription(self.manifold, factors, *other, self.choice, self.charts, self.constraints)
 
     def with_chains(self, chains: Sequence[Chain]) -> Transcription:
         """The same with other data along its chains; nothing is built anew."""
@@ -133,19 +135,9 @@ class Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
         other = copy(self)
         other.constants = contiguous(constants)
-        pairs = zip(self._given, constants.tolist(), strict=True)
-        other._given = tuple(Constant(given.symbol, value) for given, value in pairs)
+        pairs = zip(self.given, constants.tolist(), strict=True)
+        other.given = tuple(Constant(given.symbol, value) for given, value in pairs)
         return other
-
-    @property
-    def given(self) -> tuple[Constant, ...]:
-        """The constants with their numbers."""
-        return self._given
-
-    @property
-    def choice(self) -> ca.SX:
-        """Symbols of the factors whose numbers are those of each chain, (n_c,)."""
-        return self._choice
 
     def numbers(self, chain: int) -> Array:
         """Of the constants and of a chain's choice."""
@@ -192,7 +184,7 @@ class Transcription:
         basis = _ones(self.manifold.basis(x).sparsity())
         residual, choice = factor.residual, self.chains[chain].choice
         if choice.size:
-            residual = ca.substitute(residual, self._choice, ca.DM(choice))
+            residual = ca.substitute(residual, self.choice, ca.DM(choice))
         steps = [_ones(ca.jacobian_sparsity(residual, x)) @ basis for x in factor.variables.values()]
         parameters = _ones(ca.jacobian_sparsity(residual, self.shared[0]))
         return self._patterns.setdefault(place, np.hstack([*steps, parameters]) > 0)
@@ -203,14 +195,16 @@ class Transcription:
         """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
 
         def of(c: int) -> list[Array]:
-            there = known[c] if known else {}
-            return [there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors]
+            there, found = known[c] if known else {}, []
+            for f in self.factors:
+                buffer = there.get(f.name)
+                if buffer is None:
+                    buffer = np.empty((f.count(self.chains[c].steps), len(f.rows)))
+                    buffer = self.kernels.residual(f)(*self.arguments(f, c, point), buffer)
+                found.append(buffer)
+            return found
 
         return pool.map(of, range(len(self.chains)))
-
-    def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
-        buffer = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
-        return self.kernels.residual(factor)(*self.arguments(factor, chain, point), buffer)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array, Array]:
         """What is wanted, and the lower and upper ends, of a factor with a box law, each (count, m)."""
@@ -327,7 +321,7 @@ class Transcription:
     @cached_property
     def shared_by_chains(self) -> NDArray[np.bool_]:
         """True for parameters that do not stand in one chain alone, (n_p,)."""
-        if not self._choice.numel():
+        if not self.choice.numel():
             return np.ones(len(self.names), dtype=np.bool_)
         states, every = self.manifold.tangent, [f for f in self.factors if f.group is not Group.PRIOR]
         seen = [
@@ -359,7 +353,7 @@ class Transcription:
     def nonzeros(self) -> int:
         """Structural nonzeros of the whole Jacobian."""
         return sum(
-            f.count(chain.steps) * int(np.sum(self.pattern(f, c if self._choice.numel() else 0)))
+            f.count(chain.steps) * int(np.sum(self.pattern(f, c if self.choice.numel() else 0)))
             for f in self.factors
             for c, chain in enumerate(self.chains)
         )

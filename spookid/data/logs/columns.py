@@ -90,7 +90,7 @@ class Clock:
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Columns by their clocks: those of ``time``, and those of the signals that have a column of stamps of their own."""
+    """Columns by their clocks: that of ``time``, and those of signals with a column of stamps of their own."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):

@@ -113,7 +113,7 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
 
 
 def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Clocks of the columns of numbers of a Parquet file, and of lists that are all of one length: ``q[0]``, ``q[1]``."""
+    """Clocks of the columns of numbers of a Parquet file, and of lists of one length: ``q[0]``, ``q[1]``."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
