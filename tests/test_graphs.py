@@ -412,14 +412,14 @@ REFUSED = {
         ).solve(3, start={"q": Pendulum.at(0.0)}),
         "Prior 'other' fixes at each step what other hard factors determine already",
     ),
-    "a start that is no dict": (lambda: swing().solve(3, start=Pendulum.at(0.0)), 'give a dict, start={"q": ...}'),
+    "a start that is no dict": (lambda: swing().solve(3, start=Pendulum.at(0.0)), "start is array([ 0., -1.,  0.]); give a dict"),
     "a Parameter that starts at no number": (
         lambda: swing().solve(3, start={"q": Pendulum.at(0.0), "m": np.nan}),
         "start of m is nan; give a finite number in [0.1, inf]",
     ),
     "a stage that is no list": (
         lambda: swing().solve(3, start={"q": Pendulum.at(0.0)}, stages=Stage(variables="q")),
-        "stages must be a list of Stage",
+        "stages is a Stage, one thing; put it in a list, stages=[...]",
     ),
     "a stage of hard rows": (
         lambda: graph_of(PositionConstraint(), SoftEquality("q", sigma=1)).solve(

@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "disturbance": (lambda: fourbar(disturbance=-1.0), "disturbance is -1.0; give a number from 0 on"),
     "text": (lambda: fourbar().assembled("open"), "a guess has 4 finite numbers"),
     "branch of too few": (lambda: fourbar().branch([1.0, 2.0]), "a position has 4 finite numbers"),
-    "branches of a list": (lambda: fourbar().branches([1.0]), "values of coordinates is [1.0]; give a dict"),
+    "branches of a list": (lambda: fourbar().branches([1.0]), "values is [1.0]; give a dict"),
     "a value that is text": (lambda: fourbar().assembled({"P1.x": "far"}), "'P1.x' at 'far'; give numbers"),
     "one independent name that is none": (
         lambda: fourbar(independent_names=3),

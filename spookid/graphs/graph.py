@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
 
-from spookid.argument_checks import Checked
-from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.argument_checks import Checked, checked
+from spookid.errors import ProblemError, collected, declared_at
 from spookid.graphs.factor import MEANING, GraphFactor, Prior, Variables
 from spookid.graphs.solution import GraphSolution, Picture
 from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.arrays import Array, Mask
-from spookid.mechanics.system import System, counted_steps, floats, named, parameter_values, seconds
+from spookid.mechanics.system import MOST_STEPS, System, counted_steps, floats, parameter_values, seconds
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -33,6 +32,7 @@ from spookid.statistics.combinations import RESOLVED, UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND, NO_FACTOR
 from spookid.tables.table import Block, Tabular, counted, number
 from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.parameter_constraints import MET
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 
 _PRIORS = "prior of parameters"
-_ENDLESS = 10**9
-"""Steps of a horizon without an end."""
 
 
 class Graph(Tabular, metaclass=Checked):
@@ -118,6 +116,7 @@ class Graph(Tabular, metaclass=Checked):
         x, names = {0: ca.SX.sym("x", self.variables.manifold.ambient)}, tuple(f"prior of {p.name}" for p, *_ in known)
         return (Factor(_PRIORS, Group.PRIOR, rows, x, ca.SX(0, 1), names, first_only=True),)
 
+    @checked
     def transcription(self, steps: int, data: Mapping[str, Any] | None = None) -> Transcription:
         """The graph over a horizon as a sparse least-squares problem.
 
@@ -129,7 +128,7 @@ class Graph(Tabular, metaclass=Checked):
             ProblemError: if data are missing, too short, or of no factor.
         """
         count = counted_steps(steps, self._least, self.what)
-        given = self._data(count, named(data, f"{self.what}: data", "the name of each signal to its values"))
+        given = self._data(count, data or {})
         return self._transcription(Chain("graph", count, *self._rows(given, count)))
 
     @property
@@ -140,7 +139,7 @@ class Graph(Tabular, metaclass=Checked):
     @cached_property
     def endless(self) -> Transcription:
         """The graph over a horizon that goes on, without data."""
-        return self._transcription(Chain("graph", _ENDLESS, {}, {}))
+        return self._transcription(Chain("graph", MOST_STEPS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
         """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).
@@ -173,6 +172,7 @@ class Graph(Tabular, metaclass=Checked):
             [chain],
         )
 
+    @checked
     def solve(
         self,
         steps: int,
@@ -198,10 +198,7 @@ class Graph(Tabular, metaclass=Checked):
                 factors fix twice.
         """
         problem = self.transcription(steps, data)
-        if not isinstance(solver, (LevenbergMarquardt, NoneType)):
-            raise ProblemError(f"{self.what}: solver is {shown(solver)}; give a LevenbergMarquardt, or leave it out")
-        chosen = collected(stages, Stage, f"{self.what}: stages")
-        parts = [stage.of(self.variables, self.written) for stage in chosen]
+        parts = [stage.of(self.variables, self.written) for stage in stages]
         point = self._point(start, problem.chains[0].steps)
         self._check_start(problem, point)
         method = solver or LevenbergMarquardt(negligible_cost=rounding(problem, point))
@@ -209,6 +206,7 @@ class Graph(Tabular, metaclass=Checked):
         last = method.solve(problem, before[-1].point if before else point)
         return self._solution(problem, last, before)
 
+    @checked
     def beginning(self, start: Mapping[str, Any]) -> Point:
         """Variables of the first step and Parameters, where a stream of steps begins.
 
@@ -224,11 +222,10 @@ class Graph(Tabular, metaclass=Checked):
         self._check_start(self._transcription(Chain("graph", count, data, {})), Point((states,), point.parameters))
         return point
 
-    def _point(self, start: object, steps: int) -> Point:
-        given = named(start, f"{self.what}: start", 'start={"q": ...}, one point or one for each step')
-        parameters = parameter_values(self.parameters, given, f"{self.what}: start")
+    def _point(self, start: Mapping[str, Any], steps: int) -> Point:
+        parameters = parameter_values(self.parameters, start, f"{self.what}: start")
         names = {p.name for p in self.parameters}
-        own = {name: values for name, values in given.items() if name not in names}
+        own = {name: values for name, values in start.items() if name not in names}
         return Point((started(self.variables, own, steps, self.what, self.step),), parameters)
 
     def _solution(self, problem: Transcription, last: Outcome, before: Sequence[Outcome]) -> GraphSolution:
@@ -250,19 +247,16 @@ class Graph(Tabular, metaclass=Checked):
             sum(outcome.timing.solve for outcome in (*before, last)),
         )
 
-    @property
-    def _follows(self) -> bool:
-        """True if independent coordinates are to tell where the others are."""
-        given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
-        return "z" in self.variables.names or any(one.variable == "q" for one in given)
-
     def sides(self, q: Array, parameters: Array) -> Array:
         """On which side of a singular position each of some positions is, 1 or −1, (N,).
 
         It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these are not to tell where the
         others are.
         """
-        return np.asarray(np.sign(np.linalg.det(self._slopes(q, parameters)))) if self._follows else np.zeros(0)
+        given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
+        if "z" not in self.variables.names and not any(one.variable == "q" for one in given):
+            return np.zeros(0)
+        return np.asarray(np.sign(np.linalg.det(self._slopes(q, parameters))))
 
     def _slopes(self, q: Array, parameters: Array) -> Array:
         """[Φ_q; B] at each position, (N, n, n)."""
@@ -344,11 +338,7 @@ def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[s
     reasons |= {name: UNOBSERVED for name, is_seen, at in zip(names, seen, held, strict=True) if not (is_seen or at)}
     free = np.flatnonzero(~held)
     scales = problem.magnitudes[free]
-    inverse = np.linalg.pinv(matrix[np.ix_(free, free)] * np.outer(scales, scales), rcond=_RANK, hermitian=True)
+    inverse = np.linalg.pinv(matrix[np.ix_(free, free)] * np.outer(scales, scales), rcond=MET, hermitian=True)
     found = np.full(n, np.nan)
     found[free] = scales * np.sqrt(np.maximum(np.diag(inverse), 0.0))
     return np.where(seen, found, np.nan), reasons
-
-
-_RANK = 1e-12
-"""Share of the largest eigenvalue below which a direction is not seen."""

@@ -1,13 +1,10 @@
-"""A sparse least-squares problem seen as a factor graph: its table, its drawing, and what factors
-cost over time. Any transcription has one.
-
-What a graph's solve found.
-"""
+"""A sparse least-squares problem as a factor graph: its table, its drawing, and what a solve found."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -114,118 +111,44 @@ _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1a1a1a", "#8c6d31", "#7b4173", "#909090"
 )  # fmt: skip
 """The first seven of Okabe and Ito: colour-blind people tell them apart."""
-_EDGE, _PALE, _BLACK = "#707070", "#e4e4e4", "#1a1a1a"
-_CIRCLE, _SQUARE = 760.0, 80.0
-"""Areas [pt²]."""
-_HEIGHT = 1.3
-"""From a variable to the one below it."""
-_WIDTH = 3.0
-"""From a step to the next."""
-_INNER = (-0.75, 0.75)
-"""Where factors of one step stand beside its variables: those of one variable, and of several."""
-_WIDEST = 60
-"""Letters of a line of parameters."""
-_APART = 0.42
-"""Between factors that would stand on each other."""
-
-
-@dataclass(frozen=True)
-class _Square:
-    """A factor at its step."""
-
-    kind: int
-    at: tuple[float, float]
-    ends: tuple[tuple[float, float], ...]
+_BLACK = "#1a1a1a"
 
 
 def draw_graph(
     axes: Axes, variables: Sequence[str], factors: Sequence[Node], steps: int, parameters: Sequence[str]
 ) -> None:
     """Circles and squares, with a key to the factors; a hard one has a thick edge."""
-    rows = {name: -_HEIGHT * i for i, name in enumerate(variables)}
-    above = (_WIDTH * (steps - 1) / 2, 1.5)
-    for square in (squares := list(_squares(factors, rows, steps, above))):
-        for end in square.ends:
-            style = (_EDGE, ":") if end == above else (_COLOURS[_colour(square.kind)], "-")
-            (x, x_end), (y, y_end) = zip(square.at, end, strict=True)
-            axes.plot([x, x_end], [y, y_end], linewidth=0.9, zorder=1, color=style[0], linestyle=style[1])
+    across, down = 3.0, 1.3  # from a step to the next, and from a variable to the one below it
+    rows = {name: -down * i for i, name in enumerate(variables)}
+    above, taken = (across * (steps - 1) / 2, down), Counter[tuple[float, float]]()
     for k in range(steps):
         for name, y in rows.items():
-            _circle(axes, (_WIDTH * k, y), name, k)
-    if parameters:
-        box = {"facecolor": _PALE, "edgecolor": _BLACK, "boxstyle": "round,pad=0.4", "linewidth": 1.0}
-        text = textwrap.fill(", ".join(parameters), _WIDEST)
-        axes.text(*above, text, ha="center", va="bottom", fontsize=9, bbox=box, zorder=4, parse_math=False)
+            axes.scatter(across * k, y, s=760, facecolor="white", edgecolor=_BLACK, zorder=2)
+            axes.text(across * k, y, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", zorder=4)
     for i, factor in enumerate(factors):
-        _marks(axes, i, factor, [square.at for square in squares if square.kind == i])
+        colour, places = _COLOURS[i % len(_COLOURS)], []
+        for k in range(1 if factor.first_only else steps - factor.reach):
+            ends = [(across * (k + offset), rows[name]) for name, offset in factor.edges]
+            x, y = np.mean(ends or [above], axis=0).tolist()
+            taken[x, y] += 1  # between its variables or beside them, below others that are there
+            at = x + (0 if factor.reach else across / 4), y - down / 3 * (taken[x, y] - 1)
+            for end in ends:
+                axes.plot(*zip(at, end, strict=True), linewidth=0.9, zorder=1, color=colour)
+            if factor.parameters:
+                axes.plot(*zip(at, above, strict=True), linewidth=0.9, zorder=1, color="gray", linestyle=":")
+            places.append(at)
+        if places:
+            edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
+            label, look = f"{factor.name}{' (hard)' * factor.hard}", {"edgecolors": edge, "linewidths": width}
+            axes.scatter(*zip(*places, strict=True), marker="s", s=80, color=colour, zorder=3, label=label, **look)
+    if parameters:
+        box = {"facecolor": "#e4e4e4", "edgecolor": _BLACK, "boxstyle": "round,pad=0.4"}
+        text = textwrap.fill(", ".join(parameters))
+        axes.text(*above, text, ha="center", va="bottom", fontsize=9, bbox=box, zorder=4, parse_math=False)
     axes.set_axis_off()
     axes.set_aspect("equal")
-    axes.margins(0.08)
-    axes.set_ylim(min(rows.values(), default=0.0) - _HEIGHT, above[1] + _HEIGHT / 2 if parameters else _HEIGHT)
-    # Below, where equal scales leave room, and neighbours do not stand.
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.1), ncols=2, frameon=False, fontsize=8)
-
-
-def _colour(kind: int) -> int:
-    return kind % len(_COLOURS)
-
-
-def _marks(axes: Axes, kind: int, factor: Node, places: Sequence[tuple[float, float]]) -> None:
-    """The squares of one factor."""
-    if not places:
-        return
-    x, y = zip(*places, strict=True)
-    edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
-    label = f"{factor.name} (hard)" if factor.hard else factor.name
-    colour = _COLOURS[_colour(kind)]
-    axes.scatter(x, y, marker="s", s=_SQUARE, color=colour, zorder=3, label=label, edgecolors=edge, linewidths=width)
-
-
-def _circle(axes: Axes, at: tuple[float, float], name: str, k: int) -> None:
-    axes.scatter(*at, s=_CIRCLE, facecolor="white", edgecolor=_BLACK, linewidth=1.0, zorder=2)
-    axes.text(*at, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", fontsize=10 - len(name), zorder=4)
-
-
-def _squares(
-    factors: Sequence[Node], rows: Mapping[str, float], steps: int, above: tuple[float, float]
-) -> Iterator[_Square]:
-    """Of all factors at the steps shown, none on another."""
-    circles = [(_WIDTH * k, y) for k in range(steps) for y in rows.values()]
-    taken: list[tuple[float, float]] = []
-    for i, factor in enumerate(factors):
-        for k in range(1 if factor.first_only else steps - factor.reach):
-            ends = [(_WIDTH * (k + offset), rows[name]) for name, offset in factor.edges]
-            at = _free(_place(factor, k, ends, above), taken, circles)
-            taken.append(at)
-            yield _Square(i, at, (*ends, above) if factor.parameters else tuple(ends))
-
-
-def _place(
-    factor: Node, k: int, ends: Sequence[tuple[float, float]], above: tuple[float, float]
-) -> tuple[float, float]:
-    """Beside its variables, or between those of two steps."""
-    if not ends:
-        return above[0] + 2.0, above[1]
-    x, y = (float(np.mean(values)) for values in zip(*ends, strict=True))
-    if factor.reach:
-        return _WIDTH * (k + factor.reach / 2), y - 1.5 * _APART * (factor.reach > 1)
-    return x + _INNER[len(ends) > 1], y
-
-
-def _free(
-    at: tuple[float, float], taken: Sequence[tuple[float, float]], circles: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
-    """The nearest place below or above that nothing else has."""
-    for i in range(2 * (len(taken) + len(circles)) + 1):
-        shift = (i + 1) // 2 * _APART * (-1 if i % 2 else 1)
-        moved = at[0], at[1] + shift
-        if _clear(moved, taken, 0.9 * _APART) and _clear(moved, circles, 1.3 * _APART):
-            return moved
-    return at
-
-
-def _clear(at: tuple[float, float], others: Sequence[tuple[float, float]], distance: float) -> bool:
-    return all(np.hypot(at[0] - x, at[1] - y) > distance for x, y in others)
+    axes.margins(0.1)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8)
 
 
 def draw_costs(axes: Axes, t: Array, costs: Mapping[str, Array]) -> None:
@@ -233,7 +156,7 @@ def draw_costs(axes: Axes, t: Array, costs: Mapping[str, Array]) -> None:
     for i, (name, values) in enumerate(costs.items()):
         shown = np.where(values > 0, values, np.nan)
         marker, line = ("o", "") if len(values) == 1 else ("", "-")
-        colour = _COLOURS[_colour(i)]
+        colour = _COLOURS[i % len(_COLOURS)]
         axes.plot(t[: len(values)], shown, label=name, color=colour, marker=marker, linestyle=line, linewidth=1.2)
     axes.set_yscale("log")
     axes.set_xlabel("time [s]")

@@ -17,7 +17,7 @@ from spookid.graphs.factor import Variables
 from spookid.graphs.integration import accelerations
 from spookid.kernels.arrays import Array
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System, counted_steps, floats, named, parameter_values, point, seconds, vector
+from spookid.mechanics.system import System, counted_steps, floats, parameter_values, point, seconds, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.transcription.transcription import Point, Transcription
 
@@ -58,22 +58,19 @@ def simulated(
     h, count = seconds(step, what), counted_steps(steps, 1, what)
     place = point(q, system.manifold, f"{what}: q")
     rates = vector(v, system.manifold.tangent, f"{what}: v", or_one=True)
-    given = _inputs(system, count, named(data, f"{what}: data", "the name of each input to its values"), what)
-    values = _values(system, named(parameters, f"{what}: parameters", "the name of each to its value"), what)
+    given = _inputs(system, count, data or {}, what)
+    values = _values(system, parameters or {}, what)
     _check_first(system, place, rates, values, what)
     moving, shown_a = _rule(system, h, values)
     first, n = np.concatenate([place, rates]), system.manifold.ambient
-    x = np.vstack([first, _rolled(moving, first, np.hstack([given[:-1], given[1:]]))])
+    inputs = np.hstack([given[:-1], given[1:]])
+    rolled = (
+        np.asarray(moving.mapaccum(count - 1)(first, inputs.T).full()).T if count > 1 else np.zeros((0, len(first)))
+    )
+    x = np.vstack([first, rolled])
     x[:, :n] = [system.manifold.normed(one) for one in x[:, :n]]
     a = np.asarray(shown_a.map(count)(x.T, given.T).full()).T
     return {"q": x[:, :n], "v": x[:, n:], "a": a}
-
-
-def _rolled(moving: ca.Function, first: Array, inputs: Array) -> Array:
-    """States after the first one, (N − 1, n)."""
-    if not len(inputs):
-        return np.zeros((0, len(first)))
-    return np.asarray(moving.mapaccum(len(inputs))(first, inputs.T).full()).T
 
 
 def _rule(system: System, step: float, values: Values) -> tuple[ca.Function, ca.Function]:

@@ -89,7 +89,8 @@ class System(ABC):
         return ca.densify(self.manifold.basis(q) @ v)
 
 
-_MOST_STEPS = 100_000_000
+MOST_STEPS = 100_000_000
+"""No memory holds more."""
 _UNIT = 1e-3
 """By how much a quaternion may miss its length of one, as numbers of few digits do."""
 
@@ -103,18 +104,9 @@ def seconds(step: object, what: str) -> float:
 
 def counted_steps(steps: object, least: int, what: str) -> int:
     """N."""
-    if not (isinstance(steps, Integral) and _MOST_STEPS >= int(steps) >= least):
-        raise ProblemError(f"{what}: steps is {shown(steps)}; give {least} or more, and {_MOST_STEPS:,} at the most")
+    if not (isinstance(steps, Integral) and MOST_STEPS >= int(steps) >= least):
+        raise ProblemError(f"{what}: steps is {shown(steps)}; give {least} or more, and {MOST_STEPS:,} at the most")
     return int(steps)
-
-
-def named(values: object, what: str, remedy: str) -> Mapping[str, Any]:
-    """A dict; None is an empty one."""
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping):
-        raise ProblemError(f"{what} is {shown(values)}; give a dict, {remedy}")
-    return values
 
 
 def floats(values: Any, what: str, wanted: str) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
-from spookid.mechanics.system import System, named, parameter_values, vector
+from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
 Branch = tuple[int, ...]
@@ -288,7 +288,7 @@ class Closing:
 
     def numbers(self, parameters: Values) -> Array:
         """Of its Parameters: values by name, and guesses."""
-        given = named(parameters, f"{self.what}: parameters", "the name of each to its value")
+        given = parameters or {}
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
             raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")
         return parameter_values(self.parameters, given, f"{self.what}: value")
@@ -301,8 +301,7 @@ class Closing:
             what = f"{self.what}: {kind} has {len(self.names)} finite numbers"
             raise ProblemError(f"{what}: {names}; give so many") from None
 
-    def _held(self, values: object) -> dict[int, float]:
-        values = named(values, f"{self.what}: values of coordinates", "names to numbers")
+    def _held(self, values: Mapping[str, float]) -> dict[int, float]:
         for name, value in values.items():
             if name not in self.names or not (isinstance(value, Real) and math.isfinite(value)):
                 what = f"{self.what} is asked for {name!r} at {shown(value)}"

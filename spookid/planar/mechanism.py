@@ -9,7 +9,7 @@ from typing import Any
 
 import casadi as ca
 
-from spookid.argument_checks import Checked
+from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import at_guess
@@ -267,6 +267,7 @@ class Mechanism(System, metaclass=Checked):
 
     # --- assemblies ---
 
+    @checked
     def assembled(
         self,
         guess: Array | Mapping[str, float] | None = None,
@@ -288,6 +289,7 @@ class Mechanism(System, metaclass=Checked):
         """
         return self.closing.assembled(guess, branch, parameters)
 
+    @checked
     def branch(self, q: Array, parameters: Values = None) -> Branch:
         """In which of its assemblies a mechanism is for the same independent coordinates: the variable C.
 
@@ -300,6 +302,7 @@ class Mechanism(System, metaclass=Checked):
         """
         return self.closing.branch(q, parameters)
 
+    @checked
     def branches(self, values: Mapping[str, float], parameters: Values = None) -> dict[Branch, Array]:
         """All assemblies with given values of the independent coordinates, by branch.
 
