@@ -1,11 +1,4 @@
-"""The file that a model was read from.
-
-Gravity, and how a mechanism stands in it.
-
-Rigid bodies and the frames on them.
-
-An inertia as masses at given points, none negative.
-"""
+"""Rigid bodies and the frames on them, gravity, and an inertia as masses at given points, none negative."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import nnls
 from spookid.mechanics import rotations
 from spookid.mechanics.coefficients import guessed, guessed_all
-from spookid.mechanics.inertia import FullInertia, at_guess, check_guess, inertia_matrix, six, steiner
+from spookid.mechanics.inertia import DIGITS, FullInertia, at_guess, check_guess, inertia_matrix, six, steiner
 from spookid.parameter import Parameter, is_constant, symbolic
 from spookid.records import dataclass
 
@@ -51,10 +44,6 @@ def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
     place = declared_at()
     tilt = ca.vertcat(symbolic(a, f"{place}: tilt"), symbolic(b, f"{place}: tilt"), 0)
     return rotations.matrix(rotations.exponential(tilt)) @ gravity(g)
-
-
-PERPENDICULAR = 1e-6
-"""Largest cosine between the x and the y axis of a frame that is taken for a right angle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +142,7 @@ class Body(metaclass=Checked):
                 raise ProblemError(f"{what} has an axis {name} of length zero; give a direction")
         x, y = x / ca.norm_2(x), y / ca.norm_2(y)
         cosine = ca.dot(x, y)
-        if is_constant(cosine) and abs(float(cosine)) > PERPENDICULAR:
+        if is_constant(cosine) and abs(float(cosine)) > DIGITS:
             raise ProblemError(f"{what} has x and y axes that are not perpendicular; x . y must be 0")
         y = y - cosine * x
         y = y / ca.norm_2(y)

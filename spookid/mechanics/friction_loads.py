@@ -1,9 +1,7 @@
-"""Friction and drag along the coordinates of a joint, and smooth stand-ins for the sign of a slip rate.
+"""Friction and drag along the coordinates of a joint, and smooth functions that replace the sign of a slip rate.
 
 Every coefficient is a number, an expression of Parameters, an ``Asymmetric``, a ``Fourier``, or one of these for each
 coordinate.
-
-Friction of a joint as one law with slopes everywhere: stiction, Coulomb's friction, Stribeck's fall, damping.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import Coefficient, is_plain, load_coefficient
@@ -34,17 +33,11 @@ class Viscous(Load):
         self.reported = {"viscous": self._b}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        return self._effort(position, rate, ca.fabs(rate))
+        return _against(self._b, position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
         """−b s, with s tanh(s/w) in the place of |s| where b differs by direction."""
-        return self._effort(position, rate, rate * smooth_sign(rate, width))
-
-    def _effort(self, position: ca.SX, rate: ca.SX, size: ca.SX) -> ca.SX:
-        forward, backward = self._b.at(position)
-        if backward is None:
-            return -forward * rate
-        return -(forward + backward) / 2 * rate - (forward - backward) / 2 * size
+        return _against(self._b, position, rate, rate * smooth_sign(rate, width))
 
 
 class Drag(Load):
@@ -63,10 +56,15 @@ class Drag(Load):
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−d s|s|, which has a slope at rest in either direction."""
-        forward, backward = self._d.at(position)
-        if backward is None:
-            return -forward * rate * ca.fabs(rate)
-        return -(forward + backward) / 2 * rate * ca.fabs(rate) - (forward - backward) / 2 * rate**2
+        return _against(self._d, position, rate * ca.fabs(rate), rate**2)
+
+
+def _against(coefficient: Coefficient, position: ca.SX, flow: ca.SX, size: ca.SX) -> ca.SX:
+    """What acts against a flow, of a coefficient that may differ by its direction."""
+    forward, backward = coefficient.at(position)
+    if backward is None:
+        return -forward * flow
+    return -(forward + backward) / 2 * flow - (forward - backward) / 2 * size
 
 
 class Friction(Load):
@@ -137,10 +135,6 @@ def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
     return rest, loads
 
 
-_NEAR = 1e-3
-"""Half the difference of two slips over the width below which its fourth power is rounding."""
-
-
 def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
     """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
     return ca.sqrt(impulse**2 + width**2)
@@ -157,7 +151,7 @@ def mean_sign(begin: ca.SX, end: ca.SX, width: ca.SX) -> ca.SX:
     a, b = begin / width, end / width
     sign = ca.tanh((a + b) / 2)
     half = (b - a) / 2
-    near = ca.fabs(half) < _NEAR  # where the difference has too few digits, the first terms of its series do
+    near = half**6 < np.finfo(float).eps  # where slopes of the difference are worse than two terms of its series
     rise = _log_cosh(b) - _log_cosh(a)
     return ca.if_else(near, sign * (1 - half**2 / 3 * (1 - sign**2)), rise / ca.if_else(near, 1.0, 2 * half))
 

@@ -23,15 +23,14 @@ from spookid.records import dataclass
 
 SYMMETRIC = 1e-12
 """Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""
-ROUNDING = 1e-6
-"""Share of the largest principal moment by which the triangle inequality may be missed without a word."""
+DIGITS = 1e-6
+"""Relative error of numbers that are written with six digits."""
 _PRINTED = 1e-2
 """That by which it may be missed at all: numbers in files are printed with few digits."""
 _WIDEST = 10.0
 """Share of a value from which on nothing is known of it; what is larger is meant in per cent."""
-_ROWS, _COLUMNS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
-"""Of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
 ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
+_PLACES = [("xyz".index(row), "xyz".index(column)) for *_, row, column in ENTRIES]
 PI = ("mass", "h_x", "h_y", "h_z", *ENTRIES)
 """What π is made of."""
 _MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True, True])
@@ -233,7 +232,7 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
     if given.numel() == 6 and 1 in given.shape:
         entries = symbolic(ca.vec(given), what, (6,))
         inertia = ca.SX(3, 3)
-        for place, (i, j) in enumerate(zip(_ROWS, _COLUMNS, strict=True)):
+        for place, (i, j) in enumerate(_PLACES):
             inertia[i, j] = inertia[j, i] = entries[place]
         return inertia
     if given.shape != (3, 3):
@@ -251,13 +250,14 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
 
 def six(inertia: ca.SX) -> ca.SX:
     """Entries of a symmetric (3, 3) as I_xx, I_yy, I_zz, I_xy, I_xz, I_yz."""
-    return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in zip(_ROWS, _COLUMNS, strict=True))))
+    return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in _PLACES)))
 
 
 def symmetric(entries: Array) -> Array:
     """The matrix (3, 3) of these entries."""
     matrix = np.empty((3, 3))
-    matrix[_ROWS, _COLUMNS] = matrix[_COLUMNS, _ROWS] = entries
+    for entry, (i, j) in zip(entries, _PLACES, strict=True):
+        matrix[i, j] = matrix[j, i] = entry
     return matrix
 
 
@@ -287,7 +287,7 @@ def at_guess(formula: ca.SX) -> Array:
     return substitute(formula, known)
 
 
-def impossible(inertia: Array, rounding: float = ROUNDING) -> str:
+def impossible(inertia: Array, rounding: float = DIGITS) -> str:
     """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has, or the triangle
     inequality is missed by no more than ``rounding`` times the largest principal moment."""
     moments = np.linalg.eigvalsh(inertia)

@@ -17,6 +17,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.inertia import (
+    DIGITS,
     Belief,
     FullInertia,
     at_guess,
@@ -32,9 +33,6 @@ Physical = tuple[ca.SX, ca.SX, ca.SX]
 """Mass, centre of mass (3,), and inertia about it (3, 3)."""
 _FLAT = 1e-9
 """Least second moment as a share of the largest: coordinates of what is thinner are infinite."""
-_ROUNDED = 1e-6
-"""Share of a body's extent below which a length is what rounding left of zero: as a guess it would be the scale on
-which a fit moves it."""
 _THIN = 1e-3
 """Extent, as a share of the guess's mean, below which no motion tells a body from a flat one. What data that contradict
 every body ask for is flat, infinitely far away in coordinates: they stop here, at a bound."""
@@ -121,7 +119,8 @@ class InertiaCoordinates(FullInertia):
     def _start(self, guess: FullInertia) -> Array:
         mass, center, inertia = (at_guess(e) for e in (guess.mass, guess.center_of_mass, guess.inertia))
         start = self.from_physical(float(mass[0]), center, inertia)
-        extent = _ROUNDED * float(np.sqrt(np.trace(inertia) / 2 / mass[0]))
+        # A length that rounding left of zero would be the scale on which a fit moves it.
+        extent = DIGITS * float(np.sqrt(np.trace(inertia) / 2 / mass[0]))
         lengths = np.array([unit == "m" for unit in self.units]) & (np.abs(start) < extent)
         return np.asarray(np.where(lengths, 0.0, start))
 

@@ -19,8 +19,6 @@ from spookid.mechanics.moving import MovingFrame, angle_about_x
 from spookid.parameter import is_zero, symbolic
 from spookid.records import dataclass
 
-_TURN = 2 * math.pi
-
 
 class _Sliding(Joint):
     """A joint whose child slides along axes of the parent, and may turn about their common x axis.
@@ -47,8 +45,7 @@ class _Sliding(Joint):
         return ca.vertcat(*(apart[i] for i in self.along), *([angle_about_x(a, b)] if self._turns else []))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        turn = _turned(position[-1]) if self._turns else ca.SX([1, 0, 0, 0])
-        return self._moved(position), turn
+        return self._moved(position), _turned(position[-1]) if self._turns else ca.SX([1, 0, 0, 0])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
         return self._moved(rates), ca.vertcat(rates[-1], 0, 0) if self._turns else ca.SX(3, 1)
@@ -76,7 +73,7 @@ class Cylindrical(_Sliding):
     Its coordinates are the position of the child's origin along the parent's x [m], and its angle about x [rad].
     """
 
-    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN)), (0,)
+    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", math.tau)), (0,)
     linear, angular = ("y", "z"), ("xy", "xz")
 
 
@@ -87,7 +84,7 @@ class Planar(_Sliding):
     Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
     """
 
-    coordinates, along = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", _TURN)), (1, 2)
+    coordinates, along = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", math.tau)), (1, 2)
     linear, angular = ("x",), ("xy", "xz")
 
 
@@ -98,7 +95,7 @@ class PinInSlot(_Sliding):
     Its coordinates are the position along y of the parent [m], and the angle about x [rad].
     """
 
-    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN)), (1,)
+    coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", math.tau)), (1,)
     linear, angular = ("x", "z"), ("xy", "xz")
 
 
@@ -112,7 +109,7 @@ class Screw(Joint):
         ProblemError: for a pitch of zero, as of a hinge, beside what every ``Joint`` raises.
     """
 
-    coordinates = (Coordinate("angle", "rad", _TURN, counts_turns=True),)
+    coordinates = (Coordinate("angle", "rad", math.tau, counts_turns=True),)
     linear, angular = ("x", "y", "z"), ("xy", "xz")
 
     pitch: Any = None
@@ -156,7 +153,7 @@ class Universal(Joint):
     Its coordinates are both angles [rad]; where they are zero the frames agree.
     """
 
-    coordinates = (Coordinate("angle x", "rad", _TURN), Coordinate("angle y", "rad", _TURN))
+    coordinates = (Coordinate("angle x", "rad", math.tau), Coordinate("angle y", "rad", math.tau))
     linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:

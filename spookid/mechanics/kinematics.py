@@ -3,9 +3,7 @@
 From the roots outwards each body's angular velocity ω, its ω̇ and the acceleration of its centre of mass follow from
 those of the body before and from the joint's own motion; from the leaves inwards forces and moments add up, and their
 part along a joint's rates is what acts there (recursive Newton–Euler; Featherstone, *Rigid Body Dynamics Algorithms*,
-chapter 5). Everything is in each body's own axes, and the ground accelerates by −g in the place of gravity.
-
-Poses and velocities of a mechanism as numbers: bodies placed joint by joint, and differences of poses.
+chapter 5). Everything is in each body's own axes, and the ground accelerates by −g instead of gravity.
 """
 
 from __future__ import annotations

@@ -49,8 +49,9 @@ class Bound:
         return cls(*((a + b) / 2 for a, b in pairs), *((a - b) / 2 for a, b in pairs))
 
     def __add__(self, other: Bound) -> Bound:
-        leans = (self.load_lean, other.load_lean), (self.constant_lean, other.constant_lean)
-        return Bound(self.load + other.load, self.constant + other.constant, *(_together(*pair) for pair in leans))
+        pairs = (self.load_lean, other.load_lean), (self.constant_lean, other.constant_lean)
+        leans = (b if a is None else a if b is None else a + b for a, b in pairs)
+        return Bound(self.load + other.load, self.constant + other.constant, *leans)
 
     @property
     def acts(self) -> tuple[bool, ...]:
@@ -61,12 +62,6 @@ class Bound:
     def leans(self) -> bool:
         """True if it differs by direction."""
         return self.load_lean is not None or self.constant_lean is not None
-
-
-def _together(one: ca.SX | None, other: ca.SX | None) -> ca.SX | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
 
 
 class Load(metaclass=Checked):

@@ -154,7 +154,7 @@ def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence
 
 _THERE = Body("there", mass=1, inertia=(1, 1, 1))
 """Of frame b, whatever body the joint holds."""
-_APART = 1e-8
+_APART = np.sqrt(np.finfo(float).eps)
 """Largest violation, and difference of positions, that is rounding."""
 
 

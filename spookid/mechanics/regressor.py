@@ -32,7 +32,7 @@ from spookid.records import dataclass
 Balance: TypeAlias = Literal["forces", "energy"]
 """Of forces at the joints, w = 0; or of energy, dT/dt + P = 0, in which no acceleration stands."""
 
-UNITS = ("kg", *("kg m",) * 3, *("kg m^2",) * 6)
+UNITS = tuple({"m": "kg", "h": "kg m", "I": "kg m^2"}[name[0]] for name in PI)
 """Of the entries of π."""
 
 
@@ -80,7 +80,7 @@ class Regressor:
     @property
     def held(self) -> tuple[str, ...]:
         """Names of free Parameters on which forces depend in another way, or together with an input."""
-        linear = {p.name for p in self._linear} | {p.name for p in self._inside}
+        linear = {p.name for p in self._linear}
         return tuple(p.name for p in self._acting if p.name not in linear)
 
     @property
@@ -96,7 +96,9 @@ class Regressor:
         rows, columns = self._rows(balance), stacked(symbol for symbol, _ in self._columns)
         found = [ca.densify(part) for part in (ca.vec(ca.jacobian(rows, columns)), rows)]
         nothing = ca.SX.zeros(columns.numel())  # rows are affine in the quantities
-        return ca.Function("regressor", [*self._given, self._u], ca.substitute(found, [columns], [nothing]))
+        return ca.Function(
+            "regressor", [*self._motion, stacked(self.parameters), self._u], ca.substitute(found, [columns], [nothing])
+        )
 
     def in_parameters(self, balance: Balance = "forces") -> tuple[ca.Function, tuple[Parameter, ...]]:
         """(x, s, a, width, inputs, free, others) to the rows (n,) and their slopes with all that is ``free``, column by
@@ -128,10 +130,6 @@ class Regressor:
         sizes = (("x", space.ambient), ("s", space.tangent), ("a", space.tangent), ("w", len(self.model.freedoms)))
         return [ca.SX.sym(name, size) for name, size in sizes]
 
-    @property
-    def _given(self) -> list[ca.SX]:
-        return [*self._motion, stacked(self.parameters)]
-
     @cached_property
     def _u(self) -> ca.SX:
         return ca.SX.sym("u", len(self.model.signals))
@@ -160,11 +158,6 @@ class Regressor:
         """All of these."""
         return stacked(symbol for own in self._entries.values() for symbol in own.values())
 
-    @cached_property
-    def _inside(self) -> tuple[Parameter, ...]:
-        """Parameters that stand in these."""
-        return parameters_in([self._pi[body] for body in self._entries], "the bodies")
-
     # --- which Parameters forces are linear in ---
 
     @cached_property
@@ -173,7 +166,7 @@ class Regressor:
         bounds = [joint.some_bound.load for joint in self.model.joints]
         named = parameters_in([*bounds, *self._pi.values()], "the model")
         names = {p.name for p in (*self.parameters, *named)}
-        inside = {p.name for p in self._inside}
+        inside = {p.name for p in parameters_in([self._pi[body] for body in self._entries], "the bodies")}
         return tuple(p for p in self.free if p.name in names - inside)
 
     @cached_property
@@ -253,7 +246,7 @@ class Regressor:
     def ties(self) -> ca.Function:
         """(x, s, a, width, values) to what closes loops and rolls: g (n_p,), its rate J s with that of rows on
         velocities, (n_t,), J row by row (n, n_t), and J̇ s."""
-        return ca.Function("ties", self._given, self._tied)
+        return ca.Function("ties", [*self._motion, stacked(self.parameters)], self._tied)
 
     @property
     def of_contacts(self) -> list[slice]:
@@ -269,15 +262,16 @@ class Regressor:
         x, s = self._motion[:2]
         of_joints = [model.joint(joint, motion.q).violation for joint in self.joints.cut]
         tied = (tie for tie in model.ties if not tie.on_velocities)
-        on_positions = [model.holding.tied(tie, motion.q, self._position) for tie in tied]
+
+        def position(joint: Joint) -> ca.SX:
+            return motion.positions[model.freedoms_of(joint), 0]
+
+        on_positions = [model.holding.tied(tie, motion.q, position) for tie in tied]
         closed = stacked([*of_joints, *on_positions])
         flow = ca.densify(space.basis(x) @ s)
         rates = ca.vertcat(ca.jtimes(closed, x, flow), model.holding.rates(motion.q, motion.v))
         drift = ca.jtimes(rates, x, flow)
         return [ca.densify(part) for part in (closed, rates, ca.vec(ca.jacobian(rates, s).T), drift)]
-
-    def _position(self, joint: Joint) -> ca.SX:
-        return self._recursion.positions[self.model.freedoms_of(joint), 0]
 
 
 def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:

@@ -14,14 +14,12 @@ import casadi as ca
 from spookid.argument_checks import checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.inertia import PI, from_second_moment, pseudo_inertia, second_moment, six
+from spookid.mechanics.inertia import DIGITS, PI, from_second_moment, pseudo_inertia, second_moment, six
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
 _PLANES = {"yz": 0, "xz": 1, "xy": 2}
 """Planes, and which coordinate changes its sign when it is mirrored there."""
-_ROUNDING = 1e-9
-"""Relative difference of numbers that are meant to be one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +168,12 @@ def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
     for title, a, b in zip(PI, ca.vertsplit(ca.densify(one)), ca.vertsplit(ca.densify(other)), strict=True):
         a, b = ca.simplify(a), ca.simplify(b)
         if not (is_constant(a) and is_constant(b)):
-            if _hangs_on_any(a - b):
+            slopes = ca.jacobian(a - b, ca.vertcat(*ca.symvar(a - b)))  # none of such as 0 m
+            if not all(map(is_zero, slopes.nonzeros())):
                 rows[title] = a == b
-        elif abs(float(a) - float(b)) > _ROUNDING * max(abs(float(a)), abs(float(b))):
+        elif abs(float(a) - float(b)) > DIGITS * max(abs(float(a)), abs(float(b))):
             raise ProblemError(f"{what}, its {title} is {float(b):g}, not {float(a):g}; correct it, or free it")
     return rows
-
-
-def _hangs_on_any(difference: ca.SX) -> bool:
-    """False for such as 0 m."""
-    slopes = ca.jacobian(difference, ca.vertcat(*ca.symvar(difference)))
-    return any(not is_zero(slope) for slope in slopes.nonzeros())
 
 
 def _pseudo(frame: Frame) -> ca.SX:

@@ -7,13 +7,14 @@ functions take and return CasADi expressions and have exact derivatives everywhe
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
 
 import casadi as ca
 
-SERIES_BELOW = 1e-8
-"""Squared angle below which sin and cos are replaced by their series; the terms left out are below 1e-18."""
+SERIES_BELOW = math.sqrt(sys.float_info.epsilon)
+"""Squared angle below which sin and cos are replaced by their series; the terms left out are below rounding."""
 
 Expression = Callable[..., ca.SX]
 
