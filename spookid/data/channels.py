@@ -1,9 +1,7 @@
-"""Robust losses: residuals of sensors whose samples are wrong now and then, as rows of a plain sum of squares.
+"""Sensors: what measured signals say about the state; the channels that they have, and robust losses.
 
 With r a residual over its standard deviation, a row sign(r) √ρ(r²) has the square ρ(r²), ρ as in
 ``scipy.optimize.least_squares`` with ``f_scale=1``. So solvers and statistics see least squares as ever.
-
-Sensors: what measured signals say about the state. Their base, and the channels that they have.
 """
 
 from __future__ import annotations
@@ -35,15 +33,20 @@ LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
 BENT: tuple[Loss, ...] = ("huber", "cauchy")
 """Those with which samples far off count less."""
 
-_NEAR = 0.1
-"""r² below which ln(1 + r²)/r² is taken from its integral."""
-_NODES = 5
-"""Of Gauss's rule for it: its error is below 1e-16 there."""
+_NEAR = np.cbrt(np.finfo(float).eps)
+"""r² below which three terms of the series of ln(1 + r²)/r² leave out less than rounding does."""
 
 
 def robust(row: ca.SX, loss: Loss) -> ca.SX:
     """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
-    return {"huber": _huber, "cauchy": _cauchy}[loss](row) if loss in BENT else row
+    if loss == "huber":  # ρ(z) = z up to 1, then 2 √z − 1
+        size = ca.fabs(row)
+        return ca.if_else(size <= 1, row, ca.sign(row) * ca.sqrt(2 * ca.fmax(size, 1) - 1))
+    if loss == "cauchy":  # ρ(z) = ln(1 + z), as r √(ρ/z), which has no root of zero
+        z = row**2
+        near = z < _NEAR
+        return row * ca.sqrt(ca.if_else(near, 1 - z / 2 + z**2 / 3, ca.log1p(z) / ca.if_else(near, 1, z)))
+    return row
 
 
 def straight(rows: FloatArray, loss: Loss) -> FloatArray:
@@ -54,22 +57,6 @@ def straight(rows: FloatArray, loss: Loss) -> FloatArray:
     if loss == "huber":
         return np.asarray(np.where(squares <= 1, rows, np.sign(rows) * (squares + 1) / 2))
     return np.asarray(np.sign(rows) * np.sqrt(np.expm1(squares)))
-
-
-def _huber(row: ca.SX) -> ca.SX:
-    """ρ(z) = z up to 1, then 2 √z − 1."""
-    size = ca.fabs(row)
-    return ca.if_else(size <= 1, row, ca.sign(row) * ca.sqrt(2 * ca.fmax(size, 1) - 1))
-
-
-def _cauchy(row: ca.SX) -> ca.SX:
-    """ρ(z) = ln(1 + z) as r √(ρ/z), which has no root of zero."""
-    z = row**2
-    near = z < _NEAR
-    small, large = ca.if_else(near, z, 0), ca.if_else(near, 1, z)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    integral = sum(w / 2 / (1 + small * (1 + x) / 2) for x, w in zip(nodes.tolist(), weights.tolist(), strict=True))
-    return row * ca.sqrt(ca.if_else(near, integral, ca.log1p(large) / large))
 
 
 class Sensor(metaclass=Checked):
@@ -205,18 +192,21 @@ class DeclaredSensor(Sensor):
     """A sensor with the arguments that all kinds of this package share."""
 
     offset: Any = 0
-    """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
-    or one each."""
     scale: Any = 1
-    """How much the signals show per unit of what is true; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.channels``; or
-    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
-    """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
 
+    count = 1
+    """How many signals it has."""
     may_be_on_ground = False
     """True if a frame of the ground is one that it can observe."""
+
+    def __post_init__(self) -> None:
+        signals = self.signals
+        if isinstance(signals, str) or not isinstance(signals, Sequence) or len(signals) != self.count:
+            what = f"{self.place}: {type(self).__name__} has the signals {shown(signals)}"
+            raise ProblemError(f"{what}; give the names of {self.count}")
+        self.check_arguments()
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if it observes a joint or a frame of a body that is not in the model."""
@@ -323,14 +313,6 @@ class Channel:
     def shown(self, true: ca.SX) -> ca.SX:
         """What it would show of something true."""
         return self.scale * true + self.offset
-
-
-def check_signals(sensor: Sensor, count: int) -> None:
-    """Raise ProblemError if a sensor has not so many signals, each a text."""
-    signals = sensor.signals
-    if isinstance(signals, str) or not isinstance(signals, Sequence) or len(signals) != count:
-        kind = type(sensor).__name__
-        raise ProblemError(f"{sensor.place}: {kind} has the signals {shown(signals)}; give the names of {count}")
 
 
 def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:

@@ -40,11 +40,6 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import number, parameters_in, stacked
 from spookid.records import dataclass
 
-_THIRD = 20.0
-"""Variance of third differences of white noise over its own (von Neumann, Ann. Math. Statist. 12, 1941)."""
-_MIDPOINT = 1 / 12
-"""Error of the rule over h³ p̈, of the midpoint's (1/24) and the trapezoid's (1/12) the larger."""
-
 
 class Work(NamedTuple):
     """What was measured over each step of a recording, the data of an ``EnergyBalance``."""
@@ -136,7 +131,8 @@ class EnergyBalance(Residual):
         signals, moved, variance, power = (np.array(part).T for part in zip(*found, strict=True))
         gained = np.diff(low_passed(_kinetic(model, states, values), 1 / steps.step, 1 / (8 * steps.step)))
         bends = [np.diff(part, 2) for part in (steps.step * np.sum(power, axis=1), gained)]
-        floor = _MIDPOINT * max((float(np.sqrt(np.mean(bend**2))) for bend in bends if len(bend)), default=0.0)
+        # Of h³ p̈ the midpoint's rule errs by 1/24, the trapezoid's by 1/12.
+        floor = max((float(np.sqrt(np.mean(bend**2))) for bend in bends if len(bend)), default=0.0) / 12
         sigma = np.sqrt(np.sum(variance, axis=1) + floor**2)
         if not np.all(sigma > 0):
             raise ProblemError(
@@ -193,8 +189,9 @@ def _sensor(residual: EnergyBalance, motor: Motor, channels: tuple[Channel, ...]
 
 
 def _spread(values: FloatArray) -> float:
-    """Standard deviation of white noise in samples of something smooth."""
-    return math.sqrt(float(np.mean(np.diff(values, 3) ** 2)) / _THIRD) if len(values) > 3 else 0.0
+    """Standard deviation of white noise in samples of something smooth, of whose variance third differences have the
+    sum of the squares of 1, 3, 3, 1 (von Neumann, Ann. Math. Statist. 12, 1941)."""
+    return math.sqrt(float(np.mean(np.diff(values, 3) ** 2)) / math.comb(6, 3)) if len(values) > 3 else 0.0
 
 
 def _kinetic(model: Model, states: FloatArray, values: Mapping[str, float]) -> FloatArray:

@@ -26,8 +26,6 @@ from spookid.records import dataclass
 STANDARD_INPUT = "-"
 _PAUSE = 0.1
 """Between two looks at a file that grows [s]."""
-_PIECE = 1 << 20
-"""Bytes that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +107,11 @@ class GrowingLog:
             return
         rest = b""
         while True:
-            piece = file.read(_PIECE)
-            if piece:
-                *lines, rest = (rest + piece).split(b"\n")
-                yield from lines
+            if piece := file.readline():
+                rest += piece
+                if piece.endswith(b"\n"):
+                    yield rest[:-1]
+                    rest = b""
             elif not self._follow:
                 if rest:
                     yield rest

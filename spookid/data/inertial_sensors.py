@@ -8,7 +8,7 @@ from typing import Any
 
 import casadi as ca
 
-from spookid.data.channels import DeclaredSensor, check_signals
+from spookid.data.channels import DeclaredSensor
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics import rotations
@@ -33,15 +33,16 @@ class _Mounted(DeclaredSensor):
     mounting: Any = field(default=(0, 0, 0), kw_only=True)
     """How the sensor is turned in its frame, a rotation vector (3,) [rad]: numbers or expressions of Parameters."""
 
+    count = 3
+
     def __post_init__(self, bias: Any) -> None:
-        kind = type(self).__name__
-        check_signals(self, 3)
-        object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: {kind}: mounting", (3,)))
+        what = f"{self.place}: {type(self).__name__}: mounting"
+        object.__setattr__(self, "mounting", symbolic(self.mounting, what, (3,)))
         if bias is not None:
             if not (isinstance(self.offset, int) and self.offset == 0):
                 raise ProblemError(f"{self._what} has bias and offset, which are one; give bias alone")
             object.__setattr__(self, "offset", bias)
-        self.check_arguments()
+        super().__post_init__()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,7 @@ class Orientation(DeclaredSensor):
     """How what is measured is turned in the frame, a rotation vector (3,) [rad]: numbers or expressions of
     Parameters."""
 
+    count = 4
     either_sign = True
 
     @property
@@ -113,11 +115,10 @@ class Orientation(DeclaredSensor):
         return f"orientation of {self.frame.body.name}"
 
     def __post_init__(self) -> None:
-        check_signals(self, 4)
         if self.sigma is None or isinstance(self.sigma, Sequence):
             raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one number [rad], all axes alike")
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: Orientation: mounting", (3,)))
-        self.check_arguments()
+        super().__post_init__()
 
     def deviation(self, index: int) -> float:
         return self.sigma / 2

@@ -21,7 +21,6 @@ above which there is no motion by declaration.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import casadi as ca
@@ -32,16 +31,8 @@ from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 
-_PLACES = 16
-"""Between two steps, at which what is left out is looked at."""
 _LEAST = 8
 """Samples of a spectrum."""
-_DIFFERENCES: dict[int, Callable[[FloatArray], FloatArray]] = {
-    0: np.ones_like,
-    1: lambda x: np.asarray(np.sinc(x / np.pi)),
-    2: lambda x: np.asarray(np.sinc(x / 2 / np.pi) ** 2),
-}
-"""By order, the share that differences over the steps on both sides have of what they stand for."""
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
@@ -78,17 +69,20 @@ def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, ord
     return float(power @ _missed(omega * step, states, order))
 
 
-def _missed(turned: FloatArray, states: int, order: int) -> FloatArray:
+def _missed(turned: FloatArray, states: int, order: int, places: int = 16) -> FloatArray:
     """Mean square over the places between two steps of what is left out of sinusoids that turn so far in a step."""
     nodes, first = np.arange(states, dtype=np.float64), (states - 1) // 2
-    place = (np.arange(_PLACES) + 0.5) / _PLACES - (0.5 if states % 2 else 0.0) + first
+    place = (np.arange(places) + 0.5) / places - (0.5 if states % 2 else 0.0) + first
     lines = states == 2
     weights = _weights(nodes, place, 0 if lines else order)
-    known = _DIFFERENCES[order](turned) if lines else (1j * turned) ** -float(order)
+    if lines:  # differences over the steps on both sides, by their shares of what they stand for
+        known = np.sinc(turned / np.pi) if order == 1 else np.sinc(turned / 2 / np.pi) ** order
+    else:
+        known = (1j * turned) ** -float(order)
     total = np.zeros(len(turned))
     for own, at in zip(weights, place, strict=True):
         total += np.abs(known * (np.exp(1j * np.outer(turned, nodes - at)) @ own) - 1) ** 2
-    return total / _PLACES
+    return total / places
 
 
 def _weights(nodes: FloatArray, places: FloatArray, order: int) -> FloatArray:

@@ -151,18 +151,12 @@ class Residual(metaclass=Checked):
         self.whitening(rows.numel())
 
 
-_ROUNDING = 1e-9
-
-
 @dataclass(frozen=True, eq=False)
 class _Written(Constraint):
     """Rows that a user's function gives."""
 
     function: Callable[[State], Any]
     """Of a ``State``."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
 
     def labels(self, model: Model) -> tuple[str, ...]:
         """Their numbers, from 0 on."""
@@ -244,7 +238,7 @@ class Nonholonomic(_Written):
             raise ProblemError(f"{self.what} has a row that no velocity changes; write it as Holonomic")
         if any(ca.which_depends(rows, state.v, 2, True)):
             raise ProblemError(f"{self.what} has a row that is not linear in the velocities, which it must be")
-        if np.any(np.abs(_at_rest(state, rows)) > _ROUNDING):
+        if np.any(np.abs(_at_rest(state, rows)) > np.sqrt(np.finfo(float).eps)):
             raise ProblemError(f"{self.what} has a row that is not zero at rest; give what it is there as speed=")
         if not isinstance(self.speed, str) and self.speed.numel() != 1:
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))

@@ -12,20 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from spookid.data.arrays import FloatArray, available
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.mechanics.system import MOST_STEPS
 from spookid.records import dataclass
 
 _AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
-_NEIGHBOUR = 1e-9  # relative slack of "farther than h", against rounding of the time stamps
 _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered on
 
 
-_MOST_STEPS = 100_000_000
 SPOILED = 3.0
 """Periods of the cutoff at both ends of a recording, or of a gap, that the filter spoils."""
 _LEAST_BYTES = 800
 """That the motion of one body takes at a step."""
-_FEW = 1_000_000
-"""Steps of which nobody asks whether there is room."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def grid(recording: Recording, step: float) -> Grid:
 
 def limited(grid: Grid) -> Grid:
     """The grid itself; raises `ProblemError` if no memory could hold its states."""
-    if grid.count > _MOST_STEPS or (grid.count > _FEW and _LEAST_BYTES * grid.count > available()):
+    if grid.count > MOST_STEPS or _LEAST_BYTES * grid.count > available():
         raise ProblemError(
             f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time, and see that "
             "times are in seconds, not in milliseconds or microseconds"
@@ -94,7 +91,7 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     left = np.maximum(after - 1, 0)
     to_left, to_right = np.abs(times - known_t[left]), np.abs(known_t[right] - times)
 
-    reach = grid.step * (1 + _NEIGHBOUR) + _rounding(np.abs(t[[0, -1]]).max())
+    reach = grid.step + near
     bracketed = (after > 0) & (after < len(known)) & (to_left <= reach) & (to_right <= reach)
     difference, distance = known[right] - known[left], to_left + to_right
     fraction = np.divide(to_left, distance, out=np.zeros_like(distance), where=distance > 0)
@@ -138,11 +135,6 @@ def wrap(x: ArrayLike, period: float) -> FloatArray:
     return np.where(rest < -period / 2, rest + period, rest)
 
 
-def _rounding(time: float) -> float:
-    """Of time stamps of that size [s]: below 1e-12 s from zero on, but about 1e-6 s if they count from 1970."""
-    return 4 * float(np.spacing(abs(time)))
-
-
 def slack(recording: Recording, step: float) -> float:
     """How far [s] a sample may be from a step to be at it."""
     return slack_at(float(np.abs(recording.t[[0, -1]]).max()), step)
@@ -150,7 +142,7 @@ def slack(recording: Recording, step: float) -> float:
 
 def slack_at(time: float, step: float) -> float:
     """The same where time stamps have the size of ``time`` [s]."""
-    return max(_AT_STEP * step, _rounding(time))
+    return max(_AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of stamps that count from 1970 about 1e-6 s
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
@@ -162,7 +154,7 @@ def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, Float
 
 def spoiled_steps(cutoff: float, step: float) -> int:
     """Steps [s] at each end of what is `low_passed` that a cutoff [Hz] spoils."""
-    return math.ceil(min(SPOILED / cutoff / step, _MOST_STEPS))
+    return math.ceil(min(SPOILED / cutoff / step, MOST_STEPS))
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
@@ -182,10 +174,6 @@ def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     gain = 1 / (1 + (np.tan(angles) / math.tan(math.pi * max(cutoff / rate, 1e-30))) ** 4)
     filtered: FloatArray = np.fft.irfft(terms * gain.reshape(-1, *[1] * (values.ndim - 1)), period, axis=0)[:count]
     return line + filtered
-
-
-_AT_STEPS = 0.5
-"""Share of the steps that have a sample of a channel, from which on those are told apart from the others."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +283,6 @@ def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -
     return Samples(t[inside], values[inside], at[inside], grid.count, grid.start, grid.step)
 
 
-def told_apart(of_recordings: Sequence[Samples]) -> bool:
-    """True if samples of a channel at the steps are many enough to have rows of their own."""
-    return any(one.share >= _AT_STEPS for one in of_recordings)
+def told_apart(of_recordings: Sequence[Samples], share: float = 0.5) -> bool:
+    """True if enough steps have a sample of a channel, so that those at the steps have rows of their own."""
+    return any(one.share >= share for one in of_recordings)

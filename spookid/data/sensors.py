@@ -9,7 +9,7 @@ from functools import cached_property
 
 import casadi as ca
 
-from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sensor, check_signals
+from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sensor
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
@@ -44,7 +44,7 @@ class OfCoordinate(OneSignal):
 
     def __post_init__(self) -> None:
         check_coordinate(self.joint, self.coordinate, f"{self.place}: {type(self).__name__} observes")
-        self.check_arguments()
+        super().__post_init__()
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,14 @@ class PointPosition(DeclaredSensor):
     def title(self) -> str:
         return f"{self.axis} of a point of {self.point.body.name}"
 
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return len(self.axis)
+
     def __post_init__(self) -> None:
         if not (isinstance(self.axis, str) and self.axis and set(self.axis) <= set(_AXES)):
             raise ProblemError(f"{self.place}: PointPosition has axis {self.axis!r}; choose 'x', 'y' or 'z'")
-        check_signals(self, len(self.axis))
-        self.check_arguments()
+        super().__post_init__()
 
     def predicted(self, state: State) -> ca.SX:
         position = state.position(self.point)
@@ -172,7 +175,7 @@ class PointDistance(OneSignal):
     def __post_init__(self) -> None:
         if self.first.body is self.second.body:
             raise ProblemError(f"{self._what} is between two points of {self.first.body.name!r}; it never changes")
-        self.check_arguments()
+        super().__post_init__()
 
     def predicted(self, state: State) -> ca.SX:
         return ca.norm_2(state.position(self.second) - state.position(self.first))
@@ -199,9 +202,6 @@ class Observation(OneSignal):
     """The expression's unit, for people."""
 
     title = "an expression of the state"
-
-    def __post_init__(self) -> None:
-        self.check_arguments()
 
     def predicted(self, state: State) -> ca.SX:
         return ca.SX(self.expression(state))
@@ -311,15 +311,12 @@ class JointForce(DeclaredSensor):
     """Standard deviation of its noise [N]; None: it is estimated, or 1 with a given state weight."""
 
     is_free_form = False
+    count = 3
     unit = "N"
 
     @property
     def title(self) -> str:
         return f"force in {self.joint.name}"
-
-    def __post_init__(self) -> None:
-        check_signals(self, 3)
-        self.check_arguments()
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the joint is not in the model, or the model closes loops."""

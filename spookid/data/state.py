@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from fractions import Fraction
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.constraints import common_measure
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import parameters_in, stacked
 from spookid.records import dataclass
-
-_DENOMINATOR = 1000
-"""The largest of ratios between jumps that are taken for those of whole numbers."""
-_EQUAL = 1e-9
-"""Share of a jump that is rounding, or of a unit."""
-_STATES = 3
-"""At which jumps are looked at."""
 
 
 def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> float | None:
@@ -42,7 +33,7 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
     others = [state.q, state.v, state.a, state.joints[1], *state.inputs.values(), state.step]
     others += parameters_in([value], what, ignore=[displacements, *others])
     function = ca.Function("value", [displacements, ca.veccat(*others)], [value])
-    random, jumps = np.random.default_rng(0), np.zeros((_STATES, len(turning)))
+    random, jumps = np.random.default_rng(0), np.zeros((3, len(turning)))
     for row in jumps:
         at = random.uniform(-1, 1, displacements.numel()), random.uniform(0.5, 1.5, function.numel_in(1))
         for k, (i, period) in enumerate(turning):  # from one side of where a coordinate turns over to the other
@@ -50,20 +41,11 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
             sides[:, i] = -period / 2, period / 2
             low, high = (float(function(side, at[1])) for side in sides)
             row[k] = high - low
-    if not np.allclose(jumps, jumps[0], rtol=_EQUAL, atol=_EQUAL):
+    rounding = float(np.sqrt(np.finfo(float).eps))
+    if not np.allclose(jumps, jumps[0], rtol=rounding, atol=rounding):
         return None
-    return _common(np.abs(jumps[0][np.abs(jumps[0]) > _EQUAL]))
-
-
-def _common(jumps: Array) -> float | None:
-    """The largest number of which all are multiples; None if there is none, or no jump."""
-    if not (len(jumps) and np.all(np.isfinite(jumps))):
-        return None
-    ratios = [Fraction(jump / jumps[0]).limit_denominator(_DENOMINATOR) for jump in jumps.tolist()]
-    if not np.allclose([float(ratio) for ratio in ratios], jumps / jumps[0], rtol=_EQUAL, atol=0.0):
-        return None
-    shared = math.lcm(*(ratio.denominator for ratio in ratios))
-    return float(jumps[0]) * math.gcd(*(int(ratio * shared) for ratio in ratios)) / shared
+    sizes = np.abs(jumps[0][np.abs(jumps[0]) > rounding]).tolist()
+    return common_measure(sizes) if sizes else None
 
 
 @dataclass(frozen=True, eq=False)

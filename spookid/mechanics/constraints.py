@@ -19,12 +19,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import casadi as ca
+import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, not_negative
+from spookid.mechanics.inertia import DIGITS
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import is_constant, is_zero, symbolic
@@ -183,8 +185,16 @@ class Distance(Constraint):
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
 
 
-_MOST_TEETH = 100
-"""Largest denominator of a ratio that counts as one of whole numbers."""
+def common_measure(values: Sequence[float]) -> float | None:
+    """The largest number of which all are whole multiples, of ratios with denominators up to 1000; None if none is."""
+    from fractions import Fraction  # slow to load, and few ask for it
+
+    ratios = [Fraction(value / values[0]).limit_denominator(1000) for value in values if math.isfinite(value)]
+    known = [float(ratio) * values[0] for ratio in ratios]
+    if not values or len(ratios) < len(values) or not np.allclose(known, values, rtol=DIGITS**2, atol=0.0):
+        return None
+    shared = math.lcm(*(ratio.denominator for ratio in ratios))
+    return abs(values[0]) * math.gcd(*(int(ratio * shared) for ratio in ratios)) / shared
 
 
 class Term(NamedTuple):
@@ -255,13 +265,8 @@ class LinearConstraint(Constraint):
             return ratios[0] if ratios else None
         if not all(map(is_constant, ratios)):
             return None
-        from fractions import Fraction  # slow to load, and few ask for it
-
-        near = [Fraction(float(ratio)).limit_denominator(_MOST_TEETH) for ratio in ratios]
-        if any(abs(float(n) - float(r)) > 1e-12 * abs(float(r)) for n, r in zip(near, ratios, strict=True)):
-            return None
-        common = math.lcm(*(n.denominator for n in near))
-        return ca.SX(math.gcd(*(int(n * common) for n in near)) / common)
+        common = common_measure(list(map(float, ratios)))
+        return None if common is None else ca.SX(common)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.data.arrays import FloatArray, checked_signals, checked_time, floats
+from spookid.data.arrays import FloatArray, available, checked_signals, checked_time, floats
 from spookid.errors import ProblemError, listing, shown
 from spookid.files import AnyPath, unreadable
 from spookid.records import dataclass
@@ -47,8 +47,6 @@ def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
         raise ProblemError(f"{path} is no {kind} or is damaged ({reason}); {remedy}") from None
 
 
-_MOST_NUMBERS = 200_000_000
-"""Samples and gaps of all signals together, 1.6 GB."""
 _MOST_NAMES = 8
 """That a message lists."""
 
@@ -147,17 +145,8 @@ class Options:
                 raise ProblemError(f"{self.path} has no signal {name!r}; it has {short_listing(there)}")
 
 
-class Parts(NamedTuple):
-    """What a recording is made of."""
-
-    t: FloatArray
-    """Stamps of the clock that has the most [s]."""
-    signals: dict[str, FloatArray]
-    """In SI."""
-    times: dict[str, FloatArray]
-    """Stamps of the signals of other clocks [s], by name."""
-    notes: tuple[str, ...]
-    """What was done to the samples."""
+Parts = tuple[FloatArray, dict[str, FloatArray], dict[str, FloatArray], tuple[str, ...]]
+"""Stamps of the clock that has the most [s], signals in SI, stamps of those of other clocks [s], and what was done."""
 
 
 def whole(name: str) -> str:
@@ -167,8 +156,13 @@ def whole(name: str) -> str:
 
 def short_listing(there: Sequence[str]) -> str:
     """Names, of many the first ones."""
-    more = f" and {len(there) - _MOST_NAMES} more" if len(there) > _MOST_NAMES else ""
-    return listing(there[:_MOST_NAMES]) + more
+    return several(listing([name]) for name in there)
+
+
+def several(words: Iterable[str]) -> str:
+    """Words with commas between, of many the first ones."""
+    said = list(words)
+    return ", ".join(said[:_MOST_NAMES]) + (f" and {len(said) - _MOST_NAMES} more" if said[_MOST_NAMES:] else "")
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
@@ -184,13 +178,13 @@ def parts(clocks: Sequence[Clock], options: Options) -> Parts:
         if not np.array_equal(clock.stamps, t):
             times.update(dict.fromkeys(clock.columns, clock.stamps))
     count = len(np.unique(np.concatenate([clock.stamps for clock in clean]))) * len(signals)
-    if count > _MOST_NUMBERS:
+    if t.itemsize * count > available():
         raise ProblemError(f"{options.path} has {count:,} samples and gaps between them; choose fewer with signals=")
     place = f"{options.path}: recording {options.name!r}"
     checked_time(t, place)
     if not times:
         checked_signals(signals, len(t), place)
-    return Parts(t, signals, times, tuple(notes))
+    return t, signals, times, tuple(notes)
 
 
 def _check_names(clocks: Sequence[Clock], options: Options) -> None:

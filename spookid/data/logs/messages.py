@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
-from spookid.data.logs.columns import Clock, Options, library, reading
+from spookid.data.logs.columns import Clock, Options, library, reading, several
 from spookid.errors import ProblemError, shown
 from spookid.records import dataclass
 
@@ -28,8 +28,6 @@ _OF_JOINTS = ("position", "velocity", "effort")
 _STAMPS = ("header", "timestamp", "stamp")
 _APART = (*_STAMPS, "layout")
 """Fields whose numbers are no measurements."""
-_LISTED = 8
-"""Topics that a message lists."""
 _LONGEST = 64
 """Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
 _WHOLE = ("sec", "secs", "seconds")
@@ -66,8 +64,7 @@ class Topics:
         """Topics to read of those that are there, with their types, in their order: also those of chosen signals."""
         if not there:
             raise ProblemError(f"{self.place} has no topics; record some")
-        listed = ", ".join(f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in [*there.items()][:_LISTED])
-        listed += f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+        listed = several([f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in there.items()])
         for topic in self.prefixes or ():
             if topic not in there:
                 raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
