@@ -223,7 +223,7 @@ def _holds(contact: Touch, recording: Recording | None, times: Array, step: floa
         return np.ones(len(times) - 1)
     if isinstance(told, str):
         return _by_signal(contact, told, recording, times)
-    return _by_times(told, times, _ROUNDING * step)  # type: ignore[arg-type]
+    return _by_times(told, times, _ROUNDING * step)
 
 
 def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, times: Array) -> Array:

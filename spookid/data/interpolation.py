@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -75,6 +76,7 @@ def _missed(turned: FloatArray, states: int, order: int, places: int = 16) -> Fl
     place = (np.arange(places) + 0.5) / places - (0.5 if states % 2 else 0.0) + first
     lines = states == 2
     weights = _weights(nodes, place, 0 if lines else order)
+    known: NDArray[Any]
     if lines:  # differences over the steps on both sides, by their shares of what they stand for
         known = np.sinc(turned / np.pi) if order == 1 else np.sinc(turned / 2 / np.pi) ** order
     else:

@@ -3,8 +3,6 @@
 A factor of your own is a subclass with ``variables``, ``labels`` and ``error``. Numbers of equations are those of
 Blanco-Claraco, Leanza and Reina, *A general framework for modeling and dynamic simulation of multibody systems using
 factor graphs*.
-
-Factors of what is known of the variables: beforehand, as a reference, or from sensors.
 """
 
 from __future__ import annotations

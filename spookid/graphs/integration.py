@@ -1,7 +1,4 @@
-"""Factors of the mechanism's constraints, in dependent coordinates alone or with the independent ones.
-
-Factors of motion: integration rules between steps, equations of motion, and what changes little over a step.
-"""
+"""Factors of constraints and of motion: integration rules between steps, equations of motion, what changes little."""
 
 from __future__ import annotations
 

@@ -139,8 +139,9 @@ def draw_graph(
             places.append(at)
         if places:
             edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
-            label, look = f"{factor.name}{' (hard)' * factor.hard}", {"edgecolors": edge, "linewidths": width}
-            axes.scatter(*zip(*places, strict=True), marker="s", s=80, color=colour, zorder=3, label=label, **look)
+            look: dict[str, Any] = {"edgecolors": edge, "linewidths": width, "marker": "s", "s": 80, "zorder": 3}
+            label = f"{factor.name}{' (hard)' * factor.hard}"
+            axes.scatter(*zip(*places, strict=True), color=colour, label=label, **look)
     if parameters:
         box = {"facecolor": "#e4e4e4", "edgecolor": _BLACK, "boxstyle": "round,pad=0.4"}
         text = textwrap.fill(", ".join(parameters))

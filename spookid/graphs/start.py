@@ -1,7 +1,4 @@
-"""A motion from its first state on, by an explicit rule: where a solve may start.
-
-Where a graph's solve starts: what is known of the motion, and what follows from it; what cost rounding leaves.
-"""
+"""Where a graph's solve starts: a motion by an explicit rule, or what is known of it; what cost rounding leaves."""
 
 from __future__ import annotations
 

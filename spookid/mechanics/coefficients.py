@@ -1,8 +1,5 @@
-"""One degree of freedom of a joint.
-
-Coefficients of joints as they are declared, one number or one for each coordinate, those that
-differ by direction or vary with the position, and limits.
-"""
+"""Coordinates of joints, their limits, and coefficients: one number or one for each coordinate, those that differ by
+direction or vary with the position."""
 
 from __future__ import annotations
 
@@ -113,22 +110,21 @@ def limits_of(value: Any, coordinates: Sequence[Coordinate], what: str) -> Limit
     if value is None:
         return None
     alone = len(coordinates) == 1 and not (isinstance(value, tuple) and len(value) == 1)
-    pairs = [value] if alone else _each(value, coordinates, what)
-    found = []
-    for coordinate, pair in zip(coordinates, pairs, strict=True):
-        found.append(None if pair is None else symbolic(pair, f"{what}: limits", (2,)))
-        _check(found[-1], coordinate, what)
-    return tuple(found) if any(pair is not None for pair in found) else None
-
-
-def _each(value: Any, coordinates: Sequence[Coordinate], what: str) -> list[Any]:
-    pairs = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+    pairs = [value] if alone else list(value) if isinstance(value, (list, tuple)) else []
     if len(pairs) != len(coordinates) or not all(pair is None or _is_pair(pair) for pair in pairs):
         names = ", ".join(coordinate.name for coordinate in coordinates) or "none"
         raise ProblemError(
             f"{what} has limits {shown(value)}; give (lower, upper), or None, for each of its coordinates: {names}"
         )
-    return pairs
+    found = [None if pair is None else symbolic(pair, f"{what}: limits", (2,)) for pair in pairs]
+    for coordinate, limits in zip(coordinates, found, strict=True):
+        turn = 2 * math.pi if coordinate.turns_over else math.inf
+        if limits is not None and is_constant(width := limits[1] - limits[0]) and not 0 < float(width) < turn:
+            raise ProblemError(
+                f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g} {coordinate.unit}; give "
+                f"(lower, upper){', less than a turn apart' if coordinate.turns_over else ''}"
+            )
+    return tuple(found) if any(pair is not None for pair in found) else None
 
 
 def _is_pair(value: Any) -> bool:
@@ -136,18 +132,6 @@ def _is_pair(value: Any) -> bool:
         return bool(value.numel() == 2)
     listed = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
     return listed and len(value) == 2
-
-
-def _check(limits: ca.SX | None, coordinate: Coordinate, what: str) -> None:
-    if limits is None:
-        return
-    width = limits[1] - limits[0]
-    turns = coordinate.turns_over
-    if is_constant(width) and not 0 < float(width) < (2 * math.pi if turns else math.inf):
-        raise ProblemError(
-            f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g} "
-            f"{coordinate.unit}; give (lower, upper){', less than a turn apart' if turns else ''}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +210,13 @@ class Coefficient:
 
     def at(self, position: ca.SX) -> tuple[ca.SX, ca.SX | None]:
         """Forward and backward at positions (n,): one value or (n,) each."""
-        forward = _at(self.forward, position)
-        return forward, None if self.backward is None else _at(self.backward, position)
+
+        def along(entries: tuple[ca.SX | Fourier, ...]) -> ca.SX:
+            if len(entries) == 1:
+                return entries[0].at(position) if isinstance(entries[0], Fourier) else entries[0]
+            return ca.vertcat(*(e.at(position[i]) if isinstance(e, Fourier) else e for i, e in enumerate(entries)))
+
+        return along(self.forward), None if self.backward is None else along(self.backward)
 
     def listed(self) -> list[tuple[int, str, ca.SX]]:
         """Place among its entries, what it is, and the value of each of its numbers and expressions, for people."""
@@ -252,16 +241,22 @@ def load_coefficient(
     value: Any, what: str, *, sided: bool = True, varying: bool = True, negative: bool = False
 ) -> Coefficient:
     """A coefficient as a user gives it."""
-    entries = _entries(value, what)
+    if isinstance(value, (list, tuple, Asymmetric, Fourier)):
+        entries = list(value) if isinstance(value, (list, tuple)) else [value]
+    else:
+        entries = list(ca.vertsplit(ca.densify(ca.vec(expression(value, what)))))
     if not sided and any(isinstance(entry, Asymmetric) for entry in entries):
         raise ProblemError(f"{what} does not hang on the direction; give a number or an expression, not an Asymmetric")
     sides = []
     for side in ("forward", "backward"):
         chosen = [getattr(entry, side) if isinstance(entry, Asymmetric) else entry for entry in entries]
         sides.append(tuple(_entry(entry, what, varying) for entry in chosen))
-    if not negative:
-        for entry in (*sides[0], *sides[1]):
-            _refuse_negative_entry(entry, what)
+    for entry in () if negative else (*sides[0], *sides[1]):
+        least, where = guessed(entry.least if isinstance(entry, Fourier) else entry)
+        if least < 0 and isinstance(entry, Fourier):
+            raise ProblemError(f"{what}: the Fourier falls to {least:g}{where}; give it a mean above its amplitudes")
+        if least < 0:
+            raise ProblemError(f"{what} is {least:g}{where}; it must not be negative")
     return Coefficient(sides[0], sides[1] if any(isinstance(entry, Asymmetric) for entry in entries) else None)
 
 
@@ -271,29 +266,9 @@ def is_plain(value: Any) -> bool:
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)
 
 
-def _entries(value: Any, what: str) -> list[Any]:
-    if isinstance(value, (list, tuple, Asymmetric, Fourier)):
-        return list(value) if isinstance(value, (list, tuple)) else [value]
-    return list(ca.vertsplit(ca.densify(ca.vec(expression(value, what)))))
-
-
 def _entry(value: Any, what: str, varying: bool) -> ca.SX | Fourier:
     if not isinstance(value, Fourier):
         return symbolic(value, what)
     if not varying:
         raise ProblemError(f"{what} does not vary with the position; give a number or an expression, not a Fourier")
     return value
-
-
-def _refuse_negative_entry(entry: ca.SX | Fourier, what: str) -> None:
-    least, where = guessed(entry.least if isinstance(entry, Fourier) else entry)
-    if least < 0:
-        if isinstance(entry, Fourier):
-            raise ProblemError(f"{what}: the Fourier falls to {least:g}{where}; give it a mean above its amplitudes")
-        raise ProblemError(f"{what} is {least:g}{where}; it must not be negative")
-
-
-def _at(entries: tuple[ca.SX | Fourier, ...], position: ca.SX) -> ca.SX:
-    if len(entries) == 1:
-        return entries[0].at(position) if isinstance(entries[0], Fourier) else entries[0]
-    return ca.vertcat(*(e.at(position[i]) if isinstance(e, Fourier) else e for i, e in enumerate(entries)))

@@ -89,9 +89,12 @@ class Constraint(metaclass=Checked):
     def labels(self, model: Model) -> tuple[str, ...]:
         """Names of its rows."""
 
-    @abstractmethod
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model."""
+        """Raise ProblemError if it does not fit the model: by default if it has frames of other bodies."""
+        for frame in (value for value in vars(self).values() if isinstance(value, Frame)):
+            if frame.body is not GROUND and frame.body not in model.bodies:
+                what = f"{self.what} is of Body {frame.body.name!r}"
+                raise ProblemError(f"{what}, which is not in the bodies; add it to them")
 
     @abstractmethod
     def expressions(self, model: Model) -> list[ca.SX]:
@@ -168,12 +171,6 @@ class Distance(Constraint):
 
     def labels(self, model: Model) -> tuple[str, ...]:
         return ("length",)
-
-    def check(self, model: Model) -> None:
-        for body in (self.frame_a.body, self.frame_b.body):
-            if body is not GROUND and body not in model.bodies:
-                what = f"{self.what} ends at Body {body.name!r}"
-                raise ProblemError(f"{what}, which is not in the bodies; add it to the bodies")
 
     def expressions(self, model: Model) -> list[ca.SX]:
         ends = self.frame_a.expressions() + self.frame_b.expressions()
@@ -273,9 +270,9 @@ class LinearConstraint(Constraint):
 class Gear(LinearConstraint):
     """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
 
-    An angle in a state is one in (−π, π]. The row holds through any number of turns where it can be told modulo what
-    whole turns make of it: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 100
-    (teeth, say); ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
+    An angle in a state is one in (−π, π]. The row holds through any number of turns where it is known modulo whole
+    turns: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 1000 (teeth, say);
+    ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
     Parameter, it takes ``Variational()``: unknowns of fits are then the angles themselves, which begin in (−π, π] or
     where their sensors show them, and each step of a simulation holds by how much both angles turn, from what they are
     at its beginning. ``Spook()``, ``coordinates="maximal"`` and constraints on velocities beside it are refused once an

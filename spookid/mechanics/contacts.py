@@ -23,7 +23,7 @@ III-B and IV-A with equations 24 and 25). They hold a little less than what they
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +35,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import not_negative
 from spookid.mechanics.holding import Touch
+from spookid.mechanics.system import floats
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
@@ -163,8 +164,15 @@ class Impact(Touch):
             raise ProblemError(f"{self.what} has axes {shown(self.axes)} without z, the normal of on; turn on")
         if not np.isfinite(self.threshold):
             raise ProblemError(f"{self.what}: threshold is {shown(self.threshold)}; give a number")
-        for times in _by_recording(self.times, "times", "times", self.what):
-            _check_times(times, self.what)
+
+    scheduled = "times", ()
+
+    def check_schedule(self, given: Any) -> None:
+        if isinstance(given, str):
+            return
+        times = floats(given, f"{self.what}: times", "rising times [s], or the name of a signal")
+        if times.ndim != 1 or not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
+            raise ProblemError(f"{self.what}: times is {shown(given)}; give rising times [s], or the name of a signal")
 
     @property
     def sticks(self) -> bool:
@@ -180,11 +188,6 @@ class Impact(Touch):
     def rows_along(self) -> str:
         """z, and the others if it sticks."""
         return self.axes if self.sticks else "z"
-
-    def schedule(self, recording: str | None) -> str | Sequence[float]:
-        """When it happens in a recording; as of no recording with names of some, never."""
-        found: str | Sequence[float] = self.of_recording(self.times, recording, "times", ())
-        return found
 
     def expressions(self, model: Model) -> list[ca.SX]:
         return [*super().expressions(model), self.restitution, *([] if self.sticks else [self.friction])]
@@ -204,25 +207,6 @@ class Impact(Touch):
         slip = self.velocity(model, q, v)[:2]
         direction = slip / ca.sqrt(ca.dot(slip, slip) + _SLOW**2)
         return -self.friction * normal * (ca.jacobian(slip, v).T @ direction)
-
-
-def _by_recording(given: Any, field: str, things: str, what: str) -> Iterator[Any]:
-    """What is given, at once or by the names of recordings."""
-    for name, one in given.items() if isinstance(given, Mapping) else [("", given)]:
-        if not isinstance(name, str) or isinstance(one, Mapping):
-            raise ProblemError(f"{what}: {field} has {shown(name)}; give {things} by the names of recordings")
-        yield one
-
-
-def _check_times(times: str | Sequence[float], what: str) -> None:
-    if isinstance(times, str):
-        return
-    try:
-        given = np.asarray(times, dtype=float)
-    except (TypeError, ValueError):
-        given = np.full(1, np.nan)
-    if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0):
-        raise ProblemError(f"{what}: times is {shown(times)}; give rising times [s], or the name of a signal")
 
 
 Holds = bool | str | Sequence[tuple[float, float]] | Mapping[str, "Holds"]
@@ -259,8 +243,16 @@ class HeldContact(Touch):
         for name, value in numbers.items():
             if not (np.isfinite(value) and (value >= 0 or name == "threshold")):
                 raise ProblemError(f"{self.what}: {name} is {shown(value)}; give a number that is not negative")
-        for holds in _by_recording(self.holds, "holds", "schedules", self.what):
-            _check_schedule(holds, self.what)
+
+    scheduled = "holds", True
+
+    def check_schedule(self, given: Any) -> None:
+        if given is True or isinstance(given, str):
+            return
+        wanted = "True, a signal's name, or intervals [(t_0, t_1), ...]"
+        spans = floats(given, f"{self.what}: holds", wanted)
+        if given is False or spans.size % 2 or not np.all(np.diff(spans.reshape(-1, 2)) > 0):
+            raise ProblemError(f"{self.what}: holds is {shown(given)}; give {wanted}")
 
     @property
     def switches(self) -> bool:
@@ -274,11 +266,6 @@ class HeldContact(Touch):
     @property
     def stabilized(self) -> bool:
         return self.level != "position"
-
-    def schedule(self, recording: str | None) -> bool | str | Sequence[tuple[float, float]]:
-        """When it holds in a recording; as of no recording, always."""
-        found: bool | str | Sequence[tuple[float, float]] = self.of_recording(self.holds, recording, "holds", True)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,16 +289,3 @@ class Weld(HeldContact):
     """
 
     turns = True
-
-
-def _check_schedule(holds: bool | str | Sequence[tuple[float, float]], what: str) -> None:
-    if holds is True or isinstance(holds, str):
-        return
-    try:
-        spans = np.asarray(holds, dtype=float).reshape(-1, 2)
-    except (TypeError, ValueError):
-        spans = np.full((1, 2), np.nan)
-    if holds is False or not np.all(spans[:, 0] < spans[:, 1]):
-        raise ProblemError(
-            f"{what}: holds is {shown(holds)}; give True, a signal's name, or intervals [(t_0, t_1), ...]"
-        )

@@ -38,6 +38,8 @@ class Touch(Constraint):
     on_velocities = True
     turns: ClassVar[bool] = False
     """True if rotations hold, too."""
+    scheduled: ClassVar[tuple[str, Any]]
+    """Field that says when it acts, and what that is where recordings have no names."""
 
     frame: Frame
     """Whose origin touches; its body is pushed."""
@@ -56,19 +58,21 @@ class Touch(Constraint):
             )
         if not (self.axes and set(self.axes) <= set("xyz") and len(set(self.axes)) == len(self.axes)):
             raise ProblemError(f"{self.what} has axes {shown(self.axes)}; give some of 'xyz'")
+        given = getattr(self, self.scheduled[0])
+        for name, one in given.items() if isinstance(given, Mapping) else [("", given)]:
+            if not isinstance(name, str) or isinstance(one, Mapping):
+                what = f"{self.what}: {self.scheduled[0]} has {shown(name)}"
+                raise ProblemError(f"{what}; give one for each by the names of recordings")
+            self.check_schedule(one)
+
+    @abstractmethod
+    def check_schedule(self, given: Any) -> None:
+        """Raise ProblemError for what says not when it acts."""
 
     @property
     def switches(self) -> bool:
         """True if there are times at which it does not act."""
         return True
-
-    @abstractmethod
-    def schedule(self, recording: str | None) -> Any:
-        """When it acts in a recording.
-
-        Raises:
-            ProblemError: if nothing is said of it.
-        """
 
     @property
     def stabilized(self) -> bool:
@@ -85,29 +89,22 @@ class Touch(Constraint):
         """Axes of ``on`` along which it has rows."""
         return self.axes
 
-    def of_recording(self, given: Any, recording: str | None, field: str, otherwise: Any) -> Any:
-        """What is given, at once or by the names of recordings; as of no recording ``otherwise``.
-
-        Raises:
-            ProblemError: if nothing is said of the recording.
-        """
+    def schedule(self, recording: str | None) -> Any:
+        """When it acts in a recording; without one always or never, if it is given by the names of some."""
+        name, otherwise = self.scheduled
+        given = getattr(self, name)
         if not isinstance(given, Mapping):
             return given
         if recording is None:
             return otherwise
         if recording not in given:
             names = ", ".join(map(repr, given))
-            raise ProblemError(f"{self.what}: {field} says nothing of recording {recording!r}; it speaks of {names}")
+            raise ProblemError(f"{self.what}: {name} says nothing of recording {recording!r}; it speaks of {names}")
         return given[recording]
 
     def labels(self, model: Model) -> tuple[str, ...]:
         """x, y, z, and of a ``Weld`` rx, ry, rz."""
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
-
-    def check(self, model: Model) -> None:
-        for body in self.bodies():
-            if body is not GROUND and body not in model.bodies:
-                raise ProblemError(f"{self.what} is of Body {body.name!r}, which is not in the bodies; add it to them")
 
     def bodies(self) -> tuple[Body, Body]:
         """That of the frame and that which it stays on."""
@@ -201,35 +198,35 @@ class Holding:
         """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
-    def violation(self, q: ca.SX, joints: Sequence[JointState] | None = None) -> ca.SX:
+    def violation(
+        self, q: ca.SX, joints: Sequence[JointState] | None = None, ties: Sequence[Constraint] | None = None
+    ) -> ca.SX:
         """g(q) of the rows on positions."""
-        return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities], joints)
+        states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
+        chosen = [tie for tie in self._model.ties if not tie.on_velocities] if ties is None else ties
+        return stacked([*(state.violation for state in states), *(self.tied(tie, q) for tie in chosen)])
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
         """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
         on the way, which is told of angles that turn by less than half a turn a step, and vanishes alike."""
-        parts = [self._model.joint(joint, q_next).violation for joint in self._model.joints]
-        for tie in (tie for tie in self._model.ties if not tie.on_velocities):
-            parts.append(self.tied(tie, q_next) if tie.told_by_poses else self._changed(tie, q, q_next))
-        return stacked(parts)
 
-    def _changed(self, tie: Constraint, q: ca.SX, q_next: ca.SX) -> ca.SX:
         def moved(joint: Joint) -> ca.SX:
             before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
             return joint.in_range(after - before)
 
-        still = self.tied(tie, q_next, lambda joint: ca.SX(len(joint.coordinates), 1))
-        return self.tied(tie, q_next, moved) - still
+        def still(joint: Joint) -> ca.SX:
+            return ca.SX(len(joint.coordinates), 1)
+
+        parts = [self._model.joint(joint, q_next).violation for joint in self._model.joints]
+        for tie in (tie for tie in self._model.ties if not tie.on_velocities):
+            there = self.tied(tie, q_next, None if tie.told_by_poses else moved)
+            parts.append(there if tie.told_by_poses else there - self.tied(tie, q_next, still))
+        return stacked(parts)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
         """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
-        return self._violation(q, list(told) if tied else [])
-
-    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[JointState] | None = None) -> ca.SX:
-        states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
-        parts = [state.violation for state in states]
-        return stacked([*parts, *(self.tied(tie, q) for tie in ties)])
+        return self.violation(q, ties=list(told) if tied else [])
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
         """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""

@@ -30,7 +30,7 @@ _PRINTED = 1e-2
 _WIDEST = 10.0
 """Share of a value from which on nothing is known of it; what is larger is meant in per cent."""
 ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
-_PLACES = [("xyz".index(row), "xyz".index(column)) for *_, row, column in ENTRIES]
+_PLACES = [tuple(map("xyz".index, name.removeprefix("I_"))) for name in ENTRIES]
 PI = ("mass", "h_x", "h_y", "h_z", *ENTRIES)
 """What π is made of."""
 _MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True, True])

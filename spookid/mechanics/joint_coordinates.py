@@ -4,10 +4,6 @@ A spanning tree of joints places every body (``Model.tree``); joints that close 
 positions of the tree's joints, then the pose of each free body. An impulse residual p of all bodies (6 n_b,) does the
 virtual work Sᵀp along unit rates of these coordinates; what the bodies beyond a joint sum up to has a part along its
 coordinates and the impulses λ that the joint transmits (Newton–Euler, from the leaves to the root).
-
-Energies and powers of a mechanism, in joint coordinates and in those of bodies.
-
-The dynamically consistent projector: which part of a force along the coordinates accelerates what holds together.
 """
 
 from __future__ import annotations
@@ -132,11 +128,13 @@ class JointCoordinates:
         at = 0
         for joint, inner, outer in self.order():
             size = joint.manifold.ambient
-            moved = joint.transform(x[at : at + size, 0])
+            away, turn = joint.transform(x[at : at + size, 0])
             if outer is joint.child.body:
-                poses[outer] = _beyond(poses[inner], joint.parent, moved, joint.child)
+                poses[outer] = _beyond(poses[inner], joint.parent, (away, turn), joint.child)
             else:
-                poses[outer] = _beyond(poses[inner], joint.child, _back(moved), joint.parent)
+                back = rotations.conjugate(turn)
+                moved = -(rotations.matrix(back) @ away), back
+                poses[outer] = _beyond(poses[inner], joint.child, moved, joint.parent)
             at += size
         return ca.vertcat(*(part for body in self.model.bodies for part in poses[body]))
 
@@ -229,12 +227,6 @@ _Pose = tuple[ca.SX, ca.SX]
 """Origin (3,) and unit quaternion (4,)."""
 
 
-def _back(moved: _Pose) -> _Pose:
-    """Frame a in frame b from frame b in frame a."""
-    e = rotations.conjugate(moved[1])
-    return -(rotations.matrix(e) @ moved[0]), e
-
-
 def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     """Pose of the body of ``new``, which is moved from the frame ``known`` on a body in ``pose``."""
     position, e = pose
@@ -288,10 +280,6 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
     return total
 
 
-_RANK = 1e-7
-"""Singular values of the closing rows, in the metric of M, that are zero to this share of the largest."""
-
-
 @dataclass(frozen=True, eq=False)
 class Projection:
     """What forces along all coordinates of a model do along those of its tree, less what closing rows bear."""
@@ -327,24 +315,20 @@ class Projection:
         L = np.linalg.cholesky(S.transpose(0, 2, 1) @ M @ S)
         J = G[:, closing] @ S
         if bearing is not None:
-            J = J * self._acting(bearing, closing)[:, :, None]
+            for i, contact in enumerate(model.holding.contacts):
+                places = [closing.index(row) for row in _range(model.rows_of(contact))]
+                J[:, places] *= bearing[:, i, None, None]
         _, sizes, bases = np.linalg.svd(
             np.linalg.solve(L, J.transpose(0, 2, 1)).transpose(0, 2, 1), full_matrices=False
         )
-        bases = bases * (sizes > _RANK * sizes.max(axis=1, keepdims=True, initial=0.0))[:, :, None]
+        bases = (
+            bases * (sizes > np.sqrt(np.finfo(float).eps) * sizes.max(axis=1, keepdims=True, initial=0.0))[:, :, None]
+        )
         along = np.linalg.solve(L, np.broadcast_to(np.eye(n), L.shape))
         projector = L @ (along - bases.transpose(0, 2, 1) @ (bases @ along))
         return np.asarray(
             np.concatenate([projector, projector @ (slips[:, joints.cut_places] @ S).transpose(0, 2, 1)], 2)
         )
-
-    def _acting(self, bearing: Array, closing: list[int]) -> Array:
-        """1 for each closing row that acts, else 0, (N, rows)."""
-        acts = np.ones((len(bearing), len(closing)))
-        for i, contact in enumerate(self.model.holding.contacts):
-            places = [closing.index(row) for row in _range(self.model.rows_of(contact))]
-            acts[:, places] = bearing[:, i : i + 1]
-        return acts
 
 
 def _range(rows: slice) -> range:

@@ -132,7 +132,14 @@ class Model(metaclass=Checked):
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
-        self._check_names()
+        holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
+        for things in (self.bodies, holding, self.contacts):
+            seen = set[str]()
+            for thing in things:
+                if thing.name in seen:
+                    what = f"{thing.place}: {type(thing).__name__} {thing.name!r}"
+                    raise ProblemError(f"{what} has the name of another one; rename it")
+                seen.add(thing.name)
         self._check_membership()
         self.tree()
         for constraint in self.constraints:
@@ -145,16 +152,6 @@ class Model(metaclass=Checked):
 
     def __repr__(self) -> str:
         return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
-
-    def _check_names(self) -> None:
-        holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
-        for things in (self.bodies, holding, self.contacts):
-            seen = set[str]()
-            for thing in things:
-                if thing.name in seen:
-                    what = f"{thing.place}: {type(thing).__name__} {thing.name!r}"
-                    raise ProblemError(f"{what} has the name of another one; rename it")
-                seen.add(thing.name)
 
     def _check_membership(self) -> None:
         if GROUND in self.bodies:
@@ -170,12 +167,8 @@ class Model(metaclass=Checked):
             if motor.joint not in self.joints:
                 what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"
                 raise ProblemError(f"{what}, which is not in the model; add it to the joints")
-        self._check_inputs()
         for load in self.loads:
             load.check(self.bodies)
-
-    def _check_inputs(self) -> None:
-        """Refuse a signal that acts in two ways."""
         for motor, one in ((motor, one) for motor in self.motors for one in self.inputs if one.signal == motor.signal):
             if not (one.hold == motor.hold and ca.is_equal(one.delay, motor.delay, 9)):
                 what = f"{motor.place}: Motor takes {motor.signal!r}"

@@ -16,8 +16,6 @@ from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
 Hold = Literal["previous", "linear"]
-_DEPTH = 20
-"""Of expressions that are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +111,7 @@ class Motor(metaclass=Checked):
             return symbolic(1 if self.gain is None else self.gain, f"{what}: gain")
         own = self.torque_constant if self.resistance is None else self.torque_constant / self.resistance
         # A copy of a motor is given the gain that follows from its torque_constant.
-        if self.gain is not None and not ca.is_equal(symbolic(self.gain, f"{what}: gain"), own, _DEPTH):
+        if self.gain is not None and not ca.is_equal(symbolic(self.gain, f"{what}: gain"), own, 20):
             raise ProblemError(
                 f"{what} has gain and torque_constant; give gain for a torque, or torque_constant for a current or, "
                 "with resistance, a voltage"

@@ -155,8 +155,9 @@ def mirrored(
         raise ProblemError(f"{what} is given {names[0]} twice; give two bodies")
     signs = ca.SX.ones(4)
     signs[_PLANES[plane]] = -1
-    image = ca.diag(signs) @ _pseudo(frames[0]) @ ca.diag(signs)
-    rows = _related(_pi(image), _pi(_pseudo(frames[1])), f"{what}: {names[1]} is no mirror image of {names[0]}")
+    image, other = ca.diag(signs) @ _pseudo(frames[0]) @ ca.diag(signs), _pseudo(frames[1])
+    one, two = (ca.vertcat(J[3, 3], J[:3, 3], six(from_second_moment(J[:3, :3]))) for J in (image, other))
+    rows = _related(one, two, f"{what}: {names[1]} is no mirror image of {names[0]}")
     if not rows:
         raise ProblemError(f"{what}: nothing of {names[0]} and {names[1]} is a Parameter; there is nothing to relate")
     return Relation(name or f"{names[1]} mirrors {names[0]}", ca.vertcat(*rows.values()), tuple(rows))
@@ -181,8 +182,3 @@ def _pseudo(frame: Frame) -> ca.SX:
     body = frame.body
     c = -frame.axes.T @ frame.at  # a frame is placed from the centre of mass
     return pseudo_inertia(body.mass, c, frame.axes.T @ second_moment(body.inertia) @ frame.axes)
-
-
-def _pi(pseudo: ca.SX) -> ca.SX:
-    """π of a pseudo-inertia, (10,)."""
-    return ca.vertcat(pseudo[3, 3], pseudo[:3, 3], six(from_second_moment(pseudo[:3, :3])))

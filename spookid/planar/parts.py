@@ -1,6 +1,4 @@
-"""What acts on links and points of a plane: motors, friction of pins, springs.
-
-What holds between points and links of a plane (Blanco-Claraco, Leanza, Reina, Appendix III).
+"""What acts on links and points of a plane, and what holds between them (Blanco-Claraco, Leanza, Reina, Appendix III).
 
 Rows are written so that they are lengths [m] or angles [rad] to first order, and their multipliers forces [N] or
 torques [N m]: those of the paper over twice the length, or over the length, of the bar or line.

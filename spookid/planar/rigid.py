@@ -194,7 +194,11 @@ class Rigid:
         """All of it."""
         mechanism = self.mechanism
         joints: list[Joint] = [hinge for _, _, hinge in self.hinges]
-        self._check_frictions()
+        known = [(point, pair) for point, pair, _ in self.hinges]
+        for load in self._frictions:
+            if not any(at is load.point and _same(pair, (load.link, load.against)) for at, pair in known):
+                what = f"{load.what} is between links that others at {load.point.name!r} join already"
+                raise ProblemError(f"{what}; leave one out")
         rods = (thing for thing in mechanism.constraints if isinstance(thing, ConstantDistance))
         held = [
             Distance(rod.name, self.frame(rod.a), self.frame(rod.b), rod.length, compliance=0, place=rod.place)
@@ -202,7 +206,11 @@ class Rigid:
         ]
         torques = [self._torque(load) for load in mechanism.loads if isinstance(load, Torque)]
         loads = [load for given in torques if not isinstance(given, Motor) for load in given]
-        loads += [self._spring(load) for load in mechanism.loads if isinstance(load, Spring)]
+        loads += [
+            SpringDamper(self.frame(s.a), self.frame(s.b), stiffness=s.stiffness, rest=s.rest, damping=s.damping)
+            for s in mechanism.loads
+            if isinstance(s, Spring)
+        ]
         return Model(
             bodies=list(self.bodies.values()),
             joints=[*joints, *self.slots.values()],
@@ -212,18 +220,6 @@ class Rigid:
             gravity=ca.vertcat(0, mechanism.gravity),
             place=mechanism.place,
         )
-
-    def _check_frictions(self) -> None:
-        """Refuse friction of a pair that others at the point already join."""
-        known = [(point, pair) for point, pair, _ in self.hinges]
-        for load in self._frictions:
-            if not any(at is load.point and _same(pair, (load.link, load.against)) for at, pair in known):
-                what = f"{load.what} is between links that others at {load.point.name!r} join already"
-                raise ProblemError(f"{what}; leave one out")
-
-    def _spring(self, spring: Spring) -> PointLoad:
-        ends = self.frame(spring.a), self.frame(spring.b)
-        return SpringDamper(*ends, stiffness=spring.stiffness, rest=spring.rest, damping=spring.damping)
 
     def _torque(self, load: Torque) -> Motor | list[PointLoad]:
         """A motor in the hinge between both, or torques on both if there is none."""
@@ -245,7 +241,8 @@ class Rigid:
         """
         symbols = tuple(ca.SX.sym(name, len(self.mechanism.names)) for name in "qv")
         poses = ca.vertcat(*(self._pose(link, symbols[0]) for link in self.mechanism.links))
-        twists = ca.vertcat(*(self._twist(link, *symbols) for link in self.mechanism.links))
+        moved = ((ca.jtimes(self._pose(link, symbols[0]), *symbols)[:3], link) for link in self.mechanism.links)
+        twists = ca.vertcat(*(ca.vertcat(r, self.mechanism.rate(link, *symbols), 0, 0) for r, link in moved))
         found = self._evaluated((poses, twists), symbols, (q, v), parameters)
         shape = (*np.asarray(q).shape[:-1], len(self.mechanism.links))
         return found[0].reshape(*shape, 7), found[1].reshape(*shape, 6)
@@ -281,9 +278,6 @@ class Rigid:
         along = at.span(link) / link.length
         origin = at.position(link.start) + center[0] * along + center[1] * turned_left(along)
         return ca.vertcat(0, origin, ca.cos(half), ca.sin(half), 0, 0)
-
-    def _twist(self, link: Link, q: ca.SX, v: ca.SX) -> ca.SX:
-        return ca.vertcat(ca.jtimes(self._pose(link, q), q, v)[:3], self.mechanism.rate(link, q, v), 0, 0)
 
     def _places(self, poses: ca.SX, velocities: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Coordinates and rates in terms of poses and velocities."""

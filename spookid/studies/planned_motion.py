@@ -97,7 +97,7 @@ def _standing(contacts: Sequence[Touch], t: Array) -> dict[str, Array]:
         told = contact.schedule(PLANNED)
         if isinstance(told, str):
             found[told] = np.maximum(found.get(told, 0.0), np.full(len(t), contact.threshold))
-        elif told is not True and not any(first <= t[0] and t[-1] <= last for first, last in told):  # type: ignore[union-attr]
+        elif told is not True and not any(first <= t[0] and t[-1] <= last for first, last in told):
             raise ProblemError(
                 f"{contact.what} lets go at times of the motion that is planned; say that it holds in the recording "
                 f"{PLANNED!r}, holds={{{PLANNED!r}: True}}"
