@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -39,17 +39,6 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import number, parameters_in, stacked
 from spookid.records import dataclass
-
-
-class Work(NamedTuple):
-    """What was measured over each step of a recording, the data of an ``EnergyBalance``."""
-
-    signals: FloatArray
-    """∫ v̂ u dt of each motor, (N − 1, m)."""
-    moved: FloatArray
-    """∫ v̂ dt of its coordinate, (N − 1, m)."""
-    sigma: FloatArray
-    """Of the balance [J], (N − 1,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +86,7 @@ class EnergyBalance(Residual):
         """(measured work − energy gained − energy lost)/σ_E, (1,).
 
         Args:
-            data: signals, moved and sigma of ``Work``, one below the other.
+            data: ∫ v̂ u dt of each motor, ∫ v̂ dt of its coordinate, and sigma [J], one below the other.
         """
         before, after = states
         model, m = before.model, len(before.model.motors)

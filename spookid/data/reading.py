@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from spookid.argument_checks import checked
 from spookid.data.logs.columns import Clock, Options, parts
-from spookid.data.logs.text import Form, read_text
+from spookid.data.logs.text import read_text
 from spookid.errors import ProblemError, declared_at, listing
 from spookid.files import AnyPath
 
@@ -75,7 +75,7 @@ class Readable:
         units: Mapping[str, str] | None = None,
         header: int | None = None,
         delimiter: str | None = None,
-        decimal: str | None = None,
+        decimal: Literal[".", ","] | None = None,
     ) -> Self:
         """Read comma-separated text with a header row; an empty field, ``nan``, ``N/A`` or ``null`` is a missing
         sample.
@@ -92,8 +92,7 @@ class Readable:
         naming the file and the line (from 1).
         """
         options = Options.of(path, name, signals, units, times)
-        form = Form(options.path, header, delimiter, decimal)
-        return cls._of(read_text(options, time, form), options, closed_loop)
+        return cls._of(read_text(options, time, header, delimiter, decimal), options, closed_loop)
 
     @classmethod
     @checked

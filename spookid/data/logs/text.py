@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -49,35 +49,25 @@ class _Sheet:
         return [fields[at] for fields in self.rows]
 
 
-@dataclass(frozen=True)
-class Form:
-    """How a text is written."""
-
-    path: Path
-    """The file."""
-    line: int | None
-    """Of the header, from 1; None: see ``lines.heading``."""
-    delimiter: str | None
-    """Between fields; None: what divides the header so that it has a column of times."""
-    decimal: str | None
-    """"." or ","; None: a comma if there is no point and commas do not divide fields."""
-
-    def __post_init__(self) -> None:
-        path, mark, decimal, line = self.path, self.delimiter, self.decimal, self.line
-        if line is not None and (isinstance(line, bool) or not isinstance(line, int) or line < 1):
-            raise ProblemError(f"{path}: header is {shown(line)}; give the number of its line, from 1")
-        if not (mark is None or (isinstance(mark, str) and len(mark) == 1 and mark not in '"\r\n')):
-            raise ProblemError(f"{path}: delimiter is {shown(mark)}; give one character such as ';'")
-        if decimal not in (None, ".", ",") or (decimal is not None and decimal == mark):
-            raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
+def check_form(path: Path, header: int | None, delimiter: str | None, decimal: str | None) -> None:
+    """Raise ProblemError for what cannot be how a text is written."""
+    if header is not None and header < 1:
+        raise ProblemError(f"{path}: header is {header}; give the number of its line, from 1")
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ProblemError(f"{path}: delimiter is {shown(delimiter)}; give one character such as ';'")
+    if decimal is not None and decimal == delimiter:
+        raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
 
 
-def read_text(options: Options, time: str, form: Form) -> list[Clock]:
+def read_text(
+    options: Options, time: str, header: int | None, delimiter: str | None, decimal: str | None
+) -> list[Clock]:
     """The clock of ``time``, and those of the signals that have a time column of their own."""
-    sheet = _sheet(form, time)
-    own = options.own
+    check_form(options.path, header, delimiter, decimal)
+    sheet = _sheet(options.path, time, header, delimiter, decimal)
+    own, path = options.own, options.path
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
-    wanted = columns_of(f"{form.path} line {sheet.line}", sheet.header, time, chosen)
+    wanted = columns_of(f"{path} line {sheet.line}", sheet.header, time, chosen)
     for name in options.of_own:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
@@ -86,16 +76,16 @@ def read_text(options: Options, time: str, form: Form) -> list[Clock]:
         return _clocks(sheet, values, time, own, {}, sheet.note)
     units = None
     if sheet.rows:
-        place, columns = f"{form.path} line {sheet.lines[0]}", [time, *wanted]
+        place, columns = f"{path} line {sheet.lines[0]}", [time, *wanted]
         units = units_of(place, sheet.header, sheet.rows[0], columns, options.units)
     if units is not None:
         sheet = replace(sheet, lines=sheet.lines[1:], rows=sheet.rows[1:])
     stamps = {name: texts for name in dict.fromkeys([time, *own.values()]) if is_date(texts := sheet.texts(name))}
     numeric = [name for name in dict.fromkeys([time, *wanted]) if name not in stamps]
-    decimal = form.decimal or _decimal(sheet, numeric)
-    dated, first = seconds(stamps, sheet.lines.tolist(), str(form.path))
+    decimal = decimal or _decimal(sheet, numeric)
+    dated, first = seconds(stamps, sheet.lines.tolist(), str(path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
-    of_dates = f"The times of {form.path.name} are dates; they count in seconds from the first one, {first}."
+    of_dates = f"The times of {path.name} are dates; they count in seconds from the first one, {first}."
     notes = [note for note in (sheet.note, of_dates if dated else "") if note]
     return _clocks(sheet, values, time, own, units or {}, " ".join(notes))
 
@@ -119,18 +109,17 @@ def _clocks(
     return [first.taken(np.flatnonzero(stamped)), *others]
 
 
-def _sheet(form: Form, time: str) -> _Sheet:
+def _sheet(path: Path, time: str, line: int | None, mark: str | None, decimal: str | None) -> _Sheet:
     """Rows from the header on, without the blank lines at the end."""
-    path = form.path
     text, note = decoded(path)
     texts = io.StringIO(text, newline="").readlines()
-    if form.line is None:
-        found = heading(texts, time, form.delimiter)
+    if line is None:
+        found = heading(texts, time, mark)
         first, delimiter, texts = found.at + 1, found.delimiter, [found.text, *texts[found.at + 1 :]]
     else:
-        first, texts = form.line, texts[form.line - 1 :]
-        delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
-    if form.decimal != "," and (table := _table(texts[1:], delimiter)) is not None:
+        first, texts = line, texts[line - 1 :]
+        delimiter = mark or delimiter_of("".join(texts[:1]), time)
+    if decimal != "," and (table := _table(texts[1:], delimiter)) is not None:
         names = [name.strip() for name in split_line(texts[0].rstrip("\r\n"), delimiter)] if '"' not in texts[0] else []
         if len(names) == len(table):
             return _Sheet(path, first, names, np.arange(table.shape[1]) + first + 1, [], delimiter, note, table)
@@ -138,13 +127,13 @@ def _sheet(form: Form, time: str) -> _Sheet:
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
         rows.pop()
     if not rows or not any(rows[0][1]):
-        raise ProblemError(f"{path} has no header; write the column names into line {form.line or 1}")
+        raise ProblemError(f"{path} has no header; write the column names into line {line or 1}")
     header = [column.strip() for column in rows[0][1]]
     if len(rows) > 2 and len(rows[-1][1]) < len(header) and not text.endswith(("\n", "\r")):
-        line, _ = rows.pop()
-        note = f"{note} {path.name} breaks off in line {line}, which is left out.".strip()
+        broken, _ = rows.pop()
+        note = f"{note} {path.name} breaks off in line {broken}, which is left out.".strip()
     _square(path, header, rows[1:])
-    lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
+    lines = np.array([number for number, _ in rows[1:]], dtype=np.intp)
     return _Sheet(path, first, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
 
 
@@ -293,7 +282,7 @@ def _number(decimal: str, text: str) -> float:
     return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file hardly means that
 
 
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
 def is_date(texts: Sequence[str]) -> bool:
@@ -306,34 +295,27 @@ def seconds(
     columns: Mapping[str, Sequence[str]], lines: Sequence[int], place: str
 ) -> tuple[dict[str, FloatArray], str]:
     """Columns of dates as seconds from the first of all, NaN where there is none, and what that one is."""
-    parts: dict[str, list[tuple[int, float] | None]] = {name: [] for name in columns}
-    zones, first = set(), ""
-    origin: tuple[int, float] | None = None
+    found = {name: np.full(len(texts), "NaT", dtype="datetime64[ns]") for name, texts in columns.items()}
+    zoned, first, origin = set[bool](), "", np.datetime64("NaT")
     for name, texts in columns.items():
-        for line, text in zip(lines, map(str.strip, texts), strict=True):
-            one = _moment(text, f"{place} line {line}, column {name!r}") if text else None
-            parts[name].append(one)
-            if one is None:
+        for i, (line, text) in enumerate(zip(lines, map(str.strip, texts), strict=True)):
+            if not text:
                 continue
-            zones.add(text[-1] == "Z" or bool(re.search(r"[+-]\d\d:?\d\d$", text[11:])))
-            if len(zones) > 1:
+            where, match = f"{place} line {line}, column {name!r}", _DATE.fullmatch(text)
+            try:
+                stamp, zone = match.groups() if match else ("no date", "")
+                ahead = datetime.fromisoformat(f"2000-01-01T00:00{zone or 'Z'}").utcoffset()
+                at = np.datetime64(stamp.replace(",", "."), "ns") - np.timedelta64(ahead or 0)
+            except ValueError:
                 raise ProblemError(
-                    f"{place} line {line}, column {name!r}: {text!r} is the first with, or without, a time "
-                    "zone; give all dates one, or none"
+                    f"{where}: {text[:40]!r} is no date and time as 2026-01-31T12:00:00.5; correct it"
+                ) from None
+            zoned.add(zone is not None)
+            if len(zoned) > 1:
+                raise ProblemError(
+                    f"{where}: {text!r} is the first with, or without, a time zone; give all dates one, or none"
                 )
-            if origin is None or one < origin:
-                origin, first = one, text
-    whole, share = origin or (0, 0.0)
-    since = {n: [np.nan if p is None else (p[0] - whole) + (p[1] - share) for p in own] for n, own in parts.items()}
-    return {name: np.array(own, dtype=np.float64) for name, own in since.items()}, first
-
-
-def _moment(text: str, where: str) -> tuple[int, float]:
-    """Whole seconds since 1970, and the rest, which keeps its nanoseconds so."""
-    match, at = _DATE.fullmatch(text), None
-    if match is not None:
-        with suppress(ValueError):  # of the 30th of February
-            at = datetime.fromisoformat(match[1] + (match[3] or ""))
-    if match is None or at is None:
-        raise ProblemError(f"{where}: {text[:40]!r} is no date and time as 2026-01-31T12:00:00.5; correct it")
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()), float(f"0.{match[2] or 0}")
+            found[name][i] = at
+            if not first or at < origin:
+                first, origin = text, at
+    return {name: (own - origin) / np.timedelta64(1, "s") for name, own in found.items()}, first
