@@ -17,8 +17,7 @@ from spookid.tables.table import counted
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-NUMERIC_KINDS = "biuf"
-"""dtype.kind of booleans, integers and floats."""
+NUMERIC_KINDS = "biuf"  # dtype.kind of booleans, integers and floats
 
 
 def floats(values: object, what: str) -> FloatArray:

@@ -30,8 +30,7 @@ from spookid.records import dataclass
 
 Loss = Literal["auto", "linear", "huber", "cauchy"]
 LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
-BENT: tuple[Loss, ...] = ("huber", "cauchy")
-"""Those with which samples far off count less."""
+BENT: tuple[Loss, ...] = ("huber", "cauchy")  # those with which samples far off count less
 
 _NEAR = np.cbrt(np.finfo(float).eps)
 """r² below which three terms of the series of ln(1 + r²)/r² leave out less than rounding does."""
@@ -243,10 +242,8 @@ class Channel:
     """One signal of a sensor."""
 
     sensor: Sensor
-    index: int
-    """Among its signals."""
-    true_period: float | None = None
-    """Of what is true, for angles 2π; None if it has none."""
+    index: int  # among its signals
+    true_period: float | None = None  # of what is true, for angles 2π; None if it has none
 
     @property
     def signal(self) -> str:

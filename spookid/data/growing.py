@@ -24,20 +24,16 @@ from spookid.files import unreadable
 from spookid.records import dataclass
 
 STANDARD_INPUT = "-"
-_PAUSE = 0.1
-"""Between two looks at a file that grows [s]."""
+_PAUSE = 0.1  # between two looks at a file that grows [s]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A line of a log."""
 
-    line: int
-    """Its number in the file, from 1; that of the stamp where a file has no lines."""
-    t: float
-    """Stamp [s]."""
-    values: dict[str, float]
-    """Of the signals; those that are missing are left out."""
+    line: int  # its number in the file, from 1; that of the stamp where a file has no lines
+    t: float  # stamp [s]
+    values: dict[str, float]  # of the signals; those that are missing are left out
 
 
 class GrowingLog:

@@ -17,20 +17,16 @@ from spookid.mechanics.motor import Input
 from spookid.parameter import is_constant, number
 from spookid.records import dataclass
 
-_TOGETHER = 64
-"""Steps whose parts are interpolated at once."""
+_TOGETHER = 64  # steps whose parts are interpolated at once
 
 
 @dataclass(frozen=True, eq=False)
 class Acting:
     """Inputs along a grid of N steps, (rows, n_u)."""
 
-    held: FloatArray
-    """At each step, (N, n_u)."""
-    mean: FloatArray
-    """Over each step, (N − 1, n_u)."""
-    late: FloatArray
-    """Over each step with a weight that rises from 0 at its start to 1 at its end, (N − 1, n_u)."""
+    held: FloatArray  # at each step, (N, n_u)
+    mean: FloatArray  # over each step, (N − 1, n_u)
+    late: FloatArray  # over each step with a weight that rises from 0 at its start to 1 at its end, (N − 1, n_u)
 
 
 def acting(

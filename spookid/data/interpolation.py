@@ -32,8 +32,7 @@ from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 
-_LEAST = 8
-"""Samples of a spectrum."""
+_LEAST = 8  # samples of a spectrum
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
@@ -96,16 +95,11 @@ def _weights(nodes: FloatArray, places: FloatArray, order: int) -> FloatArray:
     return np.asarray(derivatives @ np.linalg.inv((nodes[:, None] - centre) ** powers))
 
 
-SHARE = 0.005
-"""Of a motion's efforts that the step may be off by."""
-_MOST = 0.99
-"""Of the power of the rates."""
-_ABOVE = 20.0
-"""Times its mean, which the power of white noise at a frequency exceeds once in e²⁰."""
-_ENOUGH = 16
-"""Frequencies of a half octave whose mean tells that of noise."""
-_FIRST = 2.0
-"""Periods in the recording of the slowest motion that is told from a drift."""
+SHARE = 0.005  # of a motion's efforts that the step may be off by
+_MOST = 0.99  # of the power of the rates
+_ABOVE = 20.0  # times its mean, which the power of white noise at a frequency exceeds once in e²⁰
+_ENOUGH = 16  # frequencies of a half octave whose mean tells that of noise
+_FIRST = 2.0  # periods in the recording of the slowest motion that is told from a drift
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:

@@ -179,8 +179,7 @@ def _text(value: np.float64, decimals: int | None) -> str:
     return repr(float(value)) if decimals is None else f"{value:.{decimals}f}"
 
 
-SAMPLE = 4
-"""Recordings that tell what a problem of many is made of."""
+SAMPLE = 4  # recordings that tell what a problem of many is made of
 
 
 class RecordingFiles(Sequence[Recording], metaclass=Checked):

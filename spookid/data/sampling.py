@@ -19,24 +19,18 @@ _AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
 _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered on
 
 
-SPOILED = 3.0
-"""Periods of the cutoff at both ends of a recording, or of a gap, that the filter spoils."""
-_LEAST_BYTES = 800
-"""That the motion of one body takes at a step."""
+SPOILED = 3.0  # periods of the cutoff at both ends of a recording, or of a gap, that the filter spoils
+_LEAST_BYTES = 800  # that the motion of one body takes at a step
 
 
 @dataclass(frozen=True)
 class Grid:
     """The times of one recording's states."""
 
-    start: float
-    """Time t_0 of the first state and of the recording's first sample [s]."""
-    step: float
-    """Step h [s]."""
-    count: int
-    """Number of states N."""
-    first: int = 0
-    """Number k of the first of them: a part of a longer grid has the very same times."""
+    start: float  # time t_0 of the first state and of the recording's first sample [s]
+    step: float  # step h [s]
+    count: int  # number of states N
+    first: int = 0  # number k of the first of them: a part of a longer grid has the very same times
 
     def times(self) -> FloatArray:
         """Times t_k = t_0 + k h of the states [s], shape (N,)."""
@@ -180,12 +174,9 @@ def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 class Reach:
     """Which states a prediction between the steps is made of: how they stand around the one it is counted from."""
 
-    steps: int
-    """Largest offset between states that it is made of."""
-    first: int
-    """Offset of the state from which it is counted."""
-    before: int
-    """How many states before that one it reaches to."""
+    steps: int  # largest offset between states that it is made of
+    first: int  # offset of the state from which it is counted
+    before: int  # how many states before that one it reaches to
     after: int
     """How many behind it: as many, and that one is the nearest, or one more, and it is the last one before a sample."""
 
@@ -217,18 +208,12 @@ class Reach:
 class Samples:
     """The samples of one channel along a grid."""
 
-    stamps: FloatArray
-    """Their own times, (n,) [s]."""
-    values: FloatArray
-    """(n,)."""
-    at: FloatArray
-    """When what they show took place, in steps from the first state, (n,)."""
-    count: int
-    """Steps of the grid."""
-    start: float
-    """Of the grid [s]."""
-    step: float
-    """[s]."""
+    stamps: FloatArray  # their own times, (n,) [s]
+    values: FloatArray  # (n,)
+    at: FloatArray  # when what they show took place, in steps from the first state, (n,)
+    count: int  # steps of the grid
+    start: float  # of the grid [s]
+    step: float  # [s]
 
     @classmethod
     def at_steps(cls, values: FloatArray, grid: Grid) -> Samples:

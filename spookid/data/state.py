@@ -52,12 +52,9 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
 class Motion:
     """How a mechanism moves at one time, expressions of the unknowns of a fit."""
 
-    q: ca.SX
-    """Poses (r, e) of all bodies, (7 n_b,)."""
-    v: ca.SX
-    """Velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)."""
-    a: ca.SX
-    """Accelerations (r̈ in the world, ω̇ in the body) of all bodies, (6 n_b,)."""
+    q: ca.SX  # poses (r, e) of all bodies, (7 n_b,)
+    v: ca.SX  # velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)
+    a: ca.SX  # accelerations (r̈ in the world, ω̇ in the body) of all bodies, (6 n_b,)
     joints: tuple[ca.SX, ca.SX] | None = None
     """Coordinates of all joints, angles that go on beyond a turn, and their rates, (n_s,) each, where these are nearer
     to the unknowns than poses are."""

@@ -46,8 +46,7 @@ class Variables:
     """Those that a graph of a system has."""
 
     system: System
-    names: tuple[str, ...]
-    """In the order of ``MEANING``."""
+    names: tuple[str, ...]  # in the order of ``MEANING``
 
     @cached_property
     def manifold(self) -> Manifold:

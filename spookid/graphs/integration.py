@@ -97,8 +97,7 @@ class AccelerationConstraint(_Constraint):
         return at.system.constraint_acceleration(at.now["q"], at.now["v"], at.now["a"])
 
 
-_RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
-"""Of each variable that has one."""
+_RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}  # of each variable that has one
 
 
 @dataclass(frozen=True, eq=False)

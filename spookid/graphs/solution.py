@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-PARAMETERS = "parameters"
-"""Name of the node that stands for all of them."""
+PARAMETERS = "parameters"  # name of the node that stands for all of them
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,8 @@ class Node:
     hard: bool
     reach: int
     first_only: bool
-    edges: tuple[tuple[str, int], ...]
-    """Names of variables with their offsets from its step."""
-    parameters: bool
-    """True if it is of parameters too."""
+    edges: tuple[tuple[str, int], ...]  # names of variables with their offsets from its step
+    parameters: bool  # True if it is of parameters too
 
     @property
     def said(self) -> str:
@@ -108,8 +105,18 @@ class Picture(Tabular):
 
 
 _COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1a1a1a", "#8c6d31", "#7b4173", "#909090"
-)  # fmt: skip
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#1a1a1a",
+    "#8c6d31",
+    "#7b4173",
+    "#909090",
+)
+"""Fmt: skip."""
 """The first seven of Okabe and Ito: colour-blind people tell them apart."""
 _BLACK = "#1a1a1a"
 
@@ -169,8 +176,7 @@ LEFT_BRANCH = (
     "the motion {} its branch at t = {} s, where the independent coordinates do not tell how the loops go on; choose "
     "others, or dependent coordinates"
 )
-_CHANCE = 5.0
-"""Standard deviations of a sum of squares that are no chance."""
+_CHANCE = 5.0  # standard deviations of a sum of squares that are no chance
 
 
 @dataclass(frozen=True, eq=False)

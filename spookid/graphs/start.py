@@ -18,10 +18,8 @@ from spookid.mechanics.system import System, counted_steps, floats, parameter_va
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.transcription.transcription import Point, Transcription
 
-_OFF = 1e-3
-"""Share of the largest coordinate, or rate, by which a first state may be off the constraints."""
-Values = tuple[ca.SX, Array]
-"""Parameters, and their numbers."""
+_OFF = 1e-3  # share of the largest coordinate, or rate, by which a first state may be off the constraints
+Values = tuple[ca.SX, Array]  # parameters, and their numbers
 
 
 @checked
@@ -186,8 +184,7 @@ def _chosen(system: System, source: str, values: Array) -> Array:
 
 
 _EPSILON = 4 * float(np.finfo(float).eps)
-_NOTHING = 1e-11
-"""Share of its sigma below which an error is nothing in any case."""
+_NOTHING = 1e-11  # share of its sigma below which an error is nothing in any case
 
 
 def rounding(problem: Transcription, point: Point) -> float:

@@ -18,8 +18,7 @@ from spookid.transcription.factor import Constant, Factor, Kind
 from spookid.transcription.parameter_constraints import RANK
 from spookid.transcription.transcription import Point, Transcription
 
-EXACTLY = "{} exactly"
-"""Name of the hard rows of a factor that has soft ones too."""
+EXACTLY = "{} exactly"  # name of the hard rows of a factor that has soft ones too
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +27,7 @@ class Written:
 
     source: GraphFactor
     factor: Factor
-    constants: tuple[Constant, ...]
-    """Its sigmas."""
+    constants: tuple[Constant, ...]  # its sigmas
     signals: tuple[str, ...]
     """What its data are, one below the other; presence of each row stands behind them if rows may lack data."""
 

@@ -24,10 +24,8 @@ from spookid.records import dataclass
 class RobotFile:
     """A robot's file, and how it was read; see ``spookid.robots.read``."""
 
-    path: str
-    """Absolute."""
-    sha256: str
-    """Of its bytes; of a xacro file those of the URDF that it stands for."""
+    path: str  # absolute
+    sha256: str  # of its bytes; of a xacro file those of the URDF that it stands for
     free: bool = False
     held: Mapping[str, float] = field(default_factory=dict)
     merge: bool = True
@@ -160,10 +158,8 @@ GROUND = Body("GROUND", mass=1, inertia=(1, 1, 1))
 """The inertial frame. It does not move; its mass and inertia take no part in anything."""
 
 
-_EVEN = 1e-3
-"""Weight of masses that are alike where the guess does not tell them."""
-_FAR = 2.0
-"""Ratio of masses, or of traces of inertias, from which on a body is another one."""
+_EVEN = 1e-3  # weight of masses that are alike where the guess does not tell them
+_FAR = 2.0  # ratio of masses, or of traces of inertias, from which on a body is another one
 
 
 class PointMasses(FullInertia):

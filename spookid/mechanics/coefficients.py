@@ -56,8 +56,7 @@ class Coordinate(metaclass=Checked):
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""
 
-COMPLIANCE = 1e-4
-"""Of joints and constraints of which nothing is said [m/N or rad/(N m)]."""
+COMPLIANCE = 1e-4  # of joints and constraints of which nothing is said [m/N or rad/(N m)]
 
 
 def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
@@ -203,10 +202,8 @@ class Fourier(metaclass=Checked):
 class Coefficient:
     """A coefficient of a load: one entry for all coordinates, or one for each."""
 
-    forward: tuple[ca.SX | Fourier, ...]
-    """At rates above zero."""
-    backward: tuple[ca.SX | Fourier, ...] | None
-    """At rates below zero; None if it is the same."""
+    forward: tuple[ca.SX | Fourier, ...]  # at rates above zero
+    backward: tuple[ca.SX | Fourier, ...] | None  # at rates below zero; None if it is the same
 
     def at(self, position: ca.SX) -> tuple[ca.SX, ca.SX | None]:
         """Forward and backward at positions (n,): one value or (n,) each."""

@@ -35,24 +35,18 @@ from spookid.records import dataclass
 if TYPE_CHECKING:
     from spookid.mechanics.model import Model
 
-Positions = Callable[[Joint], ca.SX]
-"""Coordinates of a joint, (n,)."""
+Positions = Callable[[Joint], ca.SX]  # coordinates of a joint, (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class Passage:
     """What a step does to the bodies."""
 
-    q: ca.SX
-    """Poses at its beginning, (7 n_b,)."""
-    q_next: ca.SX
-    """Those at its end."""
-    step: ca.SX
-    """Its length [s]."""
-    middle: ca.SX
-    """Poses at its middle."""
-    v: ca.SX
-    """Velocities there, (6 n_b,)."""
+    q: ca.SX  # poses at its beginning, (7 n_b,)
+    q_next: ca.SX  # those at its end
+    step: ca.SX  # its length [s]
+    middle: ca.SX  # poses at its middle
+    v: ca.SX  # velocities there, (6 n_b,)
 
     @classmethod
     def between(cls, space: Manifold, q: ca.SX, q_next: ca.SX, step: ca.SX) -> Passage:

@@ -121,8 +121,7 @@ Times = str | Sequence[float] | Mapping[str, "Times"]
 """When impacts happen: times [s]; the name of a signal that rises to ``threshold`` at each; or one of these by the name
 of each recording."""
 
-_SLOW = 1e-3
-"""Slip below which friction has no full direction [m/s]."""
+_SLOW = 1e-3  # slip below which friction has no full direction [m/s]
 
 
 @dataclass(frozen=True, eq=False)

@@ -276,8 +276,7 @@ class Freedom:
     """One coordinate of one joint."""
 
     joint: Joint
-    index: int
-    """Among those of its joint."""
+    index: int  # among those of its joint
 
     @property
     def coordinate(self) -> Coordinate:

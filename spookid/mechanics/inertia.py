@@ -21,18 +21,13 @@ from spookid.kernels.arrays import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
 from spookid.records import dataclass
 
-SYMMETRIC = 1e-12
-"""Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""
-DIGITS = 1e-6
-"""Relative error of numbers that are written with six digits."""
-_PRINTED = 1e-2
-"""That by which it may be missed at all: numbers in files are printed with few digits."""
-_WIDEST = 10.0
-"""Share of a value from which on nothing is known of it; what is larger is meant in per cent."""
+SYMMETRIC = 1e-12  # largest difference of opposite entries of an inertia that is taken for rounding [kg m²]
+DIGITS = 1e-6  # relative error of numbers that are written with six digits
+_PRINTED = 1e-2  # that by which it may be missed at all: numbers in files are printed with few digits
+_WIDEST = 10.0  # share of a value from which on nothing is known of it; what is larger is meant in per cent
 ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
 _PLACES = [tuple(map("xyz".index, name.removeprefix("I_"))) for name in ENTRIES]
-PI = ("mass", "h_x", "h_y", "h_z", *ENTRIES)
-"""What π is made of."""
+PI = ("mass", "h_x", "h_y", "h_z", *ENTRIES)  # what π is made of
 _MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True, True])
 
 

@@ -29,15 +29,12 @@ from spookid.mechanics.inertia import (
 from spookid.parameter import Parameter, is_constant, symbolic
 from spookid.records import dataclass
 
-Physical = tuple[ca.SX, ca.SX, ca.SX]
-"""Mass, centre of mass (3,), and inertia about it (3, 3)."""
-_FLAT = 1e-9
-"""Least second moment as a share of the largest: coordinates of what is thinner are infinite."""
+Physical = tuple[ca.SX, ca.SX, ca.SX]  # mass, centre of mass (3,), and inertia about it (3, 3)
+_FLAT = 1e-9  # least second moment as a share of the largest: coordinates of what is thinner are infinite
 _THIN = 1e-3
 """Extent, as a share of the guess's mean, below which no motion tells a body from a flat one. What data that contradict
 every body ask for is flat, infinitely far away in coordinates: they stop here, at a bound."""
-_HELD = 1e-4
-"""Standard deviation with which ``room`` is what it says."""
+_HELD = 1e-4  # standard deviation with which ``room`` is what it says
 
 
 @dataclass(frozen=True, eq=False)

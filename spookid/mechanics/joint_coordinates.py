@@ -223,8 +223,7 @@ def disturbance_units(model: Model) -> tuple[str, ...]:
     return (*(freedom.coordinate.effort for freedom in model.freedoms), *free)
 
 
-_Pose = tuple[ca.SX, ca.SX]
-"""Origin (3,) and unit quaternion (4,)."""
+_Pose = tuple[ca.SX, ca.SX]  # origin (3,) and unit quaternion (4,)
 
 
 def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:

@@ -36,17 +36,13 @@ class _Crossing:
     joint: Joint
     inner: Frame
     outer: Frame
-    away: ca.SX
-    """Origin of the outer frame in the inner one, (3,)."""
-    axes: ca.SX
-    """Axes of the outer frame in the inner one, columns of (3, 3)."""
+    away: ca.SX  # origin of the outer frame in the inner one, (3,)
+    axes: ca.SX  # axes of the outer frame in the inner one, columns of (3, 3)
     moving: ca.SX
     """Velocity of that origin in the inner frame, and angular velocity of the outer frame against the inner one in its
     own axes, (6,)."""
-    quickening: ca.SX
-    """Its time derivative, (6,)."""
-    slopes: ca.SX
-    """How it follows the joint's rates, (6, n)."""
+    quickening: ca.SX  # its time derivative, (6,)
+    slopes: ca.SX  # how it follows the joint's rates, (6, n)
 
     def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
         """Virtual work along unit rates of a force (inner axes) and a moment about the origin (outer axes), (n,)."""
@@ -59,8 +55,7 @@ class Turning:
 
     omega: ca.SX
     alpha: ca.SX
-    acceleration: ca.SX
-    """Of its centre of mass, less gravity."""
+    acceleration: ca.SX  # of its centre of mass, less gravity
 
     def at(self, point: ca.SX) -> ca.SX:
         """Acceleration of a point on the body, less gravity."""
@@ -248,8 +243,7 @@ def _lever(turning: Turning, arm: ca.SX) -> ca.SX:
     return ca.cross(turning.alpha, arm) + ca.cross(turning.omega, ca.cross(turning.omega, arm))
 
 
-Values = Mapping[str, float]
-"""Number of every parameter of the model, by name."""
+Values = Mapping[str, float]  # number of every parameter of the model, by name
 
 
 def rest_positions(model: Model, values: Values) -> Array:

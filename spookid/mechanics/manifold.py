@@ -173,8 +173,7 @@ class Manifold:
         return split(delta, [size - (kind == "rotation") for kind, size in self.parts])
 
 
-QUATERNION = Manifold((("rotation", 4),))
-"""The space of one."""
+QUATERNION = Manifold((("rotation", 4),))  # the space of one
 
 
 def _unit(x: ca.SX) -> ca.SX:

@@ -34,20 +34,13 @@ class Mechanics:
     Of n_b bodies and of joints with n_g constraint rows and n_s coordinates together.
     """
 
-    violation: ca.SX
-    """g(q) of the rows on positions, (n_p,)."""
-    constraint: ca.SX
-    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, below it A of the rows on velocities, (n_g, 6 n_b)."""
-    slip: ca.SX
-    """Ḡ, one row a coordinate: slip rates s = Ḡ v, (n_s, 6 n_b)."""
-    displacement: ca.SX
-    """Coordinates of all joints, angles of hinges in (−π, π], (n_s,)."""
-    mass: ca.SX
-    """M, (6 n_b, 6 n_b), block diagonal."""
-    force: ca.SX
-    """Forces and torques of gravity, (6 n_b,)."""
-    configuration: ca.SX
-    """q, (7 n_b,)."""
+    violation: ca.SX  # g(q) of the rows on positions, (n_p,)
+    constraint: ca.SX  # g = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, below it A of the rows on velocities, (n_g, 6 n_b)
+    slip: ca.SX  # Ḡ, one row a coordinate: slip rates s = Ḡ v, (n_s, 6 n_b)
+    displacement: ca.SX  # coordinates of all joints, angles of hinges in (−π, π], (n_s,)
+    mass: ca.SX  # M, (6 n_b, 6 n_b), block diagonal
+    force: ca.SX  # forces and torques of gravity, (6 n_b,)
+    configuration: ca.SX  # q, (7 n_b,)
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
         """f_g of each body at these velocities, (6 n_b,)."""

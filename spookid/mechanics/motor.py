@@ -22,12 +22,9 @@ Hold = Literal["previous", "linear"]
 class Input:
     """A signal that acts on a mechanism."""
 
-    signal: str
-    """Its name in the recordings."""
-    delay: ca.SX = field(default_factory=lambda: ca.SX(0))
-    """By how much later than its stamps it acts [s]."""
-    hold: Hold = "previous"
-    """What it is between its samples: the one before, or on a line from that to the next."""
+    signal: str  # its name in the recordings
+    delay: ca.SX = field(default_factory=lambda: ca.SX(0))  # by how much later than its stamps it acts [s]
+    hold: Hold = "previous"  # what it is between its samples: the one before, or on a line from that to the next
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,10 +152,8 @@ def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence
     return ca.substitute([expression], old, new)[0]
 
 
-_THERE = Body("there", mass=1, inertia=(1, 1, 1))
-"""Of frame b, whatever body the joint holds."""
-_APART = np.sqrt(np.finfo(float).eps)
-"""Largest violation, and difference of positions, that is rounding."""
+_THERE = Body("there", mass=1, inertia=(1, 1, 1))  # of frame b, whatever body the joint holds
+_APART = np.sqrt(np.finfo(float).eps)  # largest violation, and difference of positions, that is rounding
 
 
 def check_joint(joint: Joint, what: str) -> None:

@@ -114,8 +114,7 @@ class PointLoad(metaclass=Checked):
 
 
 Axes = Literal["world", "frame"]
-_ROUNDING = 1e-12
-"""Lengths [m] and speeds [m/s] below which a direction is rounding."""
+_ROUNDING = 1e-12  # lengths [m] and speeds [m/s] below which a direction is rounding
 
 
 class SpringDamper(PointLoad):

@@ -32,8 +32,7 @@ from spookid.records import dataclass
 Balance: TypeAlias = Literal["forces", "energy"]
 """Of forces at the joints, w = 0; or of energy, dT/dt + P = 0, in which no acceleration stands."""
 
-UNITS = tuple({"m": "kg", "h": "kg m", "I": "kg m^2"}[name[0]] for name in PI)
-"""Of the entries of π."""
+UNITS = tuple({"m": "kg", "h": "kg m", "I": "kg m^2"}[name[0]] for name in PI)  # of the entries of π
 
 
 @dataclass(frozen=True, eq=False)

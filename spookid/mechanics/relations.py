@@ -18,8 +18,7 @@ from spookid.mechanics.inertia import DIGITS, PI, from_second_moment, pseudo_ine
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
-_PLANES = {"yz": 0, "xz": 1, "xy": 2}
-"""Planes, and which coordinate changes its sign when it is mirrored there."""
+_PLANES = {"yz": 0, "xz": 1, "xy": 2}  # planes, and which coordinate changes its sign when it is mirrored there
 
 
 @dataclass(frozen=True, eq=False)

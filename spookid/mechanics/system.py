@@ -89,10 +89,8 @@ class System(ABC):
         return ca.densify(self.manifold.basis(q) @ v)
 
 
-MOST_STEPS = 100_000_000
-"""No memory holds more."""
-_UNIT = 1e-3
-"""By how much a quaternion may miss its length of one, as numbers of few digits do."""
+MOST_STEPS = 100_000_000  # no memory holds more
+_UNIT = 1e-3  # by how much a quaternion may miss its length of one, as numbers of few digits do
 
 
 def seconds(step: object, what: str) -> float:

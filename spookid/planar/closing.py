@@ -18,27 +18,20 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
-Branch = tuple[int, ...]
-"""A sign of each group of dependent coordinates, see ``Mechanism.branch``."""
-Values = Mapping[str, float] | None
-"""Of Parameters by name; guesses where there are none."""
+Branch = tuple[int, ...]  # a sign of each group of dependent coordinates, see ``Mechanism.branch``
+Values = Mapping[str, float] | None  # of Parameters by name; guesses where there are none
 Indices = NDArray[np.intp]
 Group = tuple[Indices, Indices]
 """Rows and columns of constraints and coordinates that determine each other, as many of each."""
 
-_CLOSED = 1e-12
-"""Largest violation of a constraint that holds, over the size of the mechanism."""
+_CLOSED = 1e-12  # largest violation of a constraint that holds, over the size of the mechanism
 _ITERATIONS = 50
-_HALVINGS = 12
-"""Of a step of Newton's method that makes no row smaller."""
+_HALVINGS = 12  # of a step of Newton's method that makes no row smaller
 _STRIDE = 0.05
 """Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
-_SHORTEST = 1e-3
-"""Of the longest stride, that after which a place counts as out of reach."""
-_PARTS = 1e-9
-"""Of the largest singular value, below which one is zero: constraints then imply each other."""
-_PREFERRED = 0.05
-"""Of how much a coordinate moves that an angle must move by itself to be an independent one."""
+_SHORTEST = 1e-3  # of the longest stride, that after which a place counts as out of reach
+_PARTS = 1e-9  # of the largest singular value, below which one is zero: constraints then imply each other
+_PREFERRED = 0.05  # of how much a coordinate moves that an angle must move by itself to be an independent one
 _STARTS = 16
 
 
@@ -48,16 +41,11 @@ class Closing:
 
     names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
-    function: ca.Function
-    """Φ and Φ_q of the coordinates and the parameters."""
-    sparsity: ca.Sparsity
-    """Of Φ_q."""
-    declared: Array
-    """Coordinates to begin with, (n,)."""
-    angles: Sequence[int]
-    """Which coordinates are angles."""
-    wanted: Sequence[str] | None
-    """Names of the independent coordinates, if they are given."""
+    function: ca.Function  # φ and Φ_q of the coordinates and the parameters
+    sparsity: ca.Sparsity  # of Φ_q
+    declared: Array  # coordinates to begin with, (n,)
+    angles: Sequence[int]  # which coordinates are angles
+    wanted: Sequence[str] | None  # names of the independent coordinates, if they are given
     what: str
 
     @classmethod

@@ -29,8 +29,7 @@ from spookid.planar.points import Link, Point, cross, turned_left
 if TYPE_CHECKING:
     from spookid.planar.mechanism import Mechanism
 
-Pair = tuple[Link, Link | None]
-"""A link and what it turns against in a pin: another link, or the ground."""
+Pair = tuple[Link, Link | None]  # a link and what it turns against in a pin: another link, or the ground
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,34 +17,25 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
-ACTIVE = 1e-6
-"""An inequality whose row is smaller, in the row's own unit, is met with equality."""
+ACTIVE = 1e-6  # an inequality whose row is smaller, in the row's own unit, is met with equality
 
 
 class Group(Enum):
     """Which part of the cost a factor's rows belong to."""
 
-    STATE = "state"
-    """Impulse residuals, weighted by κ."""
-    OBSERVATION = "observation"
-    """Observation residuals, weighted by 1/σ²."""
-    RESIDUAL = "residual"
-    """Residuals of the user's own, weighted by 1/σ²."""
-    PRIOR = "prior"
-    """What is believed of parameters beforehand; it stands once per problem."""
+    STATE = "state"  # impulse residuals, weighted by κ
+    OBSERVATION = "observation"  # observation residuals, weighted by 1/σ²
+    RESIDUAL = "residual"  # residuals of the user's own, weighted by 1/σ²
+    PRIOR = "prior"  # what is believed of parameters beforehand; it stands once per problem
 
 
 class Kind(Enum):
     """What a solver does with a factor's rows."""
 
-    SOFT = "soft"
-    """Their squares are the cost."""
-    HARD = "hard"
-    """They vanish at the solution."""
-    INEQUALITY = "inequality"
-    """They are not negative at the solution."""
-    PAIRS = "pairs"
-    """The residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0."""
+    SOFT = "soft"  # their squares are the cost
+    HARD = "hard"  # they vanish at the solution
+    INEQUALITY = "inequality"  # they are not negative at the solution
+    PAIRS = "pairs"  # the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +46,15 @@ class Box:
     Which rows hold is a code that solvers choose and keep while they take a step.
     """
 
-    codes: ca.SX
-    """Symbol, (m,): 0: inside; −1 or 1: at that end; −2 or 2: both, at the corner between them."""
-    inside: ca.SX
-    """Rows that hold inside, (n,)."""
-    ends: ca.SX
-    """Rows that hold at an end, in terms of the codes, (n,)."""
-    of: tuple[int, ...]
-    """To which code each of these rows belongs, (n,)."""
+    codes: ca.SX  # symbol, (m,): 0: inside; −1 or 1: at that end; −2 or 2: both, at the corner between them
+    inside: ca.SX  # rows that hold inside, (n,)
+    ends: ca.SX  # rows that hold at an end, in terms of the codes, (n,)
+    of: tuple[int, ...]  # to which code each of these rows belongs, (n,)
     wanted: ca.SX
     """(m,): below ``lower`` the law is at its lower end, else above ``upper`` at its upper one, else inside."""
-    lower: ca.SX
-    """(m,)."""
-    upper: ca.SX
-    """(m,)."""
-    corners: bool = False
-    """True if there may be corners: then there is a row for each code."""
+    lower: ca.SX  # (m,)
+    upper: ca.SX  # (m,)
+    corners: bool = False  # True if there may be corners: then there is a row for each code
 
     @classmethod
     def unit(cls, codes: ca.SX, slack: ca.SX, value: ca.SX) -> Box:
@@ -107,12 +91,9 @@ class Through:
     """A residual written in a few quantities of the variables, by which its derivatives are chained: positions, rates
     and accelerations at one time of unknowns at three."""
 
-    residual: ca.SX
-    """(rows,), in symbols of these quantities in the place of the variables."""
-    symbols: ca.SX
-    """(n,)."""
-    values: ca.SX
-    """What they are in the variables, (n,)."""
+    residual: ca.SX  # (rows,), in symbols of these quantities in the place of the variables
+    symbols: ca.SX  # (n,)
+    values: ca.SX  # what they are in the variables, (n,)
 
     def settled(self, expression: ca.SX) -> ca.SX:
         """An expression of the symbols in the variables."""
@@ -126,24 +107,15 @@ class Factor:
 
     name: str
     group: Group
-    residual: ca.SX
-    """Whitened residual, (rows,): its squared norm is its share of the cost."""
-    variables: Mapping[int, ca.SX]
-    """Offset to the symbol of that step's variables, (ambient,); offsets from 0 up."""
-    data: ca.SX
-    """Symbol of the step's data, (n_d,); may be empty."""
-    rows: tuple[str, ...]
-    """A name for each row."""
-    first_only: bool = False
-    """True if it stands at the first step only."""
-    kind: Kind = Kind.SOFT
-    """Rows of other kinds are no part of the cost."""
-    motion: bool = False
-    """True if its rows are impulses that the motion lacks, and its data the inputs."""
-    box: Box | None = None
-    """The law if the rows are those of one; hard."""
-    noise: tuple[str, ...] = ()
-    """Name of the noise that each row is whitened with; empty if its size is not estimated."""
+    residual: ca.SX  # whitened residual, (rows,): its squared norm is its share of the cost
+    variables: Mapping[int, ca.SX]  # offset to the symbol of that step's variables, (ambient,); offsets from 0 up
+    data: ca.SX  # symbol of the step's data, (n_d,); may be empty
+    rows: tuple[str, ...]  # a name for each row
+    first_only: bool = False  # True if it stands at the first step only
+    kind: Kind = Kind.SOFT  # rows of other kinds are no part of the cost
+    motion: bool = False  # True if its rows are impulses that the motion lacks, and its data the inputs
+    box: Box | None = None  # the law if the rows are those of one; hard
+    noise: tuple[str, ...] = ()  # name of the noise that each row is whitened with; empty if its size is not estimated
     density: tuple[int, ...] = ()
     """Rows whose noise is a density of the newest variables; of others it is one of measurements."""
     overlap: float = 0.0
@@ -152,8 +124,7 @@ class Factor:
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""
-    through: Through | None = None
-    """The same residual in other quantities, if it is written in such."""
+    through: Through | None = None  # the same residual in other quantities, if it is written in such
 
     def written_in(self, symbols: ca.SX, values: ca.SX) -> Factor:
         """A factor of the variables from one of other quantities, which have these values, and through which its

@@ -19,8 +19,7 @@ from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.parameter import stacked
 from spookid.transcription.factor import Factor, Group
 
-Columns = tuple[int, Sequence[int]]
-"""Offset of a step, and some of its tangent columns."""
+Columns = tuple[int, Sequence[int]]  # offset of a step, and some of its tangent columns
 
 
 def augmented(
@@ -87,11 +86,9 @@ def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Seq
     return bool(ca.is_linear(ca.substitute(factor.residual, constants, ca.DM(numbers)), unknowns))
 
 
-_KEPT = 512
-"""Kernels that are kept for other problems with the same factors, such as that of half the step."""
+_KEPT = 512  # kernels that are kept for other problems with the same factors, such as that of half the step
 _made: OrderedDict[bytes, Kernel] = OrderedDict()
-_lock = RLock()
-"""Of CasADi's expressions, which count who refers to them, and not safely for threads."""
+_lock = RLock()  # of CasADi's expressions, which count who refers to them, and not safely for threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +97,10 @@ class FactorKernels:
 
     manifold: Manifold
     factors: tuple[Factor, ...]
-    shared: tuple[ca.SX, ca.SX]
-    """Symbols that are in the factors of all steps: free parameters (n_p,), and constants."""
-    local: tuple[Factor, ...]
-    """Those whose rows hold one step alone."""
-    visible: tuple[int, ...]
-    """Tangent columns of a step that are no factor's private unknowns."""
-    drags: bool
-    """True if the parameters move the surface of the local factors."""
+    shared: tuple[ca.SX, ca.SX]  # symbols that are in the factors of all steps: free parameters (n_p,), and constants
+    local: tuple[Factor, ...]  # those whose rows hold one step alone
+    visible: tuple[int, ...]  # tangent columns of a step that are no factor's private unknowns
+    drags: bool  # True if the parameters move the surface of the local factors
     _own: dict[tuple[str, str], Kernel] = field(default_factory=dict)
     _spent: list[float] = field(default_factory=lambda: [0.0])
 

@@ -18,10 +18,8 @@ from spookid.kernels.scipy_parts import nnls
 from spookid.parameter import stacked
 from spookid.records import dataclass
 
-RANK = 1e-9
-"""Share of a largest singular value, of a length of one, or of a row's terms, up to which something is zero."""
-MET = 1e-12
-"""A number is rounding, and a row is met, up to this share of what its terms are at typical sizes."""
+RANK = 1e-9  # share of a largest singular value, of a length of one, or of a row's terms, up to which something is zero
+MET = 1e-12  # a number is rounding, and a row is met, up to this share of what its terms are at typical sizes
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
@@ -69,14 +67,10 @@ class Chart:
     valley then follow it.
     """
 
-    places: NDArray[np.intp]
-    """Of the parameters among those of the transcription, -1 of those that are fixed, (k,)."""
-    values: Array
-    """Of those that are fixed; any of the others, (k,)."""
-    ahead: Callable[[Array, Array], Array]
-    """φ(θ) + Dφ δ."""
-    inverse: Callable[[Array, Array], Array | None]
-    """φ⁻¹(y) nearest to given coordinates; None if there is none."""
+    places: NDArray[np.intp]  # of the parameters among those of the transcription, -1 of those that are fixed, (k,)
+    values: Array  # of those that are fixed; any of the others, (k,)
+    ahead: Callable[[Array, Array], Array]  # φ(θ) + Dφ δ
+    inverse: Callable[[Array, Array], Array | None]  # φ⁻¹(y) nearest to given coordinates; None if there is none
 
     def moved(self, parameters: Array, straight: Array) -> Array:
         """Where a step leads that leads straight to ``straight``, all parameters (n_p,); that itself if no coordinates
@@ -98,8 +92,7 @@ class Chart:
 class FreeDirections:
     """What parameters may do to first order."""
 
-    held: Mask
-    """True for those that do not move by themselves, (n_p,)."""
+    held: Mask  # True for those that do not move by themselves, (n_p,)
     normals: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Slopes of constraints that hold with equality, (k, n_p)."""
 

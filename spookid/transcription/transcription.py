@@ -29,18 +29,14 @@ class Chain:
     """One recording's horizon."""
 
     name: str
-    steps: int
-    """Number of steps N, each with its own variables."""
-    data: Mapping[str, Array]
-    """Factor name to that factor's data, (count, n_d)."""
+    steps: int  # number of steps N, each with its own variables
+    data: Mapping[str, Array]  # factor name to that factor's data, (count, n_d)
     missing: Mapping[str, Mask]
     """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
-    choice: Array = field(default_factory=lambda: np.zeros(0))
-    """Numbers of the symbols that tell chains apart, (n_c,)."""
+    choice: Array = field(default_factory=lambda: np.zeros(0))  # numbers of the symbols that tell chains apart, (n_c,)
     times: Array = field(default_factory=lambda: np.zeros(0))
     """Of the steps [s], (N,), for messages; empty if there are none."""
-    first: int = 0
-    """What messages call the first step."""
+    first: int = 0  # what messages call the first step
 
     def at(self, step: int) -> str:
         """What messages call a step."""
@@ -52,10 +48,8 @@ class Chain:
 class Point:
     """A value of all unknowns."""
 
-    states: tuple[Array, ...]
-    """Per chain the variables of each step, (N, ambient)."""
-    parameters: Array
-    """Free parameters, (n_p,)."""
+    states: tuple[Array, ...]  # per chain the variables of each step, (N, ambient)
+    parameters: Array  # free parameters, (n_p,)
     codes: tuple[Mapping[str, Array], ...] = ()
     """Per chain the codes of each factor with a box law, by its name, (count, m); absent: all 0."""
 

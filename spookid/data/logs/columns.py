@@ -47,35 +47,26 @@ def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
         raise ProblemError(f"{path} is no {kind} or is damaged ({reason}); {remedy}") from None
 
 
-_MOST_NAMES = 8
-"""That a message lists."""
+_MOST_NAMES = 8  # that a message lists
 
 
 @dataclass(frozen=True, eq=False)
 class Clock:
     """Columns whose samples share time stamps."""
 
-    place: str
-    """File, and topic or group, as messages begin."""
-    time: str
-    """Name of the column of the stamps."""
-    stamps: Any
-    """Shape (N,), in seconds unless ``units`` says otherwise."""
-    columns: Mapping[str, Any]
-    """Column name to its samples, each shape (N,)."""
+    place: str  # file, and topic or group, as messages begin
+    time: str  # name of the column of the stamps
+    stamps: Any  # shape (N,), in seconds unless ``units`` says otherwise
+    columns: Mapping[str, Any]  # column name to its samples, each shape (N,)
     units: Mapping[str, str] = field(default_factory=dict)
     """What the file itself says of the units, by column; those it says nothing of are in SI."""
-    kind: str = "column"
-    """What messages call an array."""
-    row: str = "row"
-    """What messages call a sample."""
-    rows: NDArray[np.intp] | None = None
-    """Numbers of the rows in the file, (N,); from 0 on if None."""
+    kind: str = "column"  # what messages call an array
+    row: str = "row"  # what messages call a sample
+    rows: NDArray[np.intp] | None = None  # numbers of the rows in the file, (N,); from 0 on if None
     ordered: bool = True
     """Whether stamps that go back are an error, as in tables; else samples are sorted, and those without a stamp left
     out."""
-    note: str = ""
-    """What a user should know of the file."""
+    note: str = ""  # what a user should know of the file
 
     def number(self, i: Any) -> int:
         return int(i if self.rows is None else self.rows[i])
@@ -101,16 +92,11 @@ def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[st
 class Options:
     """What readers of all formats are told alike."""
 
-    path: Path
-    """The file, or what messages call the place of the data."""
-    name: str
-    """Of the recording."""
-    signals: tuple[str, ...] | None
-    """Columns that are wanted, None: all."""
-    units: Mapping[str, str]
-    """Unit by column, or by what stands before the brackets of several."""
-    own: Mapping[str, str]
-    """Column of the stamps of signals that have other ones."""
+    path: Path  # the file, or what messages call the place of the data
+    name: str  # of the recording
+    signals: tuple[str, ...] | None  # columns that are wanted, None: all
+    units: Mapping[str, str]  # unit by column, or by what stands before the brackets of several
+    own: Mapping[str, str]  # column of the stamps of signals that have other ones
 
     @classmethod
     def of(
@@ -277,8 +263,7 @@ def _merged(clock: Clock, notes: list[str]) -> Clock:
     return replace(clock, stamps=t[new], columns=columns, rows=None if clock.rows is None else clock.rows[new])
 
 
-_NONE = ("", "-", "1")
-"""How files say that a number has no unit."""
+_NONE = ("", "-", "1")  # how files say that a number has no unit
 _SPELLINGS = {
     r"\b([kmuµ]?N)([cm]?m)\b": r"(\1*\2)",  # to pint Nm is a unit of yarn
     r"\b[Aa]mps?\b": "ampere",  # and amps are attometres per second

@@ -25,14 +25,10 @@ from spookid.records import dataclass
 class Leaf:
     """An array that is read when it is needed."""
 
-    shape: tuple[int, ...]
-    """With axes of length one left out."""
-    kind: str
-    """``dtype.kind``."""
-    load: Callable[[], NDArray[Any]]
-    """The array, of that shape."""
-    unit: str | None = None
-    """As the file says it."""
+    shape: tuple[int, ...]  # with axes of length one left out
+    kind: str  # ``dtype.kind``
+    load: Callable[[], NDArray[Any]]  # the array, of that shape
+    unit: str | None = None  # as the file says it
 
 
 def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:

@@ -11,8 +11,7 @@ from spookid.errors import ProblemError
 from spookid.records import dataclass
 
 _DELIMITERS = ",;\t|"
-BLANKS = " "
-"""Delimiter that stands for blanks, as many as there are."""
+BLANKS = " "  # delimiter that stands for blanks, as many as there are
 _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 """Begins a line that is none of the table; Excel writes the second."""
 
@@ -21,10 +20,8 @@ _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 class Heading:
     """The names of the columns, as a line has them."""
 
-    at: int
-    """Which line that is, from 0."""
-    text: str
-    """Without a mark of a comment."""
+    at: int  # which line that is, from 0
+    text: str  # without a mark of a comment
     delimiter: str
 
 

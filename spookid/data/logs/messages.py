@@ -22,14 +22,11 @@ from spookid.data.logs.columns import Clock, Options, library, reading, several
 from spookid.errors import ProblemError, shown
 from spookid.records import dataclass
 
-_KNOWN = ("JointState", "Imu")
-"""ROS messages that are read without being asked for."""
+_KNOWN = ("JointState", "Imu")  # ROS messages that are read without being asked for
 _OF_JOINTS = ("position", "velocity", "effort")
 _STAMPS = ("header", "timestamp", "stamp")
-_APART = (*_STAMPS, "layout")
-"""Fields whose numbers are no measurements."""
-_LONGEST = 64
-"""Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
+_APART = (*_STAMPS, "layout")  # fields whose numbers are no measurements
+_LONGEST = 64  # of lists whose entries are signals: longer ones are pictures, clouds and maps
 _WHOLE = ("sec", "secs", "seconds")
 _REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
 
@@ -38,13 +35,11 @@ _REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
 class Topics:
     """Which topics are read, and what stands before the names of their signals."""
 
-    place: str
-    """File."""
+    place: str  # file
     prefixes: Mapping[str, str | None] | None
     """By topic; the prefix is None if none was said. None: all topics of joint states and inertial units, all that are
     not of ROS, and those that signals are chosen of."""
-    header: bool
-    """True: a sample's time is that in the message's header, if there is one."""
+    header: bool  # True: a sample's time is that in the message's header, if there is one
 
     @classmethod
     def of(cls, place: Any, topics: object, stamps: object) -> Topics:
@@ -89,13 +84,10 @@ class Messages:
     """Numbers of the messages of one topic, as they come."""
 
     topic: str
-    prefix: str | None
-    """Before the names of signals; None: the topic, but nothing for joint states."""
+    prefix: str | None  # before the names of signals; None: the topic, but nothing for joint states
     options: Options
-    header: bool
-    """Whether the time in a header goes first."""
-    stamps: list[int] = field(default_factory=list)
-    """Of each message [ns]."""
+    header: bool  # whether the time in a header goes first
+    stamps: list[int] = field(default_factory=list)  # of each message [ns]
     alike: dict[tuple[str, ...], tuple[list[int], list[tuple[float, ...]]]] = field(default_factory=dict)
     """Messages that have the same signals, by these: their numbers, and the values."""
 

@@ -32,17 +32,13 @@ class _Sheet:
     """Rows of fields, with the line each starts on."""
 
     path: Path
-    line: int
-    """Of the header."""
+    line: int  # of the header
     header: list[str]
     lines: NDArray[np.intp]
-    rows: list[list[str]]
-    """Empty if ``table`` holds their numbers."""
+    rows: list[list[str]]  # empty if ``table`` holds their numbers
     delimiter: str
-    note: str
-    """What a user should know of the characters of the file."""
-    table: FloatArray | None = None
-    """Columns, (fields, N), if all fields are plain numbers."""
+    note: str  # what a user should know of the characters of the file
+    table: FloatArray | None = None  # columns, (fields, N), if all fields are plain numbers
 
     def texts(self, name: str) -> list[str]:
         at = self.header.index(name)
@@ -270,8 +266,7 @@ def number_of(text: str, decimal: str, place: str) -> float:
     return value
 
 
-_PLAIN = re.compile(r"[-+.0-9eE]*")
-"""Characters of numbers that need no look before Python reads them."""
+_PLAIN = re.compile(r"[-+.0-9eE]*")  # characters of numbers that need no look before Python reads them
 
 
 def _number(decimal: str, text: str) -> float:
