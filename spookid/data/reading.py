@@ -137,7 +137,7 @@ class Readable:
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
         ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names the stamps of signals that have others.
         """
-        from spookid.data.logs.groups import read_matlab
+        from spookid.data.logs.tables import read_matlab
 
         options = Options.of(path, name, signals, units, times)
         return cls._of(read_matlab(options, time), options, closed_loop)
@@ -161,7 +161,7 @@ class Readable:
         signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the stamps of
         signals that have others. A dataset's attribute ``units`` holds unless `units` says otherwise.
         """
-        from spookid.data.logs.groups import read_hdf5
+        from spookid.data.logs.tables import read_hdf5
 
         options = Options.of(path, name, signals, units, times)
         return cls._of(read_hdf5(options, time), options, closed_loop)

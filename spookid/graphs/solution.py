@@ -104,7 +104,7 @@ class Picture(Tabular):
         ]
 
 
-_COLOURS = (
+_COLOURS = [
     "#0072B2",
     "#D55E00",
     "#009E73",
@@ -115,8 +115,7 @@ _COLOURS = (
     "#8c6d31",
     "#7b4173",
     "#909090",
-)
-"""Fmt: skip."""
+]
 """The first seven of Okabe and Ito: colour-blind people tell them apart."""
 _BLACK = "#1a1a1a"
 
