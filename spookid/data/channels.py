@@ -104,10 +104,13 @@ class Sensor(metaclass=Checked):
         object.__setattr__(made, "place", declared_at())
         return made
 
+    said = ""
+    """What it measures, for people, in a format of the sensor, ``"rate of {0.label}"``; empty: its kind."""
+
     @property
     def title(self) -> str:
         """What it measures, for people."""
-        return type(self).__name__
+        return self.said.format(self) or type(self).__name__
 
     @abstractmethod
     def predicted(self, state: State) -> Any:

@@ -54,10 +54,7 @@ class Gyroscope(_Mounted):
     """
 
     unit = "rad/s"
-
-    @property
-    def title(self) -> str:
-        return f"angular velocity of {self.frame.body.name}"
+    said = "angular velocity of {0.frame.body.name}"
 
     def predicted(self, state: State) -> ca.SX:
         return (self.frame.axes @ turned(self.mounting)).T @ state.angular_velocity(self.frame.body)
@@ -74,10 +71,7 @@ class Accelerometer(_Mounted):
     """
 
     unit = "m/s^2"
-
-    @property
-    def title(self) -> str:
-        return f"specific force on {self.frame.body.name}"
+    said = "specific force on {0.frame.body.name}"
 
     def predicted(self, state: State) -> ca.SX:
         axes = state.axes(self.frame) @ turned(self.mounting)
@@ -109,10 +103,7 @@ class Orientation(DeclaredSensor):
 
     count = 4
     either_sign = True
-
-    @property
-    def title(self) -> str:
-        return f"orientation of {self.frame.body.name}"
+    said = "orientation of {0.frame.body.name}"
 
     def __post_init__(self) -> None:
         if self.sigma is None or isinstance(self.sigma, Sequence):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, field, replace
 from functools import lru_cache
 from glob import glob
@@ -251,9 +251,6 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
         if isinstance(place, slice):
             return tuple(self._recent(number) for number in range(len(self))[place])
         return self._recent(range(len(self))[place])
-
-    def __iter__(self) -> Iterator[Recording]:
-        return (self._recent(number) for number in range(len(self)))
 
     def __repr__(self) -> str:
         return f"<RecordingFiles: {len(self)} files, the first {self.paths[0]}>"

@@ -42,6 +42,11 @@ class OfCoordinate(OneSignal):
         """The coordinate."""
         return self.joint.coordinates[self.coordinate]
 
+    @property
+    def label(self) -> str:
+        """That of the coordinate."""
+        return self.joint.labels[self.coordinate]
+
     def __post_init__(self) -> None:
         check_coordinate(self.joint, self.coordinate, f"{self.place}: {type(self).__name__} observes")
         super().__post_init__()
@@ -66,7 +71,7 @@ class JointPosition(OfCoordinate):
 
     @property
     def title(self) -> str:
-        return f"{'angle' if self.unit == 'rad' else 'position'} of {self.joint.labels[self.coordinate]}"
+        return f"{'angle' if self.unit == 'rad' else 'position'} of {self.label}"
 
     def predicted(self, state: State) -> ca.SX:
         return state.angle(self.joint)[self.coordinate]
@@ -93,13 +98,11 @@ class JointRate(OfCoordinate):
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
     """
 
+    said = "rate of {0.label}"
+
     @property
     def unit(self) -> str:
         return f"{self.measured.unit}/s"
-
-    @property
-    def title(self) -> str:
-        return f"rate of {self.joint.labels[self.coordinate]}"
 
     def predicted(self, state: State) -> ca.SX:
         return state.rate(self.joint)[self.coordinate]
@@ -126,15 +129,12 @@ class PointPosition(DeclaredSensor):
     """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
 
     unit = "m"
+    said = "{0.axis} of a point of {0.point.body.name}"
 
     @property
     def signals(self) -> tuple[str, ...]:
         """The signals' names."""
         return (self.signal,) if isinstance(self.signal, str) else tuple(self.signal)
-
-    @property
-    def title(self) -> str:
-        return f"{self.axis} of a point of {self.point.body.name}"
 
     @property
     def count(self) -> int:  # type: ignore[override]
@@ -167,10 +167,7 @@ class PointDistance(OneSignal):
 
     unit = "m"
     may_be_on_ground = True
-
-    @property
-    def title(self) -> str:
-        return f"distance from {self.first.body.name} to {self.second.body.name}"
+    said = "distance from {0.first.body.name} to {0.second.body.name}"
 
     def __post_init__(self) -> None:
         if self.first.body is self.second.body:
@@ -201,7 +198,7 @@ class Observation(OneSignal):
     unit: str = ""
     """The expression's unit, for people."""
 
-    title = "an expression of the state"
+    said = "an expression of the state"
 
     def predicted(self, state: State) -> ca.SX:
         return ca.SX(self.expression(state))
@@ -238,7 +235,7 @@ class JointTorque(OfCoordinate):
 
     @property
     def title(self) -> str:
-        return f"{'torque' if self.measured.unit == 'rad' else 'force'} at {self.joint.labels[self.coordinate]}"
+        return f"{'torque' if self.measured.unit == 'rad' else 'force'} at {self.label}"
 
     def predicted(self, state: State) -> ca.SX:
         """Nothing: its rows are those of the motion."""
@@ -252,7 +249,7 @@ class JointTorque(OfCoordinate):
         """
         self.check(model)
         for motor in model.motors:
-            if motor.label == self.joint.labels[self.coordinate] and motor is not self.motor:
+            if motor.label == self.label and motor is not self.motor:
                 raise ProblemError(
                     f"{self._what} measures what the Motor at {motor.place} drives; leave out that motor, or give it "
                     "the signal and measured=True in the place of the sensor"
@@ -313,10 +310,7 @@ class JointForce(DeclaredSensor):
     is_free_form = False
     count = 3
     unit = "N"
-
-    @property
-    def title(self) -> str:
-        return f"force in {self.joint.name}"
+    said = "force in {0.joint.name}"
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the joint is not in the model, or the model closes loops."""

@@ -54,11 +54,6 @@ class Sigmas(metaclass=Checked):
             if pair:
                 object.__setattr__(self, name, tuple(value))
 
-    @property
-    def trapezoids(self) -> tuple[float, float]:
-        """Of positions and of rates."""
-        return self.trapezoid if isinstance(self.trapezoid, tuple) else (self.trapezoid, self.trapezoid)
-
 
 TIGHT = Sigmas(trapezoid=(1e-7, 1e-4))
 """For inverse dynamics: accelerations are second differences of the reference, so that the trapezoidal rule may miss
@@ -102,14 +97,11 @@ def forward_dynamics(
             "the trapezoidal rule and the equations of motion hold"
         )
     noise = Sigmas() if noise is None else noise
-    position, rate = noise.trapezoids
     place = point(q, system.manifold, f"{what}: q")
     first = _first(system, place, vector(v, len(system.names), f"{what}: v", or_one=True), coordinates, noise.start)
-    x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
     factors = [
         *first,
-        Trapezoid(x, dx, sigma=position),
-        Trapezoid(dx, ddx, sigma=rate),
+        *_integrations(coordinates, noise),
         Dynamics(coordinates, sigma=noise.dynamics),
         *_constraints(system, coordinates, noise.constraints),
     ]
@@ -149,14 +141,11 @@ def inverse_dynamics(
     what = f"{declared_at()}: inverse_dynamics"
     others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
     names = _reference(system, reference, what)
-    position, rate = noise.trapezoids
-    x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
-    rows = _independent(system) if coordinates == "dependent" else None
+    x, rows = ("q", _independent(system)) if coordinates == "dependent" else ("z", None)
     factors = [
         Prior(x, names, at="every", rows=rows, sigma=noise.reference, name="reference"),
         SoftEquality("q", sigma=noise.equality),
-        Trapezoid(x, dx, sigma=position),
-        Trapezoid(dx, ddx, sigma=rate),
+        *_integrations(coordinates, noise),
         *_constraints(system, coordinates, noise.constraints),
         InverseDynamics(coordinates, sigma=noise.dynamics),
         SoftEquality("Q", 2, sigma=noise.equality),
@@ -173,6 +162,12 @@ def _reference(system: System, reference: Any, what: str) -> tuple[str, ...]:
         remedy = f"give the name of a signal for each of {', '.join(own)}"
         raise ProblemError(f"{what}: reference is {shown(reference)}; {remedy}")
     return tuple(names)
+
+
+def _integrations(coordinates: Coordinates, noise: Sigmas) -> list[Trapezoid]:
+    x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
+    of_x, of_dx = noise.trapezoid if isinstance(noise.trapezoid, tuple) else (noise.trapezoid, noise.trapezoid)
+    return [Trapezoid(x, dx, sigma=of_x), Trapezoid(dx, ddx, sigma=of_dx)]
 
 
 def _independent(system: System) -> tuple[str, ...]:

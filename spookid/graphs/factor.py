@@ -151,6 +151,12 @@ class GraphFactor(metaclass=Checked):
 
     group: ClassVar[Group] = Group.STATE
     """Which part of the cost it belongs to."""
+    reach = 0
+    """How many steps behind its own it sees."""
+    first_only = False
+    """True if it stands at the first step only."""
+    optional = False
+    """True if its signals belong to its rows, one to each, and rows without data are left out."""
 
     def __post_init__(self) -> None:
         if np.any(numbers(self.sigma, f"{self.what}: sigma") < 0):
@@ -179,21 +185,6 @@ class GraphFactor(metaclass=Checked):
     @abstractmethod
     def variables(self) -> tuple[str, ...]:
         """Names of the variables that it needs."""
-
-    @property
-    def reach(self) -> int:
-        """How many steps behind its own it sees."""
-        return 0
-
-    @property
-    def first_only(self) -> bool:
-        """True if it stands at the first step only."""
-        return False
-
-    @property
-    def optional(self) -> bool:
-        """True if its signals belong to its rows, one to each, and rows without data are left out."""
-        return False
 
     def signals(self, system: System) -> tuple[str, ...]:
         """Names of the data that it takes at its step."""
@@ -286,11 +277,11 @@ class Prior(OfVariable):
         return any(isinstance(one, str) for one in self.value)
 
     @property
-    def first_only(self) -> bool:
+    def first_only(self) -> bool:  # type: ignore[override]
         return self.at == "first"
 
     @property
-    def optional(self) -> bool:
+    def optional(self) -> bool:  # type: ignore[override]
         return self._named
 
     def signals(self, system: System) -> tuple[str, ...]:
@@ -349,6 +340,7 @@ class Observation(GraphFactor):
     signal: str
     shown: Callable[..., ca.SX]
     group: ClassVar[Group] = Group.OBSERVATION
+    optional = True  # a sensor need not have a sample at each step
 
     def __post_init__(self) -> None:
         if not self.signal:
@@ -374,11 +366,6 @@ class Observation(GraphFactor):
     def variables(self) -> tuple[str, ...]:
         """Arguments of the function."""
         return tuple(signature(self.shown).parameters)
-
-    @property
-    def optional(self) -> bool:
-        """True: a sensor need not have a sample at each step."""
-        return True
 
     def signals(self, system: System) -> tuple[str, ...]:
         return (self.signal,)

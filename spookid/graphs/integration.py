@@ -105,16 +105,13 @@ class _Integration(OfVariable):
     """Of a variable and its rate."""
 
     rate: str
+    reach = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if _RATES.get(self.variable) != self.rate:
             pairs = ", ".join(f"{rate} of {x}" for x, rate in _RATES.items())
             raise ProblemError(f"{self.what}: {self.rate} is no rate of {self.variable}; rates are {pairs}")
-
-    @property
-    def reach(self) -> int:
-        return 1
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -173,7 +170,7 @@ class SoftEquality(OfVariable):
             raise ProblemError(f"{self.what} has sigma 0, which holds {self.variable} still; give a positive one")
 
     @property
-    def reach(self) -> int:
+    def reach(self) -> int:  # type: ignore[override]
         return self.order
 
     def error(self, at: Window) -> ca.SX:

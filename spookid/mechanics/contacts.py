@@ -254,16 +254,16 @@ class HeldContact(Touch):
             raise ProblemError(f"{self.what}: holds is {shown(given)}; give {wanted}")
 
     @property
-    def switches(self) -> bool:
+    def switches(self) -> bool:  # type: ignore[override]
         """True if there are times at which it does not hold."""
         return self.holds is not True
 
     @property
-    def creeps(self) -> float | None:
+    def creeps(self) -> float | None:  # type: ignore[override]
         return self.slip
 
     @property
-    def stabilized(self) -> bool:
+    def stabilized(self) -> bool:  # type: ignore[override]
         return self.level != "position"
 
 

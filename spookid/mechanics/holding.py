@@ -36,6 +36,12 @@ class Touch(Constraint):
     """
 
     on_velocities = True
+    switches = True
+    """True if there are times at which it does not act."""
+    stabilized = False
+    """True if its rows are at acceleration level."""
+    creeps: ClassVar[float | None] = 0.0
+    """How much it moves where it is held, as a random velocity [m/s/√Hz]; None: that is estimated."""
     turns: ClassVar[bool] = False
     """True if rotations hold, too."""
     scheduled: ClassVar[tuple[str, Any]]
@@ -68,21 +74,6 @@ class Touch(Constraint):
     @abstractmethod
     def check_schedule(self, given: Any) -> None:
         """Raise ProblemError for what says not when it acts."""
-
-    @property
-    def switches(self) -> bool:
-        """True if there are times at which it does not act."""
-        return True
-
-    @property
-    def stabilized(self) -> bool:
-        """True if its rows are at acceleration level."""
-        return False
-
-    @property
-    def creeps(self) -> float | None:
-        """How much it moves where it is held, as a random velocity [m/s/√Hz]; None: that is estimated."""
-        return 0.0
 
     @property
     def rows_along(self) -> str:

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import casadi as ca
 
@@ -25,10 +25,8 @@ from spookid.planar.points import Ground, Link, Part, Placement, Point, check_na
 class PlanarLoad(Part):
     """What acts on a mechanism; the base of every kind."""
 
-    @property
-    def signals(self) -> tuple[str, ...]:
-        """Names of inputs in the recordings."""
-        return ()
+    signals: ClassVar[tuple[str, ...]] = ()
+    """Names of inputs in the recordings."""
 
     @abstractmethod
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
@@ -61,7 +59,7 @@ class Torque(PlanarLoad):
         object.__setattr__(self, "gain", symbolic(self.gain, f"{self.what}: gain"))
 
     @property
-    def signals(self) -> tuple[str, ...]:
+    def signals(self) -> tuple[str, ...]:  # type: ignore[override]
         return (self.signal,)
 
     @property

@@ -37,6 +37,9 @@ class Point(metaclass=Checked):
     mass: Any = 0
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)
 
+    fixed = False
+    """True of a point of the ground."""
+
     def __post_init__(self) -> None:
         what = f"{self.place}: {type(self).__name__} {self.name!r}"
         check_name(self.name, what)
@@ -46,11 +49,6 @@ class Point(metaclass=Checked):
             raise ProblemError(f"{what} is at an expression of Parameters; give numbers, about where it is at first")
         if self.fixed and not is_zero(self.mass):
             raise ProblemError(f"{what} has a mass, which never moves; leave it out")
-
-    @property
-    def fixed(self) -> bool:
-        """True of a point of the ground."""
-        return False
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
@@ -66,9 +64,7 @@ class Ground(Point):
         at: where it is (2,) [m], numbers or expressions of Parameters.
     """
 
-    @property
-    def fixed(self) -> bool:
-        return True
+    fixed = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -291,7 +292,8 @@ def seconds(
 ) -> tuple[dict[str, FloatArray], str]:
     """Columns of dates as seconds from the first of all, NaN where there is none, and what that one is."""
     found = {name: np.full(len(texts), "NaT", dtype="datetime64[ns]") for name, texts in columns.items()}
-    zoned, first, origin = set[bool](), "", np.datetime64("NaT")
+    origin: Any = np.datetime64("NaT")
+    zoned, first = set[bool](), ""
     for name, texts in columns.items():
         for i, (line, text) in enumerate(zip(lines, map(str.strip, texts), strict=True)):
             if not text:
