@@ -63,15 +63,10 @@ def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArr
     return moving_part(detrended(uniform(t, values, interval)), interval, cutoff)
 
 
-def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int) -> float:
-    """Mean square of what polynomials through the positions at so many neighbouring states miss between the steps of
-    what a sensor shows, in its unit squared."""
-    return float(power @ _missed(omega * step, states, order))
-
-
-def _missed(turned: FloatArray, states: int, order: int, places: int = 16) -> FloatArray:
-    """Mean square over the places between two steps of what is left out of sinusoids that turn so far in a step."""
-    nodes, first = np.arange(states, dtype=np.float64), (states - 1) // 2
+def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int, *, places: int = 16) -> float:
+    """Mean square of what polynomials through the positions at so many neighbouring states miss, at some places between
+    two steps, of what a sensor shows, in its unit squared."""
+    turned, nodes, first = omega * step, np.arange(states, dtype=np.float64), (states - 1) // 2
     place = (np.arange(places) + 0.5) / places - (0.5 if states % 2 else 0.0) + first
     lines = states == 2
     weights = _weights(nodes, place, 0 if lines else order)
@@ -83,7 +78,7 @@ def _missed(turned: FloatArray, states: int, order: int, places: int = 16) -> Fl
     total = np.zeros(len(turned))
     for own, at in zip(weights, place, strict=True):
         total += np.abs(known * (np.exp(1j * np.outer(turned, nodes - at)) @ own) - 1) ** 2
-    return total / places
+    return float(power @ total) / places
 
 
 def _weights(nodes: FloatArray, places: FloatArray, order: int) -> FloatArray:

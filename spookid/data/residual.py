@@ -238,7 +238,11 @@ class Nonholonomic(_Written):
             raise ProblemError(f"{self.what} has a row that no velocity changes; write it as Holonomic")
         if any(ca.which_depends(rows, state.v, 2, True)):
             raise ProblemError(f"{self.what} has a row that is not linear in the velocities, which it must be")
-        if np.any(np.abs(_at_rest(state, rows)) > np.sqrt(np.finfo(float).eps)):
+        still = ca.substitute(rows, state.v, ca.SX.zeros(state.v.shape))
+        parameters = parameters_in([still], "the rows", ignore=[state.q])
+        at_rest = ca.Function("rest", [state.q, ca.vertcat(*parameters)], [still])
+        found = at_rest(np.linspace(0.1, 0.9, state.q.numel()), ca.DM([p.guess for p in parameters]))
+        if np.any(np.abs(found.full()) > np.sqrt(np.finfo(float).eps)):
             raise ProblemError(f"{self.what} has a row that is not zero at rest; give what it is there as speed=")
         if not isinstance(self.speed, str) and self.speed.numel() != 1:
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))
@@ -254,12 +258,3 @@ class Nonholonomic(_Written):
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """γ, one or one a row."""
         return inputs[self.speed] if isinstance(self.speed, str) else self.speed
-
-
-def _at_rest(state: State, rows: ca.SX) -> np.ndarray:
-    """Rows without velocities, (rows,), somewhere and at the guesses of Parameters."""
-    still = ca.substitute(rows, state.v, ca.SX.zeros(state.v.shape))
-    parameters = parameters_in([still], "the rows", ignore=[state.q])
-    function = ca.Function("rest", [state.q, ca.vertcat(*parameters)], [still])
-    somewhere = np.linspace(0.1, 0.9, state.q.numel())
-    return np.asarray(function(somewhere, ca.DM([p.guess for p in parameters])).full()[:, 0], dtype=np.float64)

@@ -313,11 +313,8 @@ class Prior(OfVariable):
             raise ProblemError(f"{self.what}: value has {len(value)} numbers or names; give {wanted}")
         if self.rows is None and not self._named:
             return space.difference(x, ca.vertcat(*value))
-        return x[[self._coordinate(at, direction) for direction in directions]] - ca.vertcat(*value)
-
-    def _coordinate(self, at: Window, direction: int) -> int:
         try:
-            return at.variables.space(self.variable).coordinate(direction)
+            return x[[space.coordinate(direction) for direction in directions]] - ca.vertcat(*value)
         except ValueError:
             raise ProblemError(
                 f"{self.what}: rows of an orientation move no single coordinate; give a value of all of {self.variable}"

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_PRIORS = "prior of parameters"
-
-
 class Graph(Tabular, metaclass=Checked):
     """Factors of a mechanism over so many steps as data or a solve ask for.
 
@@ -105,16 +102,13 @@ class Graph(Tabular, metaclass=Checked):
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
         """The one-step functions, in the order of ``written``, and what is known of the parameters beforehand."""
-        return (*(part.factor for part in self.written), *self._priors)
-
-    @cached_property
-    def _priors(self) -> tuple[Factor, ...]:
-        known = [(p, *p.prior) for p in self.parameters if p.prior is not None]
-        if not known:
-            return ()
-        rows = ca.vertcat(*((p - mean) / sigma for p, mean, sigma in known))
-        x, names = {0: ca.SX.sym("x", self.variables.manifold.ambient)}, tuple(f"prior of {p.name}" for p, *_ in known)
-        return (Factor(_PRIORS, Group.PRIOR, rows, x, ca.SX(0, 1), names, first_only=True),)
+        found, known = [part.factor for part in self.written], [p for p in self.parameters if p.prior is not None]
+        if known:
+            rows = stacked((p - p.prior[0]) / p.prior[1] for p in known if p.prior)
+            x, names = {0: ca.SX.sym("x", self.variables.manifold.ambient)}, tuple(f"prior of {p.name}" for p in known)
+            given = "prior of parameters", Group.PRIOR, rows, x, ca.SX(0, 1), names
+            found.append(Factor(*given, first_only=True))
+        return tuple(found)
 
     @checked
     def transcription(self, steps: int, data: Mapping[str, Any] | None = None) -> Transcription:
@@ -127,8 +121,15 @@ class Graph(Tabular, metaclass=Checked):
         Raises:
             ProblemError: if data are missing, too short, or of no factor.
         """
-        count = counted_steps(steps, self._least, self.what)
-        given = self._data(count, data or {})
+        count, given = counted_steps(steps, self._least, self.what), {}
+        for name, values in (data or {}).items():
+            if name not in self.signals:
+                names = ", ".join(self.signals) or "none"
+                raise ProblemError(f"{self.what} takes no signal {name!r}; its factors take {names}")
+            given[name] = floats(values, f"{self.what}: data of {name!r}", "numbers")
+            if given[name].shape != (count,):
+                what = f"{self.what}: data of {name!r} have the shape {given[name].shape}"
+                raise ProblemError(f"{what}; give one number for each of {count} steps")
         return self._transcription(Chain("graph", count, *self._rows(given, count)))
 
     @property
@@ -307,18 +308,6 @@ class Graph(Tabular, metaclass=Checked):
     def what(self) -> str:
         """Where it was declared, and what it is, for messages."""
         return f"{self.place}: Graph"
-
-    def _data(self, steps: int, data: Mapping[str, Any]) -> dict[str, Array]:
-        found = {}
-        for name, values in data.items():
-            if name not in self.signals:
-                names = ", ".join(self.signals) or "none"
-                raise ProblemError(f"{self.what} takes no signal {name!r}; its factors take {names}")
-            found[name] = floats(values, f"{self.what}: data of {name!r}", "numbers")
-            if found[name].shape != (steps,):
-                what = f"{self.what}: data of {name!r} have the shape {found[name].shape}"
-                raise ProblemError(f"{what}; give one number for each of {steps} steps")
-        return found
 
 
 def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[str, str]]:

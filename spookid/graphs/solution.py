@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 PARAMETERS = "parameters"  # name of the node that stands for all of them
 
 
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1a1a1a", "#8c6d31", "#7b4173", "#909090"
+)  # fmt: skip
+"""The first seven of Okabe and Ito: colour-blind people tell them apart."""
+_BLACK = "#1a1a1a"
+
+
 @dataclass(frozen=True)
 class Node:
     """One factor, and what it is of."""
@@ -74,7 +81,38 @@ class Picture(Tabular):
             axes: of a figure of about 3 in for each step.
             steps: how many.
         """
-        draw_graph(axes, list(self.variables), self.factors, steps, self.problem.names)
+        across, down = 3.0, 1.3  # from a step to the next, and from a variable to the one below it
+        rows = {name: -down * i for i, name in enumerate(self.variables)}
+        above, taken = (across * (steps - 1) / 2, down), Counter[tuple[float, float]]()
+        for k in range(steps):
+            for name, y in rows.items():
+                axes.scatter(across * k, y, s=760, facecolor="white", edgecolor=_BLACK, zorder=2)
+                axes.text(across * k, y, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", zorder=4)
+        for i, factor in enumerate(self.factors):
+            colour, places = _COLOURS[i % len(_COLOURS)], []
+            for k in range(1 if factor.first_only else steps - factor.reach):
+                ends = [(across * (k + offset), rows[name]) for name, offset in factor.edges]
+                x, y = np.mean(ends or [above], axis=0).tolist()
+                taken[x, y] += 1  # between its variables or beside them, below others that are there
+                at = x + (0 if factor.reach else across / 4), y - down / 3 * (taken[x, y] - 1)
+                for end in ends:
+                    axes.plot(*zip(at, end, strict=True), linewidth=0.9, zorder=1, color=colour)
+                if factor.parameters:
+                    axes.plot(*zip(at, above, strict=True), linewidth=0.9, zorder=1, color="gray", linestyle=":")
+                places.append(at)
+            if places:
+                edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
+                look: dict[str, Any] = {"edgecolors": edge, "linewidths": width, "marker": "s", "s": 80, "zorder": 3}
+                label = f"{factor.name}{' (hard)' * factor.hard}"
+                axes.scatter(*zip(*places, strict=True), color=colour, label=label, **look)
+        if parameters := self.problem.names:
+            box = {"facecolor": "#e4e4e4", "edgecolor": _BLACK, "boxstyle": "round,pad=0.4"}
+            text = textwrap.fill(", ".join(parameters))
+            axes.text(*above, text, ha="center", va="bottom", fontsize=9, bbox=box, zorder=4, parse_math=False)
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        axes.margins(0.1)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8)
 
     def blocks(self) -> Sequence[Block]:
         """Variables, factors and parameters of a step, and how many there are in all."""
@@ -102,73 +140,6 @@ class Picture(Tabular):
             {"factor": f.name, "hard": f.hard, "rows": f.rows, "first_only": f.first_only, "of": f.said}
             for f in self.factors
         ]
-
-
-_COLOURS = [
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#1a1a1a",
-    "#8c6d31",
-    "#7b4173",
-    "#909090",
-]
-"""The first seven of Okabe and Ito: colour-blind people tell them apart."""
-_BLACK = "#1a1a1a"
-
-
-def draw_graph(
-    axes: Axes, variables: Sequence[str], factors: Sequence[Node], steps: int, parameters: Sequence[str]
-) -> None:
-    """Circles and squares, with a key to the factors; a hard one has a thick edge."""
-    across, down = 3.0, 1.3  # from a step to the next, and from a variable to the one below it
-    rows = {name: -down * i for i, name in enumerate(variables)}
-    above, taken = (across * (steps - 1) / 2, down), Counter[tuple[float, float]]()
-    for k in range(steps):
-        for name, y in rows.items():
-            axes.scatter(across * k, y, s=760, facecolor="white", edgecolor=_BLACK, zorder=2)
-            axes.text(across * k, y, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", zorder=4)
-    for i, factor in enumerate(factors):
-        colour, places = _COLOURS[i % len(_COLOURS)], []
-        for k in range(1 if factor.first_only else steps - factor.reach):
-            ends = [(across * (k + offset), rows[name]) for name, offset in factor.edges]
-            x, y = np.mean(ends or [above], axis=0).tolist()
-            taken[x, y] += 1  # between its variables or beside them, below others that are there
-            at = x + (0 if factor.reach else across / 4), y - down / 3 * (taken[x, y] - 1)
-            for end in ends:
-                axes.plot(*zip(at, end, strict=True), linewidth=0.9, zorder=1, color=colour)
-            if factor.parameters:
-                axes.plot(*zip(at, above, strict=True), linewidth=0.9, zorder=1, color="gray", linestyle=":")
-            places.append(at)
-        if places:
-            edge, width = (_BLACK, 2.2) if factor.hard else ("white", 0.8)
-            look: dict[str, Any] = {"edgecolors": edge, "linewidths": width, "marker": "s", "s": 80, "zorder": 3}
-            label = f"{factor.name}{' (hard)' * factor.hard}"
-            axes.scatter(*zip(*places, strict=True), color=colour, label=label, **look)
-    if parameters:
-        box = {"facecolor": "#e4e4e4", "edgecolor": _BLACK, "boxstyle": "round,pad=0.4"}
-        text = textwrap.fill(", ".join(parameters))
-        axes.text(*above, text, ha="center", va="bottom", fontsize=9, bbox=box, zorder=4, parse_math=False)
-    axes.set_axis_off()
-    axes.set_aspect("equal")
-    axes.margins(0.1)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8)
-
-
-def draw_costs(axes: Axes, t: Array, costs: Mapping[str, Array]) -> None:
-    """Cost of each factor at each step, on a logarithmic scale; 0 leaves a gap."""
-    for i, (name, values) in enumerate(costs.items()):
-        shown = np.where(values > 0, values, np.nan)
-        marker, line = ("o", "") if len(values) == 1 else ("", "-")
-        colour = _COLOURS[i % len(_COLOURS)]
-        axes.plot(t[: len(values)], shown, label=name, color=colour, marker=marker, linestyle=line, linewidth=1.2)
-    axes.set_yscale("log")
-    axes.set_xlabel("time [s]")
-    axes.set_ylabel("cost at each step")
-    axes.legend(fontsize=8, frameon=False)
 
 
 LEFT_BRANCH = (
@@ -236,7 +207,17 @@ class GraphSolution(Tabular):
 
     def draw_costs(self, axes: Axes) -> None:
         """Draw the cost of each factor over time."""
-        draw_costs(axes, self.t, self.costs)
+        for i, (name, values) in enumerate(self.costs.items()):
+            shown = np.where(values > 0, values, np.nan)
+            marker, line = ("o", "") if len(values) == 1 else ("", "-")
+            colour = _COLOURS[i % len(_COLOURS)]
+            axes.plot(
+                self.t[: len(values)], shown, label=name, color=colour, marker=marker, linestyle=line, linewidth=1.2
+            )
+        axes.set_yscale("log")
+        axes.set_xlabel("time [s]")
+        axes.set_ylabel("cost at each step")
+        axes.legend(fontsize=8, frameon=False)
 
     def blocks(self) -> Sequence[Block]:
         """How it ended, the cost by factor, and the parameters."""

@@ -296,16 +296,11 @@ def spanning_tree(bodies: Sequence[Body], joints: Sequence[Joint], measured: Col
     Of a loop a joint is left out whose effort is not measured, if there is one (Prim's algorithm): noise of a
     measurement is a row along a coordinate of the tree.
     """
-    order = _grown(bodies, joints)
-    if any(joint not in order for joint in measured):
-        order = _grown(bodies, sorted(joints, key=lambda joint: joint not in measured))
-    return order
-
-
-def _grown(bodies: Sequence[Body], joints: Sequence[Joint]) -> list[Joint]:
-    """By the first of the joints wherever there is a choice."""
-    placed, order = rooted(bodies), list[Joint]()
-    while fresh := [j for j in joints if sum(id(body) in placed for body in j.bodies()) == 1]:
-        order.append(fresh[0])
-        placed |= {id(body) for body in fresh[0].bodies()}
+    for given in (joints, sorted(joints, key=lambda joint: joint not in measured)):
+        placed, order = rooted(bodies), list[Joint]()
+        while fresh := [j for j in given if sum(id(body) in placed for body in j.bodies()) == 1]:
+            order.append(fresh[0])
+            placed |= {id(body) for body in fresh[0].bodies()}
+        if all(joint in order for joint in measured):
+            break
     return order

@@ -254,14 +254,14 @@ def rest_positions(model: Model, values: Values) -> Array:
 
 def place(model: Model, displacements: Array, values: Values) -> Array:
     """Poses with every joint at its coordinates and no constraint of the tree violated."""
-    return _placed(model)(displacements, values)
+    return _conversions(model)[0](displacements, values)
 
 
 @lru_cache(maxsize=8)
-def _placed(model: Model) -> _ByRows:
-    joints = JointCoordinates(model)
-    given = ca.SX.sym("displacements", len(model.freedoms))
-    return _ByRows.of(joints.posed(given), given)
+def _conversions(model: Model) -> tuple[_ByRows, _ByRows]:
+    """From coordinates of all joints to poses, and back."""
+    given, q = ca.SX.sym("displacements", len(model.freedoms)), ca.SX.sym("q", model.configuration.ambient)
+    return _ByRows.of(JointCoordinates(model).posed(given), given), _ByRows.of(model.displacements(q), q)
 
 
 @cache
@@ -292,13 +292,7 @@ def central(poses: Array, step: float) -> Array:
 
 def displacements(model: Model, poses: Array, values: Values) -> Array:
     """Coordinates of all joints, angles of hinges in (−π, π], (N, 7 n_b) to (N, n_s)."""
-    return _displaced(model)(poses, values)
-
-
-@lru_cache(maxsize=8)
-def _displaced(model: Model) -> _ByRows:
-    q = ca.SX.sym("q", model.configuration.ambient)
-    return _ByRows.of(model.displacements(q), q)
+    return _conversions(model)[1](poses, values)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:

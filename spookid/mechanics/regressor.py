@@ -19,7 +19,6 @@ from typing import Literal, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates, along, impulses_along
@@ -177,8 +176,9 @@ class Regressor:
             symbols = ca.vertcat(*left)
             slopes = ca.jacobian(self._forces, symbols)
             others = ca.vertcat(symbols, self._u, self._symbols)
-            depends = [_dependence(slopes[:, i], others) for i in range(len(left))]
-            counts = np.array(depends).reshape(len(left), -1)
+            patterns = (ca.jacobian_sparsity(ca.densify(slopes[:, i]), others) for i in range(len(left)))
+            # 1 for each symbol on which the slopes with one depend
+            counts = np.array([np.any(ca.DM(pattern, 1.0).full(), axis=0) for pattern in patterns], dtype=float)
             with_input = counts[:, len(left) : len(left) + self._u.numel()].any(axis=1)
             trouble = counts[:, : len(left)].sum(axis=0) + counts.sum(axis=1) + counts.size * with_input
             worst = len(left) - 1 - int(np.argmax(trouble[::-1]))
@@ -280,11 +280,3 @@ def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
     force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))
     torque = inertia @ turning.alpha + ca.cross(omega, inertia @ omega) + ca.cross(moment, pulled)
     return force, torque - ca.cross(center, force)
-
-
-def _dependence(column: ca.SX, symbols: ca.SX) -> Array:
-    """1 for each symbol on which a column depends."""
-    pattern = ca.jacobian_sparsity(ca.densify(column), symbols)
-    found = np.zeros(symbols.numel())
-    found[list(pattern.get_triplet()[1])] = 1.0
-    return found

@@ -99,10 +99,11 @@ class Link(metaclass=Checked):
             raise ProblemError(f"{self._what} cannot move; give two ends, at most one of the ground")
         if self.center is not None and self.inertia is None:
             raise ProblemError(f"{self._what} has a center but no inertia, and is no uniform bar; give both")
-        self._convert()
-
-    def _convert(self) -> None:
-        given: dict[str, ca.SX] = {"mass": symbolic(self.mass, f"{self._what}: mass"), "length": self._length()}
+        apart = ca.norm_2(self.end.at - self.start.at)
+        if self.length is None and not is_constant(apart):
+            raise ProblemError(f"{self._what} ends where a Parameter says; give its length")
+        given = {"mass": symbolic(self.mass, f"{self._what}: mass")}
+        given["length"] = ca.SX(apart) if self.length is None else symbolic(self.length, f"{self._what}: length")
         middle = ca.vertcat(given["length"] / 2, 0)
         uniform = given["mass"] * given["length"] ** 2 / 12
         given["center"] = middle if self.center is None else symbolic(self.center, f"{self._what}: center", (2,))
@@ -111,14 +112,6 @@ class Link(metaclass=Checked):
             if name != "center" and is_constant(value) and not float(value) > 0:
                 raise ProblemError(f"{self._what} has {name} {float(value):g}; it must be positive")
             object.__setattr__(self, name, ca.densify(value))
-
-    def _length(self) -> ca.SX:
-        if self.length is not None:
-            return symbolic(self.length, f"{self._what}: length")
-        apart = ca.norm_2(self.end.at - self.start.at)
-        if not is_constant(apart):
-            raise ProblemError(f"{self._what} ends where a Parameter says; give its length")
-        return ca.SX(apart)
 
     @property
     def _what(self) -> str:

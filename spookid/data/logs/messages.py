@@ -214,26 +214,21 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
     remedy = "mend a bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
-    with reading(path, "ROS bag", remedy), highlevel.AnyReader([_bag(path)], default_typestore=store) as reader:
-        wanted = topics.read({one.topic: one.msgtype for one in reader.connections}, options.signals)
-        chosen = [one for one in reader.connections if one.topic in wanted]
-        found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
-        for connection, logged, raw in reader.messages(connections=chosen):
-            found[connection.topic].add(reader.deserialize(raw, connection.msgtype), logged)
+    of_ros1 = path.suffix == ".bag" and not path.is_dir()
+    place = path if of_ros1 or path.is_dir() else path.parent  # a file may stand for its folder
+    with reading(path, "ROS bag", remedy):
+        if not (of_ros1 or (place / "metadata.yaml").exists()):
+            raise ProblemError(
+                f"{path} is no ROS bag: a file of ROS 1 ends in .bag, and beside those of ROS 2 there is a "
+                "metadata.yaml; write that with: ros2 bag reindex"
+            )
+        with highlevel.AnyReader([place], default_typestore=store) as reader:
+            wanted = topics.read({one.topic: one.msgtype for one in reader.connections}, options.signals)
+            chosen = [one for one in reader.connections if one.topic in wanted]
+            found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
+            for connection, logged, raw in reader.messages(connections=chosen):
+                found[connection.topic].add(reader.deserialize(raw, connection.msgtype), logged)
     return joined([*found.values()], options, from_zero)
-
-
-def _bag(path: Path) -> Path:
-    """The file of a bag of ROS 1, or the folder of one of ROS 2, which a file in it may stand for."""
-    if path.suffix == ".bag" and not path.is_dir():
-        return path
-    folder = path if path.is_dir() else path.parent
-    if not (folder / "metadata.yaml").exists():
-        raise ProblemError(
-            f"{path} is no ROS bag: a file of ROS 1 ends in .bag, and beside those of ROS 2 there is a metadata.yaml; "
-            "write that with: ros2 bag reindex"
-        )
-    return folder
 
 
 def _ros_decoder(path: Path, encoding: str, kind: str, definition: str) -> Callable[[bytes], Any]:
