@@ -252,7 +252,7 @@ class Model(metaclass=Checked):
         """
         total = joint.effort(position, rates, inputs, width)
         for servo in (servo for servo in self.servos if servo.joint is joint):
-            total += servo.effort(position, rates, stacked(inputs[name] for name in servo.signals))
+            total += servo.smooth_effort(position, rates, stacked(inputs[name] for name in servo.signals), width)
         return total
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
