@@ -15,7 +15,6 @@ from spookid.parameter import is_zero, symbolic
 from spookid.records import dataclass
 
 Mode = Literal["position", "velocity", "effort"]
-_MODES = ("position", "velocity", "effort")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +135,7 @@ class Servo(Load):
         self.place = declared_at()
         what = f"{self.place}: Servo"
         check_coordinate(joint, coordinate, f"{what} drives")
-        if mode not in _MODES:
-            raise ProblemError(f"{what}: mode is {shown(mode)}; give one of {', '.join(_MODES)}")
-        if not (isinstance(rounding, (int, float)) and 0 < rounding < 1):
+        if not 0 < rounding < 1:
             raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the limit between 0 and 1")
         self.joint, self.command, self.mode, self.coordinate = joint, command, mode, coordinate
         self.drive, self.hold, self.rounding = drive, hold, float(rounding)
@@ -155,7 +152,7 @@ class Servo(Load):
         given |= {"enabled": enabled, "supply": supply}
         self._roles = {role: name for role, name in given.items() if name is not None}
         for role, name in self._roles.items():
-            if not (isinstance(name, str) and name):
+            if not name:
                 raise ProblemError(f"{what}: {role} is {shown(name)}; give the name of a signal")
         self.signals = tuple(dict.fromkeys(self._roles.values()))
 
