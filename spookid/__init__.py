@@ -33,6 +33,7 @@ _NAMES = {
     "mechanics.manifold": "Manifold",
     "mechanics.model": "Model",
     "mechanics.motor": "Motor",
+    "mechanics.servo": "DCDrive Servo",
     "mechanics.point_loads": "PointDrag PointForce PointLoad PointTorque Propeller SpringDamper",
     "mechanics.relations": "Relation mirrored total_mass",
     "parameter": "Parameter",
@@ -130,6 +131,8 @@ if TYPE_CHECKING:
     from spookid.mechanics.relations import Relation as Relation
     from spookid.mechanics.relations import mirrored as mirrored
     from spookid.mechanics.relations import total_mass as total_mass
+    from spookid.mechanics.servo import DCDrive as DCDrive
+    from spookid.mechanics.servo import Servo as Servo
     from spookid.parameter import Parameter as Parameter
     from spookid.problem import Problem as Problem
     from spookid.problem import load_problem as load_problem

@@ -39,6 +39,8 @@ LEGS = ("FL", "FR", "RL", "RR")
 # Hz, of what counts as motion; share of the typical rates at which nothing tells the time; s, less than half a sample.
 SMOOTH, STILL, LATEST = 40.0, 0.02, 0.0024
 
+SERVO = ("lift_and_drop", "sin_sin", "sin_time_square", "up_and_down")
+
 # First and last sample of the motion.
 EXCITING = {"excitation_12harm_40s": (500, 4460), "excitation_14harm_50s": (195, 4966)}
 
@@ -47,6 +49,14 @@ def free_swing(source: Path) -> Arrays:
     """Release of a small rod pendulum: ``theta`` [rad], 0 = hanging, from the first peak on, where the hand lets go."""
     logged = np.loadtxt(source, skiprows=2)[FIRST_PEAK[source.stem[-2:]] :]
     return {"t": np.arange(len(logged)) / LOGGED_RATE, "theta": np.radians(logged * DEGREES_PER_LOGGED_DEGREE)}
+
+
+def servo(source: Path) -> Arrays:
+    """One run of a servo: commanded ``goal`` and shown ``q`` [rad], supply ``vin`` [V], torque ``on``, gain ``kp``."""
+    with np.load(source) as archive:
+        names = {"goal": "goal", "q": "q", "vin": "vin", "on": "enabled"}
+        signals = {name: np.asarray(archive[key], float) for name, key in names.items()}
+        return {"t": archive["t"], **signals, "kp": np.full(len(archive["t"]), float(archive["kp"]))}
 
 
 def multiarm(source: Path) -> Arrays:
@@ -189,6 +199,7 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     "franka_panda": ("franka-panda/exciting_trajectory_1.npz", panda),
     "go2_legs": ("go2-legs-pd/chirp_legs_in_air.npz", legs),
     **{f"dfki_{name}": (f"dfki-double-pendulum/{name}.npz", double_pendulum) for name in DOUBLE_PENDULUM},
+    **{f"xl330_kp{gain}_{name}": (f"servo-xl330/kp{gain}_{name}.npz", servo) for gain in (100, 400) for name in SERVO},
     **{f"ur10e_{name}": (f"ur10e/{name}.npz", exciting) for name in EXCITING},
 }
 """Recording to its source below SPOOKID_DATA, and how that is converted."""

@@ -155,9 +155,9 @@ def lacking(model: Model, values: Values) -> ca.Function:
     rows = [ca.SX(0)] * len(model.freedoms)
     for i, number in enumerate(joints.places[: len(rows)]):
         freedom = model.freedoms[number]
-        inputs = {signal: ca.SX(0) for signal in freedom.joint.signals}
+        inputs = {signal: ca.SX(0) for signal in model.signals_of(freedom.joint)}
         width = ca.SX([_WIDTH] * len(freedom.joint.coordinates))
-        effort = freedom.joint.effort(state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
+        effort = model.effort(freedom.joint, state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
         rows[number] = net[i] - effort[freedom.index]
     parameters = parameters_in(rows, "the model", ignore=symbols)
     numbers = [ca.SX(values[p.name]) for p in parameters]

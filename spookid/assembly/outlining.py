@@ -32,6 +32,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.motor import Motor
+from spookid.mechanics.servo import Servo
 from spookid.parameter import is_constant, is_zero, stacked, substitute
 from spookid.records import dataclass
 from spookid.results.motion import moments
@@ -208,7 +209,7 @@ def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
     return Mechanism(
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_joint(joint, values) for joint in model.joints),
-        motors=tuple(_motor(motor, values) for motor in model.motors),
+        motors=(*(_motor(one, values) for one in model.motors), *(_servo(one, values) for one in model.servos)),
         sensors=tuple(_sensor(sensor, problem, values) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
         constraints=tuple(_constraint(constraint, values) for constraint in model.constraints),
@@ -338,6 +339,10 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     )
     shown = [(n, value, unit) for n, value, unit in parts if value is not None and (n == "gain" or not is_zero(value))]
     return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
+
+
+def _servo(servo: Servo, values: Mapping[str, float]) -> MotorOutline:
+    return MotorOutline(servo.label, servo.command, tuple(_quantity(*part, values) for part in servo.quantities()))
 
 
 def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:

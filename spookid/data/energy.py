@@ -207,7 +207,7 @@ def _lost(before: State, after: State) -> ca.SX:
         )
         rate = (before.rate(joint) + after.rate(joint)) / 2
         middle = joint.in_range(before.angle(joint) + turned / 2)
-        taken -= ca.dot(rate, along(joint, middle, rate, before.inputs, widths[own, 0]))
+        taken -= ca.dot(rate, along(model, joint, middle, rate, before.inputs, widths[own, 0]))
     for motor in model.motors:
         rate = (before.rate(motor.joint) + after.rate(motor.joint))[motor.coordinate] / 2
         taken += motor.damping * rate**2

@@ -13,7 +13,7 @@ from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
-from spookid.mechanics.motor import Input
+from spookid.mechanics.loads import Input
 from spookid.parameter import is_constant, number
 from spookid.records import dataclass
 

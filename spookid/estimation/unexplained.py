@@ -145,7 +145,7 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     for joint in model.joints:
         own = model.freedoms_of(joint)
         width = assembly.settings.slip_width[own, 0]
-        loads.append(joint.effort(model.joint(joint, q).displacement, rates[own, 0], inputs, width))
+        loads.append(model.effort(joint, model.joint(joint, q).displacement, rates[own, 0], inputs, width))
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
         motors[place] += motor.effort(u[model.signals.index(motor.signal)])

@@ -236,12 +236,12 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new
 
 
-def along(joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
+def along(model: Model, joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
     """What acts along the coordinates of a joint but for motors, (n,) [N m or N]: loads, and dry friction of constant
     bound, smooth over a width of the rate."""
     bound = joint.bound(position, rate)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
-    return joint.effort(position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
+    return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
 
 
 def impulses_along(

@@ -7,8 +7,9 @@ angle. Dry friction gives a ``bound`` instead: how large it is at the most, whil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -16,8 +17,22 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.coefficients import Coefficient, load_coefficient
-from spookid.parameter import is_zero
+from spookid.parameter import is_zero, symbolic
 from spookid.records import dataclass
+
+Hold = Literal["previous", "linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """A signal that acts on a mechanism."""
+
+    signal: str
+    """Its name in the recordings."""
+    delay: ca.SX = field(default_factory=lambda: ca.SX(0))
+    """Time by which it acts later than its stamps [s]."""
+    hold: Hold = "previous"
+    """Value between its samples: the one before, or on a line from that to the next."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,18 @@ class Load(metaclass=Checked):
 
     signals: Sequence[str] = ()
     """Names of input signals in the recordings, which ``effort`` receives."""
+    hold: Hold = "previous"
+    """Value of a signal between its samples: the one before, or ``"linear"`` interpolation."""
+    delay: Any = 0
+    """Time by which signals act later than their stamps [s], a number or an expression of Parameters."""
     reported: Mapping[str, Coefficient] = MappingProxyType({})
     """What reports say of it, by name; nothing, unless it is a load of the package."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Its signals with their delay and hold."""
+        delay = symbolic(self.delay, f"{type(self).__name__}: delay")
+        return tuple(Input(name, delay, self.hold) for name in self.signals)
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """Force along, or torque about, each coordinate, (n,) [N or N m].
@@ -114,7 +139,7 @@ class Load(metaclass=Checked):
         """
         kind = type(self).__name__
         with evaluating(f"{what}: load {kind}"):
-            effort, *bounds = self.expressions(coordinates)
+            effort, *bounds = self.expressions(coordinates)[: -1 if self.signals else None]
         names = ("load of its bound", "constant of its bound", "load that its bound leans by",
                  "constant that its bound leans by")  # fmt: skip
         for name, part in (("effort", effort), *zip(names, bounds, strict=False)):
@@ -132,7 +157,8 @@ class Load(metaclass=Checked):
         bound = self.bound_at(position, rate)
         leans = (lean for lean in (bound.load_lean, bound.constant_lean) if lean is not None)
         effort = self.smooth_effort(position, rate, inputs, width)
-        return [ca.SX(effort), ca.SX(bound.load), ca.SX(bound.constant), *map(ca.SX, leans)]
+        late = [one.delay for one in self.inputs[:1]]
+        return [ca.SX(effort), ca.SX(bound.load), ca.SX(bound.constant), *map(ca.SX, leans), *late]
 
 
 class Spring(Load):
@@ -167,18 +193,21 @@ class Effort(Load):
         value: [N m or N, of a signal per its unit]; a number, an expression, a ``Fourier``, or one of these for each
             coordinate.
         signal: the name of an input in the recordings.
+        delay: time by which the signal acts later than its stamps [s], a number or an expression of Parameters.
+        hold: value of the signal between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
 
     Raises:
         ProblemError: for a value that is none of these, or a signal that is no name.
     """
 
-    def __init__(self, value: Any, signal: str | None = None) -> None:
+    def __init__(self, value: Any, signal: str | None = None, *, delay: Any = 0, hold: Hold = "previous") -> None:
         what = f"{declared_at()}: Effort"
         if signal == "":
             raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
         self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
         self.reported = {"effort": self._value}
         self.signals = () if signal is None else (signal,)
+        self.delay, self.hold = symbolic(delay, f"{what}: delay"), hold
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """The value at the position, times the signal if there is one."""

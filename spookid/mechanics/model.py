@@ -17,10 +17,12 @@ from spookid.mechanics.contacts import Contact
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import Input, Load
 from spookid.mechanics.manifold import Manifold, jacobian
-from spookid.mechanics.motor import Input, Motor
+from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.servo import Servo
 from spookid.parameter import stacked, symbolic
 from spookid.records import dataclass
 
@@ -96,11 +98,14 @@ class Model(metaclass=Checked):
 
     bodies: Sequence[Body]
     joints: Sequence[Joint] = ()
-    motors: Sequence[Motor] = ()
+    motors: Sequence[Any] = ()
+    """Motors; servos that are given among them are moved to ``servos``."""
     contacts: Sequence[Contact] = field(kw_only=True, default=())
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
     """Those that act on points of bodies; what acts along a joint's coordinates is the joint's."""
+    servos: Sequence[Servo] = field(kw_only=True, default=())
+    """Drives that close a loop around a joint; those given among the motors are moved here."""
     constraints: Sequence[Constraint] = field(kw_only=True, default=())
     """What holds beside the joints."""
     original: Model | None = field(kw_only=True, default=None, repr=False)
@@ -118,8 +123,12 @@ class Model(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
+        drives: list[Any] = [*self.motors] if isinstance(self.motors, (list, tuple)) else []
+        if servos := [drive for drive in drives if isinstance(drive, Servo)]:
+            object.__setattr__(self, "servos", [*self.servos, *servos])
+            object.__setattr__(self, "motors", [drive for drive in drives if not isinstance(drive, Servo)])
         kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
-        kinds |= {"loads": PointLoad, "constraints": Constraint}
+        kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
@@ -144,7 +153,7 @@ class Model(metaclass=Checked):
                 raise ProblemError(f"{what} is held by no joint; join it or declare it free=True")
 
     def __repr__(self) -> str:
-        return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
+        return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors, *self.servos)))}>"
 
     def _check_membership(self) -> None:
         if GROUND in self.bodies:
@@ -156,16 +165,19 @@ class Model(metaclass=Checked):
             for body in of:
                 if id(body) not in bodies:
                     raise ProblemError(f"{what} Body {body.name!r}, which is not in the bodies; add it to them")
-        for motor in self.motors:
+        driving: list[Motor | Servo] = [*self.motors, *self.servos]
+        for motor in driving:
             if motor.joint not in self.joints:
-                what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"
+                what = f"{motor.place}: {type(motor).__name__} drives {motor.joint.kind} {motor.joint.name!r}"
                 raise ProblemError(f"{what}, which is not in the model; add it to the joints")
         for load in self.loads:
             load.check(self.bodies)
-        for motor, one in ((motor, one) for motor in self.motors for one in self.inputs if one.signal == motor.signal):
-            if not (one.hold == motor.hold and ca.is_equal(one.delay, motor.delay, 9)):
-                what = f"{motor.place}: Motor takes {motor.signal!r}"
-                raise ProblemError(f"{what} with another delay or hold than another Motor does; give both the same")
+        known = {one.signal: one for one in self.inputs}
+        for thing, own in self._acting_inputs():
+            one = known[own.signal]
+            if not (one.hold == own.hold and ca.is_equal(one.delay, own.delay, 9)):
+                what = f"{getattr(thing, 'place', self.place)}: {type(thing).__name__} takes {own.signal!r}"
+                raise ProblemError(f"{what} with another delay or hold than another use of it; give both the same")
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
@@ -209,8 +221,25 @@ class Model(metaclass=Checked):
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
         things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
-        others = (signal for thing in things for signal in thing.signals)
+        others = (signal for thing in (*self.servos, *things) for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
+
+    def signals_of(self, joint: Joint) -> tuple[str, ...]:
+        """Names of the inputs of a joint's loads and servos."""
+        own = (signal for servo in self.servos if servo.joint is joint for signal in servo.signals)
+        return tuple(dict.fromkeys([*joint.signals, *own]))
+
+    def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
+        """Effort of a joint's loads and servos along its coordinates, without dry friction and motors, (n,) [N m or N].
+
+        Args:
+            inputs: by signal.
+            width: of smooth friction, (n,).
+        """
+        total = joint.effort(position, rates, inputs, width)
+        for servo in (servo for servo in self.servos if servo.joint is joint):
+            total += servo.smooth_effort(position, rates, stacked(inputs[name] for name in servo.signals), width)
+        return total
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
         """Inputs (n_u,) by the names of their signals."""
@@ -219,8 +248,14 @@ class Model(metaclass=Checked):
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """The signals with how they act, (n_u,)."""
-        driven = {motor.signal: motor.input for motor in reversed(self.motors)}
-        return tuple(driven.get(name, Input(name)) for name in self.signals)
+        known = {own.signal: own for _, own in reversed(self._acting_inputs())}
+        return tuple(known.get(name, Input(name)) for name in self.signals)
+
+    def _acting_inputs(self) -> list[tuple[Motor | Servo | Load, Input]]:
+        """Each use of a signal by a motor, a servo or a load of a joint, and how it acts."""
+        own: list[tuple[Motor | Servo | Load, Input]] = [(motor, motor.input) for motor in self.motors]
+        own += [(servo, one) for servo in self.servos for one in servo.inputs]
+        return own + [(load, one) for joint in self.joints for load in joint.loads for one in load.inputs]
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
@@ -263,8 +298,8 @@ class Model(metaclass=Checked):
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        things: tuple[Body | Joint | Motor | Contact | PointLoad, ...]
-        things = (*self.bodies, *self.joints, *self.motors, *self.contacts, *self.loads)
+        things: tuple[Body | Joint | Motor | Contact | PointLoad | Servo, ...]
+        things = (*self.bodies, *self.joints, *self.motors, *self.servos, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import casadi as ca
 
@@ -12,19 +12,9 @@ from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
-
-Hold = Literal["previous", "linear"]
-
-
-@dataclass(frozen=True, eq=False)
-class Input:
-    """A signal that acts on a mechanism."""
-
-    signal: str  # its name in the recordings
-    delay: ca.SX = field(default_factory=lambda: ca.SX(0))  # by how much later than its stamps it acts [s]
-    hold: Hold = "previous"  # what it is between its samples: the one before, or on a line from that to the next
 
 
 @dataclass(frozen=True, eq=False)

@@ -236,7 +236,7 @@ class Regressor:
 
         def acting(joint: Joint, own: slice) -> ca.SX:
             position = joint.in_range(motion.positions[own, 0])
-            return along(joint, position, motion.rates[own, 0], inputs, width[own, 0])
+            return along(model, joint, position, motion.rates[own, 0], inputs, width[own, 0])
 
         return impulses_along(model, self._u, acting, motion.rates, motion.rate_changes, ca.SX(1))
 

@@ -22,7 +22,8 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.files import unreadable
-from spookid.mechanics.motor import Hold, Motor
+from spookid.mechanics.loads import Hold
+from spookid.mechanics.motor import Motor
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.table import quantity

@@ -209,7 +209,7 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
     h, inputs = settings.step, model.by_signal(u)
 
     def acting(joint: Joint, own: slice) -> ca.SX:
-        effort = joint.effort(slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
+        effort = model.effort(joint, slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
         return h * effort + friction[own, 0]
 
     return impulses_along(model, u, acting, slips.now, slips.change, h)

@@ -209,7 +209,7 @@ def digest(problem: Declaration) -> str:
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
     state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
-    values += [_loads(joint, state) for joint in model.joints if joint.loads]
+    values += [_loads(joint, state) for joint in model.joints if joint.loads or model.signals_of(joint)]
     values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
     values += [channel.delay for channel in problem.channels]
     for residual in problem.residuals:
@@ -233,10 +233,13 @@ def digest(problem: Declaration) -> str:
 
 def _loads(joint: Joint, state: State) -> ca.SX:
     """What the loads of a joint do in a state, with inputs that differ."""
-    inputs, width = {name: ca.SX(i + 1) for i, name in enumerate(joint.signals)}, ca.SX.ones(len(joint.coordinates))
+    inputs, width = (
+        {name: ca.SX(i + 1) for i, name in enumerate(state.model.signals_of(joint))},
+        ca.SX.ones(len(joint.coordinates)),
+    )
     bound = joint.bound(state.angle(joint), state.rate(joint))
     parts = (bound.load, bound.constant, bound.load_lean, bound.constant_lean)
-    effort = joint.effort(state.angle(joint), state.rate(joint), inputs, width)
+    effort = state.model.effort(joint, state.angle(joint), state.rate(joint), inputs, width)
     return ca.vertcat(effort, *(part for part in parts if part is not None))
 
 

@@ -24,7 +24,7 @@ from spookid.data.sampling import Grid
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.contacts import Impact
-from spookid.mechanics.motor import Input
+from spookid.mechanics.loads import Input
 from spookid.results.result import Solution
 from spookid.stepping.exact import MOST, TOLERANCE, ExactStepper, Refined, Refinement
 from spookid.stepping.impulses import Settings

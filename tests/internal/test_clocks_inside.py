@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from spookid import Parameter, Recording
 from spookid.data.inputs import acting
 from spookid.data.sampling import Grid
-from spookid.mechanics.motor import Input
+from spookid.mechanics.loads import Input
 
 
 def test_means_of_an_input_are_its_integrals_and_slopes_those_of_its_delay() -> None:

@@ -14,7 +14,7 @@ from spookid import ProblemError, Recording
 from spookid.data import sampling
 from spookid.data.inputs import acting, commanded
 from spookid.data.sampling import Grid, grid, observed, smoothed, wrap
-from spookid.mechanics.motor import Input
+from spookid.mechanics.loads import Input
 
 NAN = math.nan
 TURN = 2 * math.pi

@@ -1,0 +1,232 @@
+"""Drives that close a loop around a joint: servos with position, velocity or effort commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import casadi as ca
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.loads import Hold, Input, Load
+from spookid.parameter import is_zero, symbolic
+from spookid.records import dataclass
+
+Mode = Literal["position", "velocity", "effort"]
+
+
+@dataclass(frozen=True, eq=False)
+class DCDrive:
+    """A voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
+
+    Everything is felt at the joint: with a gear of ratio n, ``torque_constant`` is n times that of the motor. ::
+
+        DCDrive(torque_constant=k, resistance=R, supply="vin")   # a measured supply voltage
+        DCDrive(torque_constant=k, resistance=R, supply=7.4)     # a constant one
+
+    Args:
+        torque_constant: k [N m/A or N/A].
+        resistance: R of the winding [Ω].
+        supply: voltage at a duty of 1 [V], a number, an expression of Parameters, or the name of a measured signal.
+        back_emf: k_e [V s/rad or V s/m]; None: k.
+        duty_limit: largest duty, of either sign; None: no limit.
+        current_limit: largest current of either sign [A]; None: no limit.
+
+    Raises:
+        ProblemError: for fixed values that are negative, or zero where they divide.
+    """
+
+    torque_constant: Any
+    resistance: Any
+    supply: Any
+    back_emf: Any = None
+    duty_limit: Any = 1.0
+    current_limit: Any = None
+
+    def __post_init__(self) -> None:
+        what = f"{declared_at()}: DCDrive"
+        for name in ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit"):
+            value = getattr(self, name)
+            if value is not None and not (name == "supply" and isinstance(value, str)):
+                object.__setattr__(self, name, symbolic(value, f"{what}: {name}"))
+                refuse_negative(getattr(self, name), name, what)
+        for name in ("resistance", "duty_limit", "current_limit"):
+            if getattr(self, name) is not None and is_zero(getattr(self, name)):
+                raise ProblemError(f"{what}: {name} is 0; give a positive value")
+
+    def effort(self, duty: ca.SX, rate: ca.SX, supply: ca.SX, share: float) -> ca.SX:
+        """τ at a commanded duty and a rate of the coordinate [N m or N]."""
+        emf = self.torque_constant if self.back_emf is None else self.back_emf
+        current = (limited(duty, self.duty_limit, share) * supply - emf * rate) / self.resistance
+        return self.torque_constant * limited(current, self.current_limit, share)
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        values = (
+            self.torque_constant,
+            self.resistance,
+            self.supply,
+            self.back_emf,
+            self.duty_limit,
+            self.current_limit,
+        )
+        return [value for value in values if isinstance(value, ca.SX)]
+
+
+class Servo(Load):
+    """A drive that follows a command u: τ = sat(k_p (u − q) + k_d (u̇ − s) + feedforward), q and s of its joint.
+
+    It is one of a model's motors. Fits, simulation, checks and experiment designs take its commands as inputs. ::
+
+        Servo(hinge, "goal", kp=kp, kd=kd, delay=d, limit=tau_max)
+        Servo(hinge, "goal", kp=G * kp, drive=DCDrive(torque_constant=k, resistance=R, supply="vin"), enabled="on")
+
+    Position and rate are those of the estimated motion, not those that a sensor shows. Of a product of ``kp`` and
+    k/R of a ``drive`` the parts are identifiable only where a limit or the back-EMF acts.
+
+    Args:
+        joint: the driven joint.
+        command: name of the signal u in the recordings: a position [rad or m], a rate, or an effort, see ``mode``.
+        kp: k_p [N m/rad or N/m]; with a ``drive`` a duty [1/rad or 1/m]. Of a velocity command [N m s/rad]; an effort
+            command is multiplied by it.
+        kd: k_d of the rate, or of its difference to ``command_rate`` [N m s/rad or N s/m; of a drive s/rad or s/m].
+        mode: "position", "velocity" or "effort": the unit of the command.
+        gain: name of a signal that multiplies ``kp`` and ``kd``, such as a gain that differs between recordings.
+        command_rate: name of the signal u̇ [rad/s or m/s]; None: the damping term is −k_d s.
+        feedforward: name of a signal that is added to the effort, or to the duty of a ``drive``.
+        limit: largest effort of either sign [N m or N]; None: no limit.
+        drive: a ``DCDrive`` that turns the sum, now a duty, into an effort; None: the sum is the effort.
+        enabled: name of a signal that is 1 where the drive acts and 0 where it lets go.
+        offset: position of the joint where the drive's encoder shows zero [rad or m].
+        bias: constant effort, or duty of a ``drive``.
+        delay: time by which commands act later than their stamps [s], a number or an expression of Parameters.
+        hold: value of a command between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
+        rounding: width over which each limit is rounded off, as a share of the limit.
+        coordinate: number of the driven coordinate of the joint.
+
+    Raises:
+        ProblemError: if ``joint`` is no joint or has no such coordinate, for an unknown ``mode``, for negative fixed
+            gains or limits, or for a ``limit`` of zero.
+    """
+
+    def __init__(
+        self,
+        joint: Joint,
+        command: str,
+        *,
+        kp: Any = 1,
+        kd: Any = 0,
+        mode: Mode = "position",
+        gain: str | None = None,
+        command_rate: str | None = None,
+        feedforward: str | None = None,
+        limit: Any = None,
+        drive: DCDrive | None = None,
+        enabled: str | None = None,
+        offset: Any = 0,
+        bias: Any = 0,
+        delay: Any = 0,
+        hold: Hold = "previous",
+        rounding: float = 0.01,
+        coordinate: int = 0,
+    ) -> None:
+        self.place = declared_at()
+        what = f"{self.place}: Servo"
+        check_coordinate(joint, coordinate, f"{what} drives")
+        if not 0 < rounding < 1:
+            raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the limit between 0 and 1")
+        self.joint, self.command, self.mode, self.coordinate = joint, command, mode, coordinate
+        self.drive, self.hold, self.rounding = drive, hold, float(rounding)
+        numbers = {"kp": kp, "kd": kd, "offset": offset, "bias": bias, "delay": delay}
+        self.values = {name: symbolic(value, f"{what}: {name}") for name, value in numbers.items()}
+        self.limit = None if limit is None else symbolic(limit, f"{what}: limit")
+        for name, value in (("kp", self.values["kp"]), ("kd", self.values["kd"]), ("limit", self.limit)):
+            if value is not None:
+                refuse_negative(value, name, what)
+        if self.limit is not None and is_zero(self.limit):
+            raise ProblemError(f"{what}: limit is 0; give a positive value, or leave it out")
+        supply = drive.supply if drive is not None and isinstance(drive.supply, str) else None
+        given = {"command": command, "command_rate": command_rate, "feedforward": feedforward, "gain": gain}
+        given |= {"enabled": enabled, "supply": supply}
+        self._roles = {role: name for role, name in given.items() if name is not None}
+        for role, name in self._roles.items():
+            if not name:
+                raise ProblemError(f"{what}: {role} is {shown(name)}; give the name of a signal")
+        self.signals = tuple(dict.fromkeys(self._roles.values()))
+
+    def __repr__(self) -> str:
+        return f"<Servo at {self.joint.name!r}, command {self.command!r}>"
+
+    @property
+    def label(self) -> str:
+        """Label of the driven coordinate."""
+        return self.joint.labels[self.coordinate]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
+        late = {self._roles.get(role) for role in ("command", "command_rate", "feedforward")}
+        return tuple(
+            Input(name, self.values["delay"], self.hold)
+            if name in late
+            else Input(name, hold="linear" if name == self._roles.get("supply") else "previous")
+            for name in self.signals
+        )
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        """τ along its coordinate, zero along others, (n,) [N m or N]."""
+        own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
+        given = {role: own[name] for role, name in self._roles.items()}
+        result = ca.SX.zeros(rate.numel())
+        result[self.coordinate] = self._effort(position[self.coordinate], rate[self.coordinate], given)
+        return result
+
+    def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
+        kp, kd, offset, bias = (self.values[name] for name in ("kp", "kd", "offset", "bias"))
+        error = given["command"] - {"position": q - offset, "velocity": s, "effort": ca.SX(0)}[self.mode]
+        gain = given.get("gain", ca.SX(1))
+        total = gain * (kp * error + kd * (given.get("command_rate", 0) - s)) + given.get("feedforward", 0) + bias
+        if self.drive is not None:
+            supply = given.get("supply", self.drive.supply)
+            total = self.drive.effort(total, s, supply, self.rounding)
+        return given.get("enabled", ca.SX(1)) * limited(total, self.limit, self.rounding)
+
+    def expressions(self, coordinates: int = 0) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        own = [*self.values.values(), *([] if self.limit is None else [self.limit])]
+        return own + ([] if self.drive is None else self.drive.expressions())
+
+    def quantities(self) -> Iterator[tuple[str, ca.SX, str]]:
+        """Name, value and unit of each coefficient that is not zero, for tables."""
+        unit = self.joint.coordinates[self.coordinate].unit
+        of_effort = self.joint.coordinates[self.coordinate].effort
+        duty = "1" if self.drive is not None else of_effort
+        per = {"position": f"{duty}/{unit}", "velocity": f"{duty} s/{unit}", "effort": "1"}[self.mode]
+        units = {"kp": per, "kd": f"{duty} s/{unit}", "offset": unit, "bias": duty, "delay": "s"}
+        for name, value in self.values.items():
+            if not is_zero(value):
+                yield name, value, units[name]
+        if self.limit is not None:
+            yield "limit", self.limit, of_effort
+        if self.drive is not None:
+            drive = self.drive
+            parts = (
+                ("torque constant", drive.torque_constant, f"{of_effort}/A"),
+                ("resistance", drive.resistance, "Ω"),
+                ("supply", drive.supply, "V"),
+                ("back-EMF constant", drive.back_emf, f"V s/{unit}"),
+                ("duty limit", drive.duty_limit, "1"),
+                ("current limit", drive.current_limit, "A"),
+            )
+            yield from ((name, value, unit) for name, value, unit in parts if isinstance(value, ca.SX))
+
+
+def limited(value: ca.SX, limit: ca.SX | None, share: float) -> ca.SX:
+    """A value within ±limit, rounded off over a share of the limit: half the difference of √((x ± L)² + w²)."""
+    if limit is None:
+        return value
+    width = share * limit
+    above, below = (ca.sqrt((value + end) ** 2 + width**2) for end in (limit, -limit))
+    return (above - below) / 2

@@ -1,0 +1,159 @@
+"""Servos: laws against motions of an independent integrator, their parameters from logs of commands, and refusals."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from spookid import (
+    GROUND,
+    Body,
+    DCDrive,
+    Effort,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Servo,
+    gravity,
+)
+
+RATE, SPAN = 200, 6.0
+T = np.arange(0, SPAN, 1 / RATE)
+M, L, J, B = 0.5, 0.1, 0.002, 0.02
+"""Of an arm that hangs: mass [kg], length [m], armature [kg m²], viscous friction [N m s]."""
+
+
+def goal(t):
+    """A command that moves fast enough for limits to act."""
+    return 0.8 * np.sign(np.sin(2 * np.pi * 0.45 * t)) + 0.4 * np.sin(2 * np.pi * 1.3 * t)
+
+
+def motion(effort, late=0.0, seed=0, noise=1e-3):
+    """Recording of the arm under an effort τ(u, q, s, t), with white noise of the encoder; its command acts late."""
+    held = goal(T)
+
+    def rate(u):
+        torque = lambda t, x: effort(u, x[0], x[1], t) - B * x[1] - M * 9.81 * L * np.sin(x[0])  # noqa: E731
+        return lambda t, x: [x[1], torque(t, x) / (J + M * L**2)]
+
+    parts, x = [np.zeros((2, 1))], np.zeros(2)
+    for k in range(len(T) - 1):  # between jumps of the command
+        corners = [T[k], *([T[k] + late % (1 / RATE)] if late % (1 / RATE) else []), T[k + 1]]
+        for begin, end in pairwise(corners):
+            middle = held[max(int(np.floor(((begin + end) / 2 - late) * RATE)), 0)]
+            result = solve_ivp(rate(middle), (begin, end), x, rtol=1e-8, atol=1e-10)
+            x = result.y[:, -1]
+        parts.append(x[:, None])
+    angle = np.hstack(parts)[0]
+    shown = angle + noise * np.random.default_rng(seed).normal(size=len(T))
+    return Recording(T, {"goal": held, "q": shown}, name="log")
+
+
+def arm(**hinge):
+    """The arm and its joint."""
+    body, axes = Body("arm", mass=M, inertia=(1e-9, 1e-9, 1e-9)), dict(x=(0, 1, 0), y=(0, 0, -1))
+    return body, Hinge("joint", GROUND.frame(**axes), body.frame(at=(0, 0, L), **axes), armature=J, **hinge)
+
+
+def problem(recording, servo, **hinge):
+    body, joint = arm(**hinge)
+    model = Model([body], [joint], [servo(joint)], gravity=gravity(9.81))
+    return Problem("servo", model, recordings=[recording], observations=[HingeAngle(joint, "q")], step=1 / RATE)
+
+
+def covered(solution, truth):
+    """Each estimate within 4.5 errors of the truth, and determined to a fifth of it."""
+    for name, value in truth.items():
+        found = solution[name]
+        assert abs(found.estimate - value) < 4.5 * found.std_err, (name, found)
+        assert found.std_err < 0.2 * abs(value), (name, found)
+
+
+def test_gains_and_limit_follow_from_commands_and_positions():
+    truth = {"kp": 3.0, "kd": 0.08, "limit": 1.2, "b": B}
+    recording = motion(lambda u, q, s, t: np.clip(3.0 * (u - q) - 0.08 * s, -1.2, 1.2))
+    kp, kd, limit = Parameter("kp", 2.0, lower=0), Parameter("kd", 0.04, lower=0), Parameter("limit", 1.6, lower=0.1)
+    b = Parameter("b", B, prior=(B, 1e-4))
+    solved = problem(recording, lambda j: Servo(j, "goal", kp=kp, kd=kd, limit=limit, rounding=1e-3), viscous=b).solve()
+    covered(solved, truth)
+
+
+def test_a_voltage_drive_with_a_measured_supply_that_lets_go():
+    k, R = 0.35, 3.0
+    supply, enabled = 7.4 - 0.4 * np.sin(T), np.where((T > 2) & (T < 3), 0.0, 1.0)
+
+    def effort(u, q, s, t):
+        i = min(int(t * RATE + 1e-6), len(T) - 1)
+        voltage = np.clip(1.1 * (u - q), -0.8, 0.8) * np.interp(t, T, supply)
+        return enabled[i] * k * (voltage - k * s) / R
+
+    recording = motion(effort)
+    signals = {**recording.signals, "vin": supply, "on": enabled}
+    found = Parameter("k", 0.25, lower=0.01), Parameter("R", 4.0, lower=0.1)
+    drive = DCDrive(torque_constant=found[0], resistance=found[1], supply="vin", duty_limit=0.8)
+    asked = problem(
+        Recording(T, signals, name="log"), lambda j: Servo(j, "goal", kp=1.1, drive=drive, enabled="on"), viscous=B
+    )
+    covered(asked.solve(), {"k": k, "R": R})
+
+
+def test_a_delay_of_commands_is_found():
+    recording = motion(lambda u, q, s, t: 2.0 * (u - q) - 0.05 * s, late=0.0125)
+    kp, delay = Parameter("kp", 1.5, lower=0), Parameter("delay", 0.005, lower=0, upper=0.1)
+    solved = problem(recording, lambda j: Servo(j, "goal", kp=kp, kd=0.05, delay=delay), viscous=B).solve()
+    covered(solved, {"kp": 2.0, "delay": 0.0125})
+
+
+@pytest.mark.parametrize(
+    ("mode", "law"),
+    [("velocity", lambda u, q, s: 0.3 * (u - s)), ("effort", lambda u, q, s: 0.5 * u - 0.03 * s)],
+)
+def test_simulations_follow_velocity_and_effort_commands(mode, law):
+    recording = motion(lambda u, q, s, t: law(u, q, s), noise=0)
+    gains = {"velocity": dict(kp=0.3), "effort": dict(kp=0.5, kd=0.03)}[mode]
+    asked = problem(recording, lambda j: Servo(j, "goal", mode=mode, **gains), viscous=B)
+    simulated = asked.simulate(initial={"joint": 0.0})
+    assert np.allclose(np.interp(T, simulated.t, simulated.signals["q"]), recording.signals["q"], atol=2e-3)
+
+
+def test_an_effort_of_a_joint_acts_late_too():
+    recording = motion(lambda u, q, s, t: 0.5 * u, late=0.01)
+    K, delay = Parameter("K", 0.3), Parameter("delay", 0.004, lower=0, upper=0.1)
+    body, joint = arm(viscous=B, loads=[Effort(K, signal="goal", delay=delay)])
+    model = Model([body], [joint], gravity=gravity(9.81))
+    asked = Problem("effort", model, recordings=[recording], observations=[HingeAngle(joint, "q")], step=1 / RATE)
+    covered(asked.solve(), {"K": 0.5, "delay": 0.01})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (dict(kp=-1), "kp is -1"),
+        (dict(mode="force"), "mode is 'force'; give 'position', 'velocity' or 'effort'"),
+        (dict(limit=0), "limit is 0"),
+        (dict(rounding=0), "rounding is 0"),
+        (dict(enabled=""), "enabled is ''"),
+        (dict(coordinate=1), "coordinate"),
+    ],
+)
+def test_what_is_refused(arguments, words):
+    _, joint = arm()
+    with pytest.raises(ProblemError, match=words):
+        Servo(joint, "goal", **{"kp": 1, **arguments})
+
+
+def test_a_drive_without_resistance_is_refused():
+    with pytest.raises(ProblemError, match="resistance is 0"):
+        DCDrive(torque_constant=1, resistance=0, supply=12)
+
+
+def test_one_signal_with_two_delays_is_refused():
+    body, joint = arm()
+    with pytest.raises(ProblemError, match="another delay or hold"):
+        Model([body], [joint], [Servo(joint, "goal"), Motor(joint, "goal", delay=0.1)], gravity=gravity(9.81))
