@@ -26,6 +26,7 @@ from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
 from spookid.solvers.information import information, unknown, unseen_directions
+from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -105,7 +106,8 @@ class _Run:
         began = time.perf_counter()
         exact = self.settings.hessian == "exact"
         self.lengths: Array | None = None
-        self._set(Program(self.problem, self.start, exact))
+        self.rows = with_constraint_rows(self.problem)
+        self._set(Program(self.rows, self.start, exact))
         self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
         if status in (Status.STALLED, Status.DIVERGED):
@@ -222,7 +224,7 @@ class _Run:
             if self.unseen is None:
                 self.unseen = unseen_directions(self.problem, point, self.program.scales)
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
-        self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
+        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins))
         self.loose = t > 0
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:
