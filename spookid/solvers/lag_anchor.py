@@ -22,8 +22,8 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_memory import memory_of
 from spookid.solvers.lag_window import LagWindow
-from spookid.solvers.native_memory import memory_of
 
 _MOST = 2.0
 _FAR = 0.01

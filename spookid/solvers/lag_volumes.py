@@ -21,9 +21,6 @@ from spookid.solvers.condensation import NullSpaceAndInverse, null_space_and_inv
 from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_window import LagWindow, Placed
 
-_DIFFERENCE = 1e-4
-"""Of parameters, as a share of their sizes."""
-
 
 def check_volumes(window: LagWindow) -> None:
     """Refuse what is not there.
@@ -54,38 +51,6 @@ def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     if window.problem.local:
         whole.turn(memory.carried_states)
     return whole.contracted(point)
-
-
-def volume_bends(window: LagWindow, memory: Memory, point: Array, sizes: Array) -> Array:
-    """How half the gradient in the parameters changes with them, states following, by the oldest step of the rows,
-    (steps, n_p, n_p); by differences. The window's Jacobians are those of other parameters afterwards.
-
-    Args:
-        memory: with the window linearized.
-        point: where the parameters are linearized.
-        sizes: of the parameters, (n_p,).
-    """
-    n, before = len(point), window.states.values.copy()
-    states = (window.reach + 1) * window.manifold.tangent
-    nothing, none = np.zeros((len(before), states + n)), np.zeros((0, n + 1))
-    near = np.eye(n, n + 1) / sizes[:, None]
-    memory.factorize(nothing, near)
-    at_rest = memory.step(np.zeros(n))
-    follow = np.stack([memory.step(row) - at_rest for row in np.eye(n)], axis=2)
-    base, bends = volume_slopes(window, memory, point), np.zeros((len(before), n, n))
-    along = np.zeros((len(before), states, n))
-    for offset in range(min(window.reach + 1, len(before))):
-        part = slice(offset * window.manifold.tangent, (offset + 1) * window.manifold.tangent)
-        along[: len(before) - offset, part] = follow[offset:]
-    for j, step in enumerate(_DIFFERENCE * sizes):
-        moved = point + step * np.eye(n)[j]
-        window.states.values[:] = window.moved(before, step * follow[:, :, j])
-        memory.linearize(moved, None, len(before))
-        memory.factorize(nothing, none)
-        change = (volume_slopes(window, memory, moved) - base) / step
-        bends[:, :, j] = change[:, states:] + np.einsum("ksn,ks->kn", along, change[:, :states])
-    window.states.values[:] = before
-    return (bends + bends.transpose(0, 2, 1)) / 2
 
 
 @dataclass(eq=False)

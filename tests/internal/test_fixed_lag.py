@@ -14,8 +14,7 @@ from spookid import Manifold, ProblemError, load_problem
 from spookid.assembly.assembly import assemble
 from spookid.solvers import lag_anchor
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_memory import joint_covariance
+from spookid.solvers.fronts import Pivots, joint_covariance
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.statistics.likelihood import States
 from spookid.transcription.factor import Group, Kind
