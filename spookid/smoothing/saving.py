@@ -17,7 +17,6 @@ from spookid.assembly.constants import numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.logs.tables import read_npz
-from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
 from spookid.kernels.arrays import Array
@@ -87,7 +86,7 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         if document["digest"] != _digest({name: array for name, array in arrays.items() if name != _DOCUMENT}):
             raise ValueError("it is not as it was written")
         problem = problem.with_(initial=document["guesses"])
-        observed = tuple(map(_observed, document["observed"]))
+        observed = msgspec.convert(document["observed"], tuple[Observed, ...])
         settings = settings_of(problem)
         known = numbers(problem, settings, np.zeros(len(problem.model.freedoms)))
         transcription = without_end(problem, settings, known, observed)
@@ -111,12 +110,6 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
 
 def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def _observed(tree: Mapping[str, Any]) -> Observed:
-    reach = None if tree["reach"] is None else Reach(**tree["reach"])
-    lists = {name: tuple(tree[name]) for name in ("channels", "slots", "whole")}
-    return Observed(tree["name"], tree["order"], reach=reach, **lists)
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:

@@ -22,9 +22,8 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.solvers.fronts import Pivots, bounded_solution, joint_covariance
-from spookid.solvers.lag_anchor import Anchor, FirstEstimates
 from spookid.solvers.lag_memory import memory_of
-from spookid.solvers.lag_volumes import check_volumes, volume_slopes
+from spookid.solvers.lag_terms import Anchor, FirstEstimates, check_volumes, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.transcription.transcription import Transcription
 

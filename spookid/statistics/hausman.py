@@ -26,7 +26,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.statistics.whiteness import FALSE_ALARMS, white
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -52,22 +52,10 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
     rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]
     draws = round(1 / FALSE_ALARMS) - 1
     for _ in range(0, draws, _BATCH):
-        drawn = [[_drawn(s, sizes, rng) for s in terms] for terms in condensed.linearized.chains]
+        drawn = [[white(s, _BATCH, rng, sizes) for s in terms] for terms in condensed.linearized.chains]
         if np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen):
             return False
     return True
-
-
-def _drawn(term: LinearizedFactor, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
-    """Noise in the rows of a factor, (count, draws, rows that are left)."""
-    count, rows = term.alive.shape
-    if not term.factor.noise:
-        return np.zeros((count, _BATCH, rows))
-    values = rng.standard_normal((count, _BATCH, len(term.factor.noise)))
-    values *= [sizes[name] for name in term.factor.noise]
-    if term.complement is not None:
-        values = np.matmul(values, term.complement)
-    return np.asarray(values * term.alive[:, None])
 
 
 def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:

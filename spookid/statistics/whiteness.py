@@ -214,7 +214,7 @@ def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Arr
     sizes, chains = np.ones(len(lags)), condensed.linearized.chains
     for _ in range(_ROUNDS):
         rng, by_name = np.random.default_rng(0), dict(zip(lags, sizes.tolist(), strict=True))
-        draws = condensed.left([[_drawn(s, count, rng, by_name) for s in terms] for terms in chains])
+        draws = condensed.left([[white(s, count, rng, by_name) for s in terms] for terms in chains])
         null = np.array([_sums(condensed, draws, name, lags[name]) for name in lags])
         mean, scatter = null[:, 0].mean(axis=1), null[:, 0].std(axis=1)
         off = (np.abs(measured - mean) > _LIKE * scatter) & (mean > 0)
@@ -228,7 +228,7 @@ def _lags(halved: bool) -> tuple[int, ...]:
     return tuple(max(lag // 2, 1) for lag in _LAGS) if halved else _LAGS
 
 
-def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
+def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
     """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share, and of
     other sizes than what the rows are whitened with by the noise's name."""
     steps, left = term.residual.shape
