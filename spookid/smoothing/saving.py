@@ -36,11 +36,8 @@ _AGAIN = "begin a new smoother"
 
 
 def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array]) -> None:
-    """Write a stream, and further arrays, to a file, whole or not at all.
-
-    Raises:
-        ProblemError: if it cannot be written.
-    """
+    """Write a stream, and further arrays, to a file, whole or not at all; raises ProblemError if it cannot be
+    written."""
     transcription = stream.core.transcription
     document = {
         "kind": "fixed-lag smoother",
@@ -72,11 +69,8 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
 
 
 def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
-    """The stream of a file that ``write`` made.
-
-    Raises:
-        ProblemError: if it cannot be read, or is one of another problem or version.
-    """
+    """The stream of a file that ``write`` made; raises ProblemError if it cannot be read, or is one of another problem
+    or version."""
     with reading(Path(path), _AGAIN) as file:
         arrays: dict[str, Array] = read_npz(file)
         document = msgspec.json.decode(arrays[_DOCUMENT].tobytes(), type=dict[str, Any])

@@ -167,11 +167,7 @@ def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -
 
 def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
     """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0; those that no
-    row gives stay 0.
-
-    Args:
-        step: the same without bounds.
-    """
+    row gives stay 0. ``step``: the same without bounds."""
     if np.all((step >= lower) & (step <= upper)):
         return step
     soft = pivots.rows[pivots.hard :]

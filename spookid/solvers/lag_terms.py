@@ -44,11 +44,7 @@ _KNOWN = 1e-6
 
 
 class FirstEstimates:
-    """The point of a window's parameters.
-
-    Args:
-        point: where they are linearized, (n_p,).
-    """
+    """The point of a window's parameters. ``point``: where they are linearized, (n_p,)."""
 
     def __init__(self, window: LagWindow, point: Array) -> None:
         self.point = point.copy()
@@ -134,11 +130,7 @@ class Anchor:
 
 
 def check_volumes(window: LagWindow) -> None:
-    """Refuse what is not there.
-
-    Raises:
-        ProblemError: if hard rows link steps.
-    """
+    """Refuse what is not there; raises ProblemError if hard rows link steps."""
     for placed in window.placed:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(

@@ -319,11 +319,7 @@ class LagWindow:
 
 
 def check(transcription: Transcription) -> None:
-    """Refuse rows that a smoother cannot take.
-
-    Raises:
-        ProblemError: if there are any.
-    """
+    """Refuse rows that a smoother cannot take; raises ProblemError if there are any."""
     for factor in transcription.factors:
         if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
             raise ProblemError(

@@ -17,11 +17,8 @@ from spookid.transcription.transcription import Transcription
 
 
 def unopposed(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> Array:
-    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can.
-
-    Args:
-        lengths: of the columns of the Jacobian, positive, (n_p,): what is left is least in their units.
-    """
+    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can. ``lengths``:
+    of the columns of the Jacobian, positive, (n_p,): what is left is least in their units."""
     low, high = parameters <= problem.lower, parameters >= problem.upper
     if problem.constraints is None:
         return np.where((low & (gradient > 0)) | (high & (gradient < 0)), 0.0, gradient)

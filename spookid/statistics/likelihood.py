@@ -138,11 +138,8 @@ class States:
 
 
 def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
-    """The likelihood where states are linearized, at the best states but for a linear step.
-
-    Args:
-        logs: log σ by the name of the noise.
-    """
+    """The likelihood where states are linearized, at the best states but for a linear step. ``logs``: log σ by the name
+    of the noise."""
     chains = states.chains
     value = sum(chain.volume() + chain.measured(logs) for chain in chains)
     left = states.corner

@@ -89,11 +89,7 @@ _LEAST = 1e-12
 
 def common_scale(problem: Transcription, point: Point, names: Collection[str]) -> Array | None:
     """c, the changes of the parameters that multiply the residuals of some rows of the motion and change no others,
-    (n_p,); None if there are none.
-
-    Args:
-        names: of the noise of these rows.
-    """
+    (n_p,); None if there are none. ``names``: of the noise of these rows."""
     columns, lacking = [], []
     shaken = replace(point, states=tuple(map(_shaken, point.states)))
     for c in range(len(problem.chains)):

@@ -110,12 +110,9 @@ class Scatter:
         self._counts = np.zeros((0, parameters))
 
     def add(self, measured: Array) -> None:
-        """What was measured of a block of 2^level single ones.
-
-        Args:
-            measured: the level; (s − I d)² over its expectation, (n,); mean square by which single blocks scatter
-                within it, likewise, (n,); and 1 for parameters that it tells something of, else 0, (n,).
-        """
+        """What was measured of a block of 2^level single ones. ``measured``: the level; (s − I d)² over its
+        expectation, (n,); mean square by which single blocks scatter within it, likewise, (n,); and 1 for parameters
+        that it tells something of, else 0, (n,)."""
         level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
@@ -157,11 +154,8 @@ class Scatter:
 
 
 class History:
-    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept.
-
-    Args:
-        base: what was known before the first block.
-    """
+    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept. ``base``:
+    what was known before the first block."""
 
     def __init__(self, base: Block, scatter: Scatter | None = None) -> None:
         self.base = base

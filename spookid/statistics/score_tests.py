@@ -118,13 +118,10 @@ def run_score_tests(
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
-    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits.
-
-    Args:
-        coarser: of a fit with steps twice as long and the same noise; it takes a while, and is asked where the finer
-            fit tells something. What the step does, which falls with its square, is no misfit: both the finer fit and
-            the extrapolation to no step must tell one.
-    """
+    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits. ``coarser``: of a fit
+    with steps twice as long and the same noise; it takes a while, and is asked where the finer fit tells something.
+    What the step does, which falls with its square, is no misfit: both the finer fit and the extrapolation to no step
+    must tell one."""
     far = []
     for i, own in enumerate(tests.tails):
         if own.are_heavy(len(tests.tails)):

@@ -264,11 +264,8 @@ class Sensitivities(Tabular):
 
 
 def doubted(agreement: float, block: float) -> bool:
-    """True if standard errors are so far from those of the jackknife that either may mislead.
-
-    Args:
-        block: steps of a block; of few steps it says nothing, as one errs with the next.
-    """
+    """True if standard errors are so far from those of the jackknife that either may mislead. ``block``: steps of a
+    block; of few steps it says nothing, as one errs with the next."""
     return block >= LEAST_BLOCK and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
 
 

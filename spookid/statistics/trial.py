@@ -332,11 +332,7 @@ class Trials:
         return Trial(self.sizes, logs, states, found, before)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell.
-
-        Args:
-            gap: what a linear step of the states may take from |r|².
-        """
+        """The states of a trial, and what they tell. ``gap``: what a linear step of the states may take from |r|²."""
         states = self.best_states(start, logs, most, gap)
         began = time.perf_counter()
         found = self.told(states, logs)

@@ -156,11 +156,7 @@ def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]
 
 
 def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[str, float]) -> WeakDirection:
-    """The same direction in other references.
-
-    Args:
-        before, after: references of the parameters by name.
-    """
+    """The same direction in other references. ``before, after``: references of the parameters by name."""
     shares = {name: share * before[name] / after[name] for name, share in weak.direction.items()}
     lengths = [float(np.linalg.norm(list(one.values()))) for one in (weak.direction, shares)]
     largest = max(shares.values(), key=abs)
@@ -178,11 +174,8 @@ def pivots(directions: Array) -> list[int]:
 def weak_by_errors(
     names: Sequence[str], covariance: Array, magnitudes: Array, references: Array
 ) -> tuple[WeakDirection, ...]:
-    """Directions that are weak by the errors of the parameters that have any, the worst first.
-
-    Args:
-        covariance: NaN in the rows of parameters without an error, (n_p, n_p).
-    """
+    """Directions that are weak by the errors of the parameters that have any, the worst first. ``covariance``: NaN in
+    the rows of parameters without an error, (n_p, n_p)."""
     known = np.flatnonzero(np.isfinite(np.diag(covariance)))
     scaled = covariance[np.ix_(known, known)] / np.outer(magnitudes[known], magnitudes[known])
     variances, vectors = np.linalg.eigh(scaled)

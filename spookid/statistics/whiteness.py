@@ -166,11 +166,8 @@ class SerialCorrelation:
 
 
 def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[SerialCorrelation]:
-    """Of every noise that has rows enough.
-
-    Args:
-        coarse: of steps twice as long, at the same times: rows of one step are half as many.
-    """
+    """Of every noise that has rows enough. ``coarse``: of steps twice as long, at the same times: rows of one step are
+    half as many."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
     observing = [
         s.factor for terms in condensed.linearized.chains for s in terms if s.factor.group is Group.OBSERVATION
@@ -195,11 +192,8 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
 
 
 def beyond_step(fine: list[SerialCorrelation], coarse: list[SerialCorrelation]) -> list[SerialCorrelation]:
-    """Those of the finer of two fits, with what is left of them without the step, if that is less.
-
-    Args:
-        coarse: of the fit with steps twice as long and the same noise, in the same order.
-    """
+    """Those of the finer of two fits, with what is left of them without the step, if that is less. ``coarse``: of the
+    fit with steps twice as long and the same noise, in the same order."""
     found = []
     for one, other in zip(fine, coarse, strict=True):
         left = (one.excess - other.excess / 16) / one.width
