@@ -69,15 +69,10 @@ class Ipopt(metaclass=Checked):
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
-        if any(factor.private for factor in transcription.factors):
-            start = _fitted(transcription, start)
+        if any(factor.private for factor in transcription.factors):  # multipliers of joints start where they belong
+            unpaired = [factor for factor in transcription.factors if not factor.pairs]
+            start = ReducedProblem(transcription.with_factors(unpaired), start).project(start)
         return _Run(self, transcription, start, callback or (lambda _: None)).run()
-
-
-def _fitted(problem: Transcription, start: Point) -> Point:
-    """The start with its private unknowns, such as the multipliers of joints, where they belong."""
-    unpaired = [factor for factor in problem.factors if not factor.pairs]
-    return ReducedProblem(problem.with_factors(unpaired), start).project(start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +153,12 @@ class _Run:
         while True:
             end = self._stage(held)
             cost = max(self.history[-1].total, TINY)
-            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
+            found = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
+            held, pairs, biactive, wrong = found
             if end[0] is not Status.CONVERGED:
                 return end
-            if not known.wrong:
-                both = f"{known.biactive} of {known.pairs} pairs are zero on both sides"
+            if not wrong:
+                both = f"{biactive} of {pairs} pairs are zero on both sides"
                 return end[0], f"{end[1]}, strongly and so B-stationary; {both}"
 
     def _relaxed(self) -> End | None:

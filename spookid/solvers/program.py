@@ -16,7 +16,6 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.records import dataclass
 from spookid.solvers.places import Place, hessian_sparsity, jacobian_sparsity, role_of, weighted_curvature
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
@@ -26,17 +25,6 @@ V = TypeVar("V")
 
 _ROUNDING = 1e-13
 """Share of a factor's largest derivative that may be rounding."""
-
-
-@dataclass(frozen=True)
-class PairActivity:
-    """Pairs of which one member each is held at zero."""
-
-    pairs: int
-    biactive: int
-    """Pairs of which both members are zero."""
-    wrong: int
-    """Biactive pairs whose held member the objective would have let go: there the point is not strongly stationary."""
 
 
 class Program:
@@ -73,6 +61,7 @@ class Program:
         self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
         tangent = problem.manifold.chart_tangent(d)
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [ca.densify(tangent)]), 1)
+        self._curvatures: dict[str, Kernel] = {}
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
         turned = np.array(ca.DM(tangent.sparsity(), 1).full())
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()), turned)
@@ -289,11 +278,9 @@ class Program:
         stepwise += [deltas[offset : offset + count] for offset in place.factor.variables]
         stepwise += [np.zeros((count, 0)) if data is None else data, contiguous(weights)]
         shared = [contiguous(z[self._firsts[-1] :]), self.problem.numbers(place.chain)]
+        if place.factor.name not in self._curvatures:
+            self._curvatures[place.factor.name] = weighted_curvature(self.problem, place.factor, self.scales)
         return self._curvatures[place.factor.name](stepwise, shared, np.empty((count, n, n)))
-
-    @cached_property
-    def _curvatures(self) -> dict[str, Kernel]:
-        return {factor.name: weighted_curvature(self.problem, factor, self.scales) for factor in self.problem.factors}
 
     # --- measures ---
 
@@ -309,8 +296,10 @@ class Program:
 
     def held(
         self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
-    ) -> tuple[list[Mask], PairActivity]:
-        """Which members to hold next where one of each pair is held, and what the pairs are like at z.
+    ) -> tuple[list[Mask], int, int, int]:
+        """Which members to hold next where one of each pair is held; how many pairs there are, of how many both members
+        are zero, and of how many of these the objective would let go the held one: there the point is not strongly
+        stationary.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
         ``worth`` with its own unit, and the other one is held.
@@ -331,7 +320,7 @@ class Program:
                 leaves = both & (push > worth)
                 next_held.append(first ^ leaves)
                 pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
-        return next_held, PairActivity(pairs, biactive, wrong)
+        return next_held, pairs, biactive, wrong
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""

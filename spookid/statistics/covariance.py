@@ -111,7 +111,9 @@ def analyse(
     settled = free.settled(magnitudes)
     still = free.held | settled
     spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
-    covariance = _covariance(spectrum.half, statistics)
+    half, inverse = spectrum.half, spectrum.inverse
+    parts = half.T @ statistics.prior @ half, half.T @ statistics.shares @ half
+    covariance = half @ widened(*parts, statistics.variances) @ half.T
     units = references(
         magnitudes if estimates is None else estimates, magnitudes, statistics.information, statistics.scatter
     )
@@ -121,14 +123,17 @@ def analyse(
     told = {name: reason for name, reason in lost.items() if name not in conditions}
     reasons = told | _where(names, spectrum.unseen, UNOBSERVED)
     hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
-    inverse, unknown = spectrum.inverse, np.union1d(hidden, np.flatnonzero(still))
-    scatter, of_priors = _scatter(statistics, spectrum)
+    unknown, promised = np.union1d(hidden, np.flatnonzero(still)), np.diag(inverse).copy()
+    promised[unknown] = np.nan
+    scattered = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
+    of_priors, count = inverse @ statistics.prior @ inverse, len(scattered)
+    scatter = of_priors + ((count - 1) / count * scattered.T @ scattered if count else np.nan)
     result = Sensitivities(
         tuple(names),
         _blank(covariance.copy(), unknown),
         _blank(scatter.copy(), unknown),
         triangular(statistics.information),
-        _dispersion(inverse, covariance, unknown),
+        np.diag(covariance) / promised,
         conditions | reasons,
         np.sort(spectrum.values)[::-1],
         weak,
@@ -138,13 +143,6 @@ def analyse(
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, spectrum.vectors[:, spectrum.values < UNSEEN].T, units, changes)
-
-
-def _scatter(statistics: ResidualStatistics, spectrum: Spectrum) -> tuple[Array, Array]:
-    """Covariance by the block jackknife, and the part of it that is priors', (n_p, n_p) each."""
-    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
-    of_priors = spectrum.inverse @ statistics.prior @ spectrum.inverse
-    return _jackknife(cut) + of_priors, of_priors
 
 
 def _weak(
@@ -212,29 +210,10 @@ def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
     return changes
 
 
-def _jackknife(changes: Array) -> Array:
-    """(W − 1)/W Σ δ_w δ_wᵀ, (n_p, n_p)."""
-    count = len(changes)
-    return np.asarray((count - 1) / count * changes.T @ changes) if count else np.full((changes.shape[1],) * 2, np.nan)
-
-
 def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """NaN in the rows and columns of unknown parameters."""
     covariance[unknown], covariance[:, unknown] = np.nan, np.nan
     return covariance
-
-
-def _covariance(half: Array, statistics: ResidualStatistics) -> Array:
-    """Of the parameters, 0 for those that are held or unseen, (n_p, n_p)."""
-    covariance = widened(half.T @ statistics.prior @ half, half.T @ statistics.shares @ half, statistics.variances)
-    return np.asarray(half @ covariance @ half.T)
-
-
-def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
-    """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
-    promised = np.diag(inverse).copy()
-    promised[unknown] = np.nan
-    return np.asarray(np.diag(covariance) / promised)
 
 
 def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: ResidualStatistics | None) -> Analysis:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -106,7 +107,11 @@ def run_score_tests(
     """
 
     def alternatives() -> _Answers:
-        every = [c for c in (*_usual(condensed, experiment), *declared()) if _acts(c)]
+        usual: list[Alternative] = []
+        of = (_of_sensor, experiment.sensors), (_of_coordinate, experiment.coordinates), (_of_motor, experiment.motors)
+        for make, some in of:
+            usual += [one for i in range(len(some)) for one in make(condensed, experiment, i)]
+        every = [c for c in (*usual, *declared()) if any(map(np.any, chain(*c.columns)))]
         if not every:
             none = np.zeros(0)
             return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none)
@@ -143,19 +148,18 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
 
 
 def _said(words: str, size: float, unit: str) -> str:
-    """Words with the size, of what may be missing or too much with what it is."""
+    """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
+    is."""
     if MISSING in words:
         words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
-    return words.replace("{}", _amount(size, unit))
-
-
-def _acts(alternative: Alternative) -> bool:
-    return any(np.any(part) for chain in alternative.columns for part in chain)
+    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
+    return words.replace("{}", f"{scale * size:.2g} {unit}".rstrip())
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
     chains = range(len(condensed.linearized.chains))
-    columns = [condensed.without_states(i, _stacked([c.columns[i] for c in alternatives])) for i in chains]
+    stacked = ([np.hstack(p) for p in zip(*(c.columns[i] for c in alternatives), strict=True)] for i in chains)
+    columns = [condensed.without_states(i, parts) for i, parts in enumerate(stacked)]
     # What parameters project out of them is told by products: the vectors that are left need not be made.
     with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
     steps = condensed.inverse @ with_parameters.T
@@ -304,27 +308,6 @@ def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Mis
     ):
         return ()
     return (Misfit(worst.words, worst.z),)
-
-
-def _amount(size: float, unit: str) -> str:
-    """A size in words, times in milliseconds, shares in percent."""
-    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
-    return f"{scale * size:.2g} {unit}".rstrip()
-
-
-def _stacked(columns: Sequence[Columns]) -> Columns:
-    return [np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)]
-
-
-def _usual(condensed: Condensed, experiment: Experiment) -> list[Alternative]:
-    found = [
-        alternative for i in range(len(experiment.sensors)) for alternative in _of_sensor(condensed, experiment, i)
-    ]
-    for j in range(len(experiment.coordinates)):
-        found += _of_coordinate(condensed, experiment, j)
-    return found + [
-        alternative for m in range(len(experiment.motors)) for alternative in _of_motor(condensed, experiment, m)
-    ]
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:

@@ -176,7 +176,8 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
     between = {noise for factor in observing if len(factor.variables) > 1 for noise in factor.noise}
     steps = sum(terms[0].steps for terms in condensed.linearized.chains)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
-    lags = {name: _lags(coarse and name not in sensors) for name in names}
+    halved = tuple(max(lag // 2, 1) for lag in _LAGS)
+    lags = {name: halved if coarse and name not in sensors else _LAGS for name in names}
     seen = np.array([_sums(condensed, condensed.residuals, name, lags[name]) for name in names])[:, :, 0]
     null, sizes = _null(condensed, lags, seen[:, 0], count)
     squares, measured = null[:, 0].T, seen[:, 0]
@@ -216,10 +217,6 @@ def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Arr
             break
         sizes[off] *= np.sqrt(measured[off] / mean[off])
     return null, sizes
-
-
-def _lags(halved: bool) -> tuple[int, ...]:
-    return tuple(max(lag // 2, 1) for lag in _LAGS) if halved else _LAGS
 
 
 def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
