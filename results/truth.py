@@ -37,7 +37,7 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
-from spookid.statistics.covariance import Sensitivities
+from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
 
 HERE = Path(__file__).parent

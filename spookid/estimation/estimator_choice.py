@@ -32,9 +32,10 @@ from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
+from spookid.statistics.covariance import without_blocks
 from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
 from spookid.statistics.linearized import linearize
+from spookid.statistics.sensitivities import LEAST_BLOCK
 from spookid.statistics.whiteness import FALSE_ALARMS
 
 

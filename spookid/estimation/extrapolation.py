@@ -27,8 +27,7 @@ from spookid.results.findings import Finding, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
-from spookid.statistics.combinations import of_priors
-from spookid.statistics.covariance import Influence, Sensitivities
+from spookid.statistics.sensitivities import Influence, Sensitivities, of_priors
 from spookid.statistics.weak_directions import in_units, pivots, references
 from spookid.transcription.factor import Group
 

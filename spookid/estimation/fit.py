@@ -38,10 +38,9 @@ from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord,
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension, Size
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.score_tests import ScoreTests
+from spookid.statistics.sensitivities import Influence, Sensitivities, prior_share
 from spookid.transcription.factor import Group
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription

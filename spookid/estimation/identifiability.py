@@ -25,21 +25,11 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, pseudo_inverse
-from spookid.statistics.covariance import (
-    AT_BOUND,
-    ROBUST,
-    Analysis,
-    ResidualStatistics,
-    Sensitivities,
-    analyse,
-    doubted,
-    times,
-    unseen,
-)
+from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse, unseen
 from spookid.statistics.linearized import linearize
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.regrouping import common_scale, without_direction
-from spookid.statistics.settled import is_settled, prior_led
+from spookid.statistics.sensitivities import AT_BOUND, ROBUST, Sensitivities, doubted, is_settled, prior_led, times
 from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.parameter_constraints import FreeDirections

@@ -29,8 +29,7 @@ from spookid.parameter import Parameter, is_constant, own_name, parameters_in, s
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
-from spookid.statistics.combinations import prior_share
-from spookid.statistics.covariance import Sensitivities
+from spookid.statistics.sensitivities import Sensitivities, prior_share
 
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")

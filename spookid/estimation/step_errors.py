@@ -31,7 +31,7 @@ from spookid.parameter import is_constant
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import Influence, Sensitivities
+from spookid.statistics.sensitivities import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
 from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group

@@ -18,7 +18,7 @@ from spookid.report import summary
 from spookid.results.result import Derived, Estimate, Solution
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
 from spookid.solvers.status import Status
-from spookid.statistics.settled import left_open
+from spookid.statistics.sensitivities import left_open
 from spookid.tables.table import HALF_WIDTH, Block, Table, bounds, counted, deviation, number, quantity, superscripts
 
 _Told: TypeAlias = Estimate | Derived

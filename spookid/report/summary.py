@@ -23,8 +23,7 @@ from spookid.results.wording import (
     told,
     weight_words,
 )
-from spookid.statistics.covariance import IMPULSES, Sensitivities
-from spookid.statistics.settled import left_open, settled_parameters
+from spookid.statistics.sensitivities import IMPULSES, Sensitivities, left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.table import Table, TableRow, bounds, counted, number, quantity, seconds, uncertain, wrapped
 

@@ -35,8 +35,7 @@ from spookid.results.values import Disturbance as Disturbance
 from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
-from spookid.statistics.combinations import CONSTRAINED, prior_share
-from spookid.statistics.covariance import Influence, Sensitivities
+from spookid.statistics.sensitivities import CONSTRAINED, Influence, Sensitivities, prior_share
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.tables.table import Block, Listed, Tabular, counted, superscripts, uncertain
 

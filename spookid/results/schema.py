@@ -22,8 +22,7 @@ from spookid.records import dataclass
 from spookid.results.folders import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, MeasuredPoses, Noise, Solution
 from spookid.results.trajectory import Trajectory
-from spookid.statistics.combinations import Seen
-from spookid.statistics.covariance import Influence, Sensitivities
+from spookid.statistics.sensitivities import Influence, Seen, Sensitivities
 from spookid.statistics.weak_directions import WeakDirection
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]

@@ -20,7 +20,7 @@ from spookid.records import dataclass
 from spookid.results.motion import rms
 from spookid.results.settings import Estimator
 from spookid.solvers.status import Status
-from spookid.statistics.combinations import LEADS
+from spookid.statistics.sensitivities import LEADS
 from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]

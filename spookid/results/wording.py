@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from spookid.results.result import Derived, Estimate, Noise, Solution
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
-from spookid.statistics.covariance import AT_BOUND
+from spookid.statistics.sensitivities import AT_BOUND
 from spookid.tables.table import counted, deviation, number, quantity, seconds, uncertain
 
 _STATUS = {

@@ -18,8 +18,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.results.findings import Finding
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.statistics.combinations import UNOBSERVED
-from spookid.statistics.covariance import AT_BOUND
+from spookid.statistics.sensitivities import AT_BOUND, UNOBSERVED
 from spookid.tables.table import Block, Table, Tabular, uncertain
 from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -26,11 +26,8 @@ _LEAP = 10_000
 
 
 class GraphStream:
-    """A window that moves along a graph, a step with each update.
-
-    Args:
-        start: where the variables of the first step begin, and Parameters, by name.
-    """
+    """A window that moves along a graph, a step with each update. ``start``: where the variables of the first step
+    begin, and Parameters, by name."""
 
     def __init__(self, graph: Graph, window: int, iterations: int, start: Mapping[str, Any]) -> None:
         self.graph, transcription = graph, graph.endless

@@ -66,11 +66,7 @@ class Initialization:
 
 
 def smoothed(problem: Declaration) -> Declaration:
-    """The problem as a smoother takes it.
-
-    Raises:
-        ProblemError: for what a smoother cannot do.
-    """
+    """The problem as a smoother takes it; raises ProblemError for what a smoother cannot do."""
     what = problem.what
     if not problem.rubs_smoothly and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
@@ -185,11 +181,8 @@ def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:
 
 
 def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Initialization:
-    """At the guesses.
-
-    Args:
-        constants: numbers of the noise, of widths and the like; None for the noise that the problem declares.
-    """
+    """At the guesses. ``constants``: numbers of the noise, of widths and the like; None for the noise that the problem
+    declares."""
     problem = problem.with_(recordings=[recording])
     assembly = assemble(problem)
     values = assembly.transcription.constants.copy() if constants is None else constants
@@ -242,10 +235,7 @@ _MOST = 1e7
 
 def with_least_noise(assembly: Assembly, point: Point) -> Array:
     """Numbers of the constants, disturbances no smaller than those whose equations of motion leave digits to sensors.
-
-    Args:
-        point: where slopes are looked at.
-    """
+    ``point``: where slopes are looked at."""
     problem, numbers = assembly.transcription, assembly.transcription.constants.copy()
     largest: dict[str, float] = {}
     sensors = 0.0

@@ -69,11 +69,8 @@ class Samples:
         self.counts, self._left_out = Intake(), LeftOut()
 
     def checked(self, t: object, values: object) -> tuple[float, dict[str, float]]:
-        """Time and the finite values of one update.
-
-        Raises:
-            ProblemError: as ``checked``, and for a second sample of a signal at the same time or step.
-        """
+        """Time and the finite values of one update; raises ProblemError as ``checked``, and for a second sample of a
+        signal at the same time or step."""
         what = self._problem.what
         time, finite = checked(what, self.known, t, values)
         refuse_second(what, time, (name for name in finite if self._twice(name, time)))
@@ -85,11 +82,7 @@ class Samples:
         return name in self.inputs.signals and self.inputs.has(name, t)
 
     def add(self, t: float, values: Mapping[str, float], first: int) -> None:
-        """Put checked samples where they belong.
-
-        Args:
-            first: number of the oldest step in the window.
-        """
+        """Put checked samples where they belong. ``first``: number of the oldest step in the window."""
         found = {"samples": len(values), "late": 0, "early": 0, "crowded": 0}
         for name, value in self._oriented(values).items():
             for place in self._places(name, t):

@@ -19,7 +19,7 @@ from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.smoother import FixedLagSmoother
 from spookid.smoothing.stream import Mark
 from spookid.statistics.changes import Change, ChangeDetector
-from spookid.statistics.splits import Knowledge
+from spookid.statistics.score_history import Knowledge
 
 _OWN, _BLIND = "changes ", "blind until"
 """How the names of its test's arrays begin in the file of its smoother, and that of the time until when an input had

@@ -17,7 +17,6 @@ from spookid.assembly.constants import numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
 from spookid.data.logs.tables import read_npz
-from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
 from spookid.files import replacing
 from spookid.kernels.arrays import Array
@@ -37,11 +36,8 @@ _AGAIN = "begin a new smoother"
 
 
 def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array]) -> None:
-    """Write a stream, and further arrays, to a file, whole or not at all.
-
-    Raises:
-        ProblemError: if it cannot be written.
-    """
+    """Write a stream, and further arrays, to a file, whole or not at all; raises ProblemError if it cannot be
+    written."""
     transcription = stream.core.transcription
     document = {
         "kind": "fixed-lag smoother",
@@ -73,11 +69,8 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
 
 
 def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
-    """The stream of a file that ``write`` made.
-
-    Raises:
-        ProblemError: if it cannot be read, or is one of another problem or version.
-    """
+    """The stream of a file that ``write`` made; raises ProblemError if it cannot be read, or is one of another problem
+    or version."""
     with reading(Path(path), _AGAIN) as file:
         arrays: dict[str, Array] = read_npz(file)
         document = msgspec.json.decode(arrays[_DOCUMENT].tobytes(), type=dict[str, Any])
@@ -87,7 +80,7 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         if document["digest"] != _digest({name: array for name, array in arrays.items() if name != _DOCUMENT}):
             raise ValueError("it is not as it was written")
         problem = problem.with_(initial=document["guesses"])
-        observed = tuple(map(_observed, document["observed"]))
+        observed = msgspec.convert(document["observed"], tuple[Observed, ...])
         settings = settings_of(problem)
         known = numbers(problem, settings, np.zeros(len(problem.model.freedoms)))
         transcription = without_end(problem, settings, known, observed)
@@ -111,12 +104,6 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
 
 def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def _observed(tree: Mapping[str, Any]) -> Observed:
-    reach = None if tree["reach"] is None else Reach(**tree["reach"])
-    lists = {name: tuple(tree[name]) for name in ("channels", "slots", "whole")}
-    return Observed(tree["name"], tree["order"], reach=reach, **lists)
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:

@@ -98,11 +98,8 @@ class Stream:
 
     @classmethod
     def begun(cls, initial: Initialization, window: int, iterations: int, counts: Intake) -> Stream:
-        """At the first states, with the samples of the first recording in the window, or behind it.
-
-        Args:
-            counts: of samples before it.
-        """
+        """At the first states, with the samples of the first recording in the window, or behind it. ``counts``: of
+        samples before it."""
         new = cls._empty(initial, window, iterations)
         new.samples.counts = counts
         new._take_all(initial)
@@ -127,11 +124,8 @@ class Stream:
         return cls(problem, initial.settings, core, initial.observed, name, start, *told)
 
     def resumed_behind(self, initial: Initialization, counts: Intake) -> Stream:
-        """A stream with other states, behind a gap; what is known of the parameters goes on.
-
-        Args:
-            counts: of all samples before those of the first states.
-        """
+        """A stream with other states, behind a gap; what is known of the parameters goes on. ``counts``: of all samples
+        before those of the first states."""
         told = replace(initial, step_errors=self.correction.amounts, findings=self.findings)
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
@@ -214,11 +208,8 @@ class Stream:
         return self.start + self.problem.step * step
 
     def is_behind_gap(self, t: object, values: object) -> bool:
-        """True if samples come so long after all others that the window would tell nothing of the motion any more.
-
-        Raises:
-            ProblemError: as ``take``, and for a time far ahead of all others.
-        """
+        """True if samples come so long after all others that the window would tell nothing of the motion any more;
+        raises ProblemError as ``take``, and for a time far ahead of all others."""
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
         self._check_leap(time, steps)

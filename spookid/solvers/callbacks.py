@@ -227,11 +227,8 @@ class Functions:
 
 
 def observer(program: Evaluated, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:
-    """What ``nlpsol`` calls at every iterate.
-
-    Args:
-        see: given z and the multipliers of its bounds and of the rows; it returns True to stop the solver.
-    """
+    """What ``nlpsol`` calls at every iterate. ``see``: given z and the multipliers of its bounds and of the rows; it
+    returns True to stop the solver."""
     rows = len(program.bounds[0])
     sizes = {"x": program.size, "f": 1, "g": rows, "lam_x": program.size, "lam_g": rows}
     names = ca.nlpsol_out()

@@ -71,7 +71,8 @@ class _Curvature:
                 here = slice(start, min(start + CHUNK, len(weights)))
                 second = self._problem.curvature(factor, self._point, self._chain, weights[here], here)
                 own = self._visible(factor, second, axes=2) if block is None else self._of(block, second, here)
-                yield tuple(factor.variables), self._padded(self._kept_rows(factor, own, start)), start
+                left = self._kept_rows(factor, own, start)
+                yield tuple(factor.variables), np.pad(left, ((0, 0), (0, 1), (0, 1))), start  # a zero gradient behind
 
     def _stiffness(self, factor: Factor) -> float:
         """What the rows are multiplied by before they are squared."""
@@ -133,11 +134,6 @@ class _Curvature:
             expansion[:, rows, i * narrow : (i + 1) * narrow] = self._surface.basis[at]
             expansion[:, rows, steps * narrow :] = self._surface.drag[at]
         return np.asarray(np.matmul(expansion.transpose(0, 2, 1), np.matmul(matrix, expansion)))
-
-    @staticmethod
-    def _padded(matrix: Array) -> Array:
-        """A zero gradient behind the columns."""
-        return np.pad(matrix, ((0, 0), (0, 1), (0, 1)))
 
 
 def _square(slopes: Array) -> Array:

@@ -21,14 +21,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.kernels.scipy_parts import lapack
-from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_anchor import Anchor, FirstEstimates
-from spookid.solvers.lag_memory import joint_covariance
-from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
+from spookid.solvers.fronts import Pivots, bounded_solution, joint_covariance
+from spookid.solvers.lag_memory import memory_of
+from spookid.solvers.lag_terms import Anchor, FirstEstimates, check_volumes, volume_slopes
 from spookid.solvers.lag_window import LagWindow
-from spookid.solvers.native_memory import memory_of
-from spookid.solvers.quadratic_program import bent, bounded_solution, free_solution
 from spookid.transcription.transcription import Transcription
 
 _SMALL, _SMALL_BESIDE = 1e-3, 3e-2
@@ -93,11 +89,7 @@ class FixedLag:
         """Linear terms of the rows in the window; None: not known yet."""
         self._age = 0
         """Steps since these were found."""
-        self._bent: Array | None = None
-        """Triangle of the rows that give the parameters, with the volume's curvature."""
         self._longest = _FIRST
-        self._waits = 0
-        """Estimates until their change is looked for."""
         self._anchor, self._holds = Anchor(self.parameters, self._sizes), 0
         """What holds the parameters, and estimates until this is looked after."""
 
@@ -166,11 +158,10 @@ class FixedLag:
     def solve(self) -> int:
         """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
         where hard rows are not met to the last digit."""
-        taken, small, met, self._bent = 0, False, True, None
+        taken, small, met = 0, False, True
         if self._age * _RENEWALS >= self.window:
             self._slopes = None
         self._hold()
-        self._bend()
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
             self._linearize()
@@ -241,21 +232,7 @@ class FixedLag:
     def _parameter_step(self, border: Pivots) -> Array:
         if not len(self.parameters):
             return self.parameters
-        whole = self._with_curvature(border) if self.volumes else border
-        free = free_solution(whole) if self.volumes else self._memory.border_step(border)
-        return bounded_solution(whole, free, *self._room)
-
-    def _with_curvature(self, border: Pivots) -> Pivots:
-        """The rows that give the parameters, with the volume's curvature, which is taken in once an estimate."""
-        n = len(self.parameters)
-        if self._bent is None:
-            whole = bent(border, self._bends)
-            if not whole.hard and np.array_equal(whole.places, np.arange(n)):
-                self._bent = whole.rows[:, :-1]
-            return whole
-        gradient = border.rows[:, :-1].T @ (border.rows[:, -1] + border.shifts)
-        values = lapack.dtrtrs(self._bent, gradient, trans=1)[0]
-        return Pivots(np.column_stack([self._bent, values]), np.arange(n), np.zeros(n), 0, n)
+        return bounded_solution(border, self._memory.border_step(border), *self._room)
 
     def _hold(self) -> None:
         """Hold what is not known: with each estimate while all rows are there, and then once in half a window."""
@@ -265,20 +242,6 @@ class FixedLag:
             point = self._anchor.start if self._first is None else self._first.point
             self._memory.linearize(self.parameters, point, self.steps)
             self._anchor.renew(self._factorized())
-
-    def _bend(self) -> None:
-        """Look how the volume's slopes change with the parameters, once in half a window."""
-        self._waits -= 1
-        if self.volumes and len(self.parameters) and self._waits < 0:
-            self._waits = self.window // 2
-            self._linearize()
-            bends = volume_bends(self._window, self._memory, self.parameters, self._sizes)
-            self._window.bends.values[:] = bends
-
-    @property
-    def _bends(self) -> Array:
-        """Curvature of all linear terms, (n_p, n_p)."""
-        return np.asarray(self._memory.bend + self._window.bends.values.sum(axis=0))
 
     @property
     def _sizes(self) -> Array:
@@ -308,7 +271,6 @@ class FixedLag:
             new, left = self._merit(part * steps, moved)
             if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
                 self._memory.follow(part * steps, moved)
-                self._memory.border_linear[:] += self._memory.bend @ moved
                 return left <= _MET or left >= _ROUNDED * violation
         window.states.values[:], self.parameters = states, before
         return None
@@ -317,9 +279,9 @@ class FixedLag:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
-        bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
+        tilt = self._tilt(steps, parameters) if self.volumes else 0.0
         held = self._anchor.cost(self.parameters) if self._anchor.open else 0.0
-        return cost + carried + bent + held, max(violation, left)
+        return cost + carried + tilt + held, max(violation, left)
 
     def _tilt(self, steps: Array, parameters: Array) -> float:
         """What the linear terms of the window's rows add to the cost."""
@@ -344,8 +306,6 @@ class FixedLag:
         assert self._slopes is not None
         self._memory.linearize(self.parameters, self._linearized, 1)
         self._memory.leave(self._slopes[0])
-        self._memory.bend += self._window.bends.values[0]
-        self._memory.information += self._window.bends.values[0]
         self._slopes = self._slopes[1:]
         self._window.drop()
 
@@ -370,12 +330,11 @@ class FixedLag:
             "settings": np.array([self.window, self.iterations, self.volumes]),
             "parameters": self.parameters.copy(),
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
-            "waits": np.array([0 if first is None else first.waits, self._waits]),
+            "waits": np.array([0 if first is None else first.waits]),
             "longest": np.array([self._longest]),
             "anchor": np.concatenate([self._anchor.start[None], self._anchor.slopes]),
             "held": np.array([self._anchor.open, self._holds]),
             "age": np.array([self._age]),
-            "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
         return own | self._memory.arrays() | self._window.arrays()
@@ -392,7 +351,6 @@ class FixedLag:
         new._anchor = Anchor(arrays["anchor"][0], np.maximum(np.abs(arrays["anchor"][0]), transcription.magnitudes))
         new._anchor.slopes, new._anchor.open = arrays["anchor"][1:].copy(), bool(arrays["held"][0])
         new._holds, new._age = int(arrays["held"][1]), int(arrays["age"][0])
-        new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)

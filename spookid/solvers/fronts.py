@@ -10,18 +10,20 @@ information. Of the linear term that column's part is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.scipy_parts import lapack
+from spookid.solvers.quadratic_program import primal_dual
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
 HARD_RANK = 1e-9
 """A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
-_CANCELLED = 1e-9
-"""A sum below this share of its terms is zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,40 +53,24 @@ class Pivots:
     count: int
     """How many unknowns were to be eliminated."""
 
-    @property
-    def loose(self) -> list[int]:
-        """Those that no row gives."""
-        return sorted(set(range(self.count)) - set(self.places.tolist()))
-
     def solve(self, step: Array) -> None:
         """Put the unknowns that the rows give into a step (n,) of which the others are known."""
         for row, place, shift in zip(self.rows[::-1], self.places[::-1], self.shifts[::-1], strict=True):
             step[place] = 0.0
             step[place] = -(row[:-1] @ step + row[-1] + shift) / row[place]
 
-    def responses(self, known: Array, loose: Array) -> tuple[Array, Array]:
-        """How all unknowns follow unit noise in the soft rows.
-
-        Args:
-            known: how those that the rows do not give follow noise in other rows, (n, k), 0 elsewhere.
-            loose: how they follow unknowns that no row gives, (n, f), 0 elsewhere.
-
-        Returns:
-            (n, k + soft rows), and (n, f + unknowns that these rows leave loose).
-        """
-        n, first, more = len(known), known.shape[1], self.loose
-        whole = np.concatenate([known, np.zeros((n, len(self.places) - self.hard)), loose, np.eye(n)[:, more]], axis=1)
-        split = whole.shape[1] - loose.shape[1] - len(more)
+    def responses(self, known: Array) -> Array:
+        """How all unknowns follow unit noise in the soft rows, (n, k + soft rows), by how those that the rows do not
+        give follow noise in other rows, (n, k), 0 elsewhere."""
+        whole = np.concatenate([known, np.zeros((len(known), len(self.places) - self.hard))], axis=1)
         for i in reversed(range(len(self.places))):
             row, place = self.rows[i, :-1], self.places[i]
             whole[place] = 0.0
-            terms = row[:, None] * whole
-            found, size = terms.sum(axis=0), np.abs(terms).sum(axis=0)
-            found[split:][np.abs(found[split:]) <= _CANCELLED * size[split:]] = 0.0
+            found = row @ whole
             if i >= self.hard:
-                found[first + i - self.hard] += 1.0
+                found[known.shape[1] + i - self.hard] += 1.0
             whole[place] = -found / row[place]
-        return whole[:, :split], whole[:, split:]
+        return whole
 
     @property
     def square(self) -> float:
@@ -177,3 +163,81 @@ def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -
         rows[i + 1 :, j] = 0.0
         found.append(j)
     return found
+
+
+def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
+    """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0; those that no
+    row gives stay 0. ``step``: the same without bounds."""
+    if np.all((step >= lower) & (step <= upper)):
+        return step
+    soft = pivots.rows[pivots.hard :]
+
+    def held(ends: Array, at: Mask) -> tuple[Array, Array]:
+        rows, free = pivots.rows.copy(), np.flatnonzero(~at)
+        rows[:, -1] += pivots.shifts + rows[:, :-1] @ ends
+        rows = rows[:, [*free, -1]]
+        front = Front(rows[pivots.hard :], rows[: pivots.hard], np.zeros(len(free)))
+        step, inner = ends.copy(), np.zeros(len(free))
+        eliminate(front, len(free), len(free))[0].solve(inner)
+        step[free] = inner
+        return step, soft[:, :-1].T @ (soft[:, :-1] @ step + soft[:, -1] + pivots.shifts[pivots.hard :])
+
+    return np.clip(primal_dual(step, lower, upper, held)[0], lower, upper)
+
+
+_CANCELLED = 1e-9
+"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
+_ROUNDED = 1e-12
+"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already
+have such entries, and would make unknown all that stands beside them."""
+
+
+def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
+    """Of the newest states, the oldest first, and the parameters; NaN where they are not determined.
+
+    Args:
+        pivots: of the elimination of each of these states, rows of its unknowns and of those that follow.
+        border: of the elimination of the parameters.
+        tangent: unknowns of a state.
+    """
+    n, states = border.count, len(pivots) * tangent
+    rows, places, soft = [np.zeros((0, states + n))], list[int](), list[int]()
+    for first, found in zip(range(0, states, tangent), pivots, strict=True):
+        block = np.zeros((len(found.rows), states + n))
+        inside = min(found.rows.shape[1] - 1 - n, states - first)  # what is behind the newest state is not there
+        block[:, first : first + inside] = found.rows[:, :inside]
+        block[:, states:] = found.rows[:, found.rows.shape[1] - 1 - n : -1]
+        soft += range(len(places) + found.hard, len(places) + len(block))
+        rows.append(block)
+        places += (first + found.places).tolist()
+    soft += range(len(places) + border.hard, len(places) + len(border.rows))
+    rows.append(np.hstack([np.zeros((len(border.rows), states)), border.rows[:, :-1]]))
+    places += (states + border.places).tolist()
+    return _of_rows(np.concatenate(rows), places, soft)
+
+
+@lru_cache(maxsize=8)
+def _upper(count: int) -> Mask:
+    return np.triu(np.ones((count, count), dtype=np.bool_))
+
+
+def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
+    """Of unknowns that rows give, each by those that stand later among ``places``, with unit noise in the soft ones."""
+    size = rows.shape[1]
+    covariance = np.full((size, size), np.nan)
+    if not places:
+        return covariance
+    inverse = np.where(_upper(len(places)), lapack.dtrtri(rows[:, places])[0], 0.0)
+    if places == list(range(size)):
+        responses = inverse[:, soft]
+        return np.asarray(responses @ responses.T)
+    loose = [i for i in range(size) if i not in set(places)]
+    known = np.ones(len(places), dtype=np.bool_)
+    if loose:
+        largest = np.max(np.abs(rows), axis=1, keepdims=True)
+        beside = np.where(np.abs(rows[:, loose]) > _ROUNDED * largest, rows[:, loose], 0.0)
+        follows, terms = inverse @ beside, np.abs(inverse) @ np.abs(beside)
+        known = ~np.any(np.abs(follows) > _CANCELLED * terms, axis=1)
+    responses, at = inverse[known][:, soft], np.array(places)[known]
+    covariance[np.ix_(at, at)] = responses @ responses.T
+    return covariance

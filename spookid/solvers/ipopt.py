@@ -26,6 +26,7 @@ from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
 from spookid.solvers.information import information, unknown, unseen_directions
+from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -68,15 +69,10 @@ class Ipopt(metaclass=Checked):
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
-        if any(factor.private for factor in transcription.factors):
-            start = _fitted(transcription, start)
+        if any(factor.private for factor in transcription.factors):  # multipliers of joints start where they belong
+            unpaired = [factor for factor in transcription.factors if not factor.pairs]
+            start = ReducedProblem(transcription.with_factors(unpaired), start).project(start)
         return _Run(self, transcription, start, callback or (lambda _: None)).run()
-
-
-def _fitted(problem: Transcription, start: Point) -> Point:
-    """The start with its private unknowns, such as the multipliers of joints, where they belong."""
-    unpaired = [factor for factor in problem.factors if not factor.pairs]
-    return ReducedProblem(problem.with_factors(unpaired), start).project(start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,8 @@ class _Run:
         began = time.perf_counter()
         exact = self.settings.hessian == "exact"
         self.lengths: Array | None = None
-        self._set(Program(self.problem, self.start, exact))
+        self.rows = with_constraint_rows(self.problem)
+        self._set(Program(self.rows, self.start, exact))
         self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
         if status in (Status.STALLED, Status.DIVERGED):
@@ -156,11 +153,12 @@ class _Run:
         while True:
             end = self._stage(held)
             cost = max(self.history[-1].total, TINY)
-            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
+            found = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
+            held, pairs, biactive, wrong = found
             if end[0] is not Status.CONVERGED:
                 return end
-            if not known.wrong:
-                both = f"{known.biactive} of {known.pairs} pairs are zero on both sides"
+            if not wrong:
+                both = f"{biactive} of {pairs} pairs are zero on both sides"
                 return end[0], f"{end[1]}, strongly and so B-stationary; {both}"
 
     def _relaxed(self) -> End | None:
@@ -222,7 +220,7 @@ class _Run:
             if self.unseen is None:
                 self.unseen = unseen_directions(self.problem, point, self.program.scales)
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
-        self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
+        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins))
         self.loose = t > 0
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:

@@ -1,23 +1,19 @@
-"""What a fixed-lag smoother remembers of steps that have left, the elimination of those that it keeps, and what both
-say of errors.
-
-``Memory`` is NumPy; ``native_memory`` does the same in compiled code.
-"""
+"""What a fixed-lag smoother remembers of steps that have left, and the elimination of those that it keeps, in NumPy and
+in compiled code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+import ctypes
+from collections.abc import Mapping
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.kernels.scipy_parts import lapack
+from spookid.kernels.arrays import Array, Integers, contiguous
+from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
-from spookid.solvers.lag_window import LagWindow
-from spookid.solvers.quadratic_program import free_solution
+from spookid.solvers.lag_window import LagWindow, Placed
 
-_PARTS = ("soft", "hard", "linear")
+_PARTS = [f"{front} {part}" for front in ("carried", "border") for part in ("soft", "hard", "linear")]
 
 
 class Memory:
@@ -32,8 +28,6 @@ class Memory:
         """Of the parameters alone."""
         self.score, self.information = np.zeros(self._n), np.zeros((self._n, self._n))
         """Of rows that have left; see ``FixedLag.released``."""
-        self.bend = np.zeros((self._n, self._n))
-        """Curvature of linear terms that have left, (n_p, n_p); it may be of any sign."""
         self._found: list[Pivots] = []
 
     def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
@@ -56,7 +50,9 @@ class Memory:
 
     def border_step(self, border: Pivots) -> Array:
         """Of the parameters, as far as nothing bounds them."""
-        return free_solution(border)
+        step = np.zeros(border.count)
+        border.solve(step)
+        return step
 
     def factorize(self, slopes: Array, beside: Array) -> Pivots:
         """Eliminate all steps, then the parameters, whose rows are given back.
@@ -106,7 +102,7 @@ class Memory:
         found = np.zeros((len(self._found) + 1, size + t, size + t))
         known = np.eye(size + t + self._n)[:, t : t + size]
         for k in reversed(range(len(self._found))):
-            whole = self._found[k].responses(known, known[:, :0])[0][:t]
+            whole = self._found[k].responses(known)[:t]
             along, noise, later = whole[:, :size], whole[:, size:], found[k + 1, :size, :size]
             across = along @ later
             own = across @ along.T + noise @ noise.T
@@ -122,11 +118,6 @@ class Memory:
             cost += float(values @ values) + 2 * float(front.linear @ step)
             violation = max(violation, float(np.max(np.abs(front.hard[:, :-1] @ step + front.hard[:, -1]), initial=0)))
         return cost, violation
-
-    @property
-    def border_linear(self) -> Array:
-        """Linear term of the parameters alone, (n_p,)."""
-        return self._border.linear
 
     def follow(self, steps: Array, parameters: Array) -> None:
         """Bring the values of carried rows to where a step has led."""
@@ -148,15 +139,14 @@ class Memory:
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
-        fronts = (("carried", self._carried), ("border", self._border))
-        found = {f"{name} {part}": np.array(getattr(front, part)) for name, front in fronts for part in _PARTS}
-        return found | {"score": self.score, "information": self.information}
+        parts = [part.copy() for one in (self._carried, self._border) for part in (one.soft, one.hard, one.linear)]
+        found = dict(zip(_PARTS, parts, strict=True))
+        return found | {"score": self.score.copy(), "information": self.information.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Take what ``arrays`` gave."""
-        self._carried, self._border = (
-            Front(*(contiguous(arrays[f"{name} {part}"]).copy() for part in _PARTS)) for name in ("carried", "border")
-        )
+        parts = [contiguous(arrays[name]).copy() for name in _PARTS]
+        self._carried, self._border = Front(*parts[:3]), Front(*parts[3:])
         self.score, self.information = arrays["score"].copy(), arrays["information"].copy()
 
     def _eliminated(self, carried: Front, step: int, slopes: Array) -> tuple[Pivots, Front, Array]:
@@ -188,6 +178,159 @@ def _widened(front: Front, tangent: int, parameters: int) -> Front:
     return Front(*(np.concatenate(pieces, axis=-1) for pieces in cut))  # a sixth of the time of np.insert
 
 
+class NativeMemory(Memory):
+    """The same in compiled code."""
+
+    def __init__(self, window: LagWindow, loaded: ctypes.CDLL) -> None:
+        super().__init__(window)
+        t, n, most = self._t, self._n, window.most
+        self._states = (window.reach + 1) * t
+        self._wide, self._slim = vectors(self._states + n + 1), vectors(n + 1)
+        linked = window.reach * t
+        soft = sum(p.rows for p in window.placed if not p.factor.hard)
+        hard = sum(p.rows for p in window.placed if p.factor.hard)
+        self._beside = np.zeros((2 * n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
+        rooms = linked + max(soft, len(self._beside)) + 1, (window.reach + 1) * hard + n + 1
+        self._theta, self._point = np.zeros(n), np.zeros(n)
+        self._pivots, self._shifts = np.zeros(most * t * self._wide + n * self._slim), np.zeros(most * t + n)
+        self._places, self._counts = np.zeros(most * t + n, dtype=np.int64), np.zeros((most + 1, 2), dtype=np.int64)
+        self._rows = (
+            *(np.zeros((linked, linked + n + 1)), np.zeros((rooms[1], linked + n + 1)), np.zeros(linked + n)),
+            *(np.zeros((n, n + 1)), np.zeros((n + 1, n + 1)), np.zeros(n)),
+        )
+        self._held: Integers = np.zeros(4, dtype=np.int64)
+        size = (sum(rooms) + 3) * self._wide + (rooms[0] + 2 * n + 1) * self._slim
+        self._work = np.zeros(size)
+        self._factors = (FactorRows * len(window.placed))(*(self._factor(p) for p in window.placed))
+        kept = (self._pivots, self._shifts, self._places, self._counts, *self._rows, self._held)
+        self._window_rows = WindowRows(
+            *(t, window.manifold.ambient, window.reach, n, 0, len(window.placed), ctypes.addressof(self._factors)),
+            *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
+            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
+        )
+        self._by = WindowRoutines(loaded, self._window_rows, self._beside)
+        self._evaluated: tuple[tuple[int, int, bytes, bytes], tuple[float, float]] | None = None
+        """Where residuals were evaluated last, and what ``evaluate`` gave there."""
+        self._bound = -1
+        """Of the window's changes, those that the C code has been told."""
+
+    def _factor(self, placed: Placed) -> FactorRows:
+        """Of a factor; kernels without a program are called from Python."""
+        offsets = np.array(placed.offsets, dtype=np.int64)
+        jacobian, value = placed.jacobian_kernel, placed.residual_kernel
+        placed.held.append(offsets)
+        where = (offsets.ctypes.data, placed.matrix.ctypes.data, placed.residual.ctypes.data)
+        sizes = 0, placed.rows, len(offsets), int(placed.factor.hard)
+        width = placed.factor.data.numel()
+        if jacobian.program is not None and value.program is not None:
+            assert jacobian.places is not None
+            placed.held.append(jacobian.places)
+            placed.native = True
+            programs = jacobian.program.address.value, value.program.address.value
+            return FactorRows(*sizes, *where, *programs, jacobian.places.ctypes.data, 0, 0, width)
+        return FactorRows(*sizes, *where, 0, 0, 0, 0, 0, width)
+
+    def _bind(self) -> None:
+        """Tell the compiled code where the window stands by now."""
+        window, rows = self._window, self._window_rows
+        if self._bound == window.changes:
+            return
+        self._bound = window.changes
+        rows.steps, rows.best = window.steps, window.states.address
+        for factor, placed in zip(self._factors, window.placed, strict=True):
+            factor.count = placed.count(window.steps, window.first)
+            factor.data, factor.absent = placed.data.address, placed.absent.address
+
+    def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
+        self._bind()
+        window, best = self._window, point is None
+        self._theta[:], self._point[:] = parameters, parameters if point is None else point
+        window.choose_points(best)
+        self._window_rows.points = window.states.address if best else window.points.address
+        self._by.jacobians(count)
+        window.linearize(self._point, count, native=False)
+        for beliefs in window.beliefs:
+            beliefs.linearize(window.states.values[:1], [parameters, window.numbers])
+        self.evaluate(parameters, count)
+
+    def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:
+        window = self._window
+        where = window.changes, count, parameters.tobytes(), window.states.values.tobytes()
+        if self._evaluated is not None and self._evaluated[0] == where:
+            return self._evaluated[1]
+        self._bind()
+        self._theta[:] = parameters
+        believed = window.evaluate(parameters, count, native=False)
+        cost, violation = self._by.residuals(count)
+        self._evaluated = where, (cost + believed, violation)
+        return self._evaluated[1]
+
+    def factorize(self, slopes: Array, beside: Array) -> Pivots:
+        self._bind()
+        self._beside[: len(beside), : self._n + 1] = beside
+        self._by.sweep(False, slopes, len(beside))
+        return self._of(self._window.steps, self._n, self._slim, self._n)
+
+    @property
+    def square(self) -> float:
+        return float(self._window_rows.square)
+
+    def pivots(self, step: int) -> Pivots:
+        return self._of(step, self._t, self._wide, self._states + self._n)
+
+    def _of(self, step: int, count: int, wide: int, unknowns: int) -> Pivots:
+        """Pivots as they stand in the compiled code's room."""
+        hard, found = self._counts[step].tolist()
+        at = step * self._t
+        rows = self._pivots[at * self._wide :][: found * wide].reshape(found, wide)[:, : unknowns + 1]
+        return Pivots(rows, self._places[at : at + found], self._shifts[at : at + found], hard, count)
+
+    def border_step(self, border: Pivots) -> Array:
+        return self._by.border_step(self._n)
+
+    def step(self, parameters: Array) -> Array:
+        return self._by.states_step(parameters, (self._window.steps, self._t))
+
+    @property
+    def carried_states(self) -> Array:
+        return self._rows[0][: self._held[0], : self._window.reach * self._t]
+
+    def covariances(self) -> Array:
+        return self._by.covariances((self._window.steps, self._states, self._states))
+
+    def merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
+        self._bind()
+        return self._by.merit(np.ascontiguousarray(steps), parameters, False)
+
+    def follow(self, steps: Array, parameters: Array) -> None:
+        self._by.merit(np.ascontiguousarray(steps), parameters, True)
+
+    def leave(self, slopes: Array) -> None:
+        self._bind()
+        self._by.sweep(True, np.ascontiguousarray(slopes), 0)
+
+    def arrays(self) -> dict[str, Array]:
+        counts = iter(self._held.tolist())
+        parts = [part if name.endswith("linear") else part[: next(counts)] for name, part in self._named()]
+        found = {name: part.copy() for (name, _), part in zip(self._named(), parts, strict=True)}
+        return found | {"score": self.score.copy(), "information": self.information.copy()}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        for name, place in self._named():
+            place[: len(arrays[name])] = arrays[name]
+        self._held[:] = [len(arrays[name]) for name in _PARTS if not name.endswith("linear")]
+        self.score[:], self.information[:] = arrays["score"], arrays["information"]
+
+    def _named(self) -> list[tuple[str, Array]]:
+        return list(zip(_PARTS, self._rows, strict=True))
+
+
+def memory_of(window: LagWindow) -> Memory:
+    """In compiled code if there is any."""
+    loaded = window_library()
+    return Memory(window) if loaded is None else NativeMemory(window, loaded)
+
+
 _LOST = 1e-13
 """Share of the largest below which a direction is not known."""
 
@@ -205,31 +348,22 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         information: EᵀE, (n_p, n_p).
     """
     n = len(parameters)
-    hard = _without_parameters(arrays, n)
-    return {
-        **arrays,
-        "parameters": parameters.copy(),
-        "first estimates": parameters[None].copy() if n else arrays["first estimates"],
-        "waits": np.zeros_like(arrays["waits"]),
-        "slopes": np.zeros((0, 0)),
-        "carried soft": arrays["carried soft"][:0],
-        "carried hard": hard,
-        "carried linear": np.zeros_like(arrays["carried linear"]),
-        "border soft": _rows(gradient, information),
-        "border hard": arrays["border hard"][:0],
-        "border linear": np.zeros(n),
-        "score": np.zeros(n),
-        "information": np.zeros((n, n)),
-    }
-
-
-def _without_parameters(arrays: Mapping[str, Array], n: int) -> Array:
-    """Hard rows that are carried, of the states alone."""
     hard, states = arrays["carried hard"], len(arrays["carried linear"]) - n
-    order = np.r_[states : states + n, :states, states + n]
+    order = np.r_[states : states + n, :states, states + n]  # parameters first, which are eliminated
     front = Front(np.zeros((0, states + n + 1)), hard[:, order], np.zeros(states + n))
     left = eliminate(front, n, n + states)[1].hard
-    return np.insert(left, [states] * n, 0.0, axis=1)
+    nothing = ("waits", "carried linear", "border linear", "score", "information")
+    return {
+        **arrays,
+        **{name: np.zeros_like(arrays[name]) for name in nothing},
+        "parameters": parameters.copy(),
+        "first estimates": parameters[None].copy() if n else arrays["first estimates"],
+        "slopes": np.zeros((0, 0)),
+        "carried soft": arrays["carried soft"][:0],
+        "carried hard": np.insert(left, [states] * n, 0.0, axis=1),
+        "border soft": _rows(gradient, information),
+        "border hard": arrays["border hard"][:0],
+    }
 
 
 def _rows(gradient: Array, information: Array) -> Array:
@@ -239,61 +373,3 @@ def _rows(gradient: Array, information: Array) -> Array:
     kept = sizes > _LOST * np.max(sizes, initial=0.0)
     roots = np.sqrt(sizes[kept])
     return np.column_stack([roots[:, None] * along[:, kept].T * scale, along[:, kept].T @ (gradient / scale) / roots])
-
-
-_CANCELLED = 1e-9
-"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
-_ROUNDED = 1e-12
-"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already
-have such entries, and would make unknown all that stands beside them."""
-
-
-def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
-    """Of the newest states, the oldest first, and the parameters; NaN where they are not determined.
-
-    Args:
-        pivots: of the elimination of each of these states, rows of its unknowns and of those that follow.
-        border: of the elimination of the parameters.
-        tangent: unknowns of a state.
-    """
-    n, states = border.count, len(pivots) * tangent
-    rows, places, soft = [np.zeros((0, states + n))], list[int](), list[int]()
-    for first, found in zip(range(0, states, tangent), pivots, strict=True):
-        block = np.zeros((len(found.rows), states + n))
-        inside = min(found.rows.shape[1] - 1 - n, states - first)  # what is behind the newest state is not there
-        block[:, first : first + inside] = found.rows[:, :inside]
-        block[:, states:] = found.rows[:, found.rows.shape[1] - 1 - n : -1]
-        soft += range(len(places) + found.hard, len(places) + len(block))
-        rows.append(block)
-        places += (first + found.places).tolist()
-    soft += range(len(places) + border.hard, len(places) + len(border.rows))
-    rows.append(np.hstack([np.zeros((len(border.rows), states)), border.rows[:, :-1]]))
-    places += (states + border.places).tolist()
-    return _of_rows(np.concatenate(rows), places, soft)
-
-
-@lru_cache(maxsize=8)
-def _upper(count: int) -> Mask:
-    return np.triu(np.ones((count, count), dtype=np.bool_))
-
-
-def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
-    """Of unknowns that rows give, each by those that stand later among ``places``, with unit noise in the soft ones."""
-    size = rows.shape[1]
-    covariance = np.full((size, size), np.nan)
-    if not places:
-        return covariance
-    inverse = np.where(_upper(len(places)), lapack.dtrtri(rows[:, places])[0], 0.0)
-    if places == list(range(size)):
-        responses = inverse[:, soft]
-        return np.asarray(responses @ responses.T)
-    loose = [i for i in range(size) if i not in set(places)]
-    known = np.ones(len(places), dtype=np.bool_)
-    if loose:
-        largest = np.max(np.abs(rows), axis=1, keepdims=True)
-        beside = np.where(np.abs(rows[:, loose]) > _ROUNDED * largest, rows[:, loose], 0.0)
-        follows, terms = inverse @ beside, np.abs(inverse) @ np.abs(beside)
-        known = ~np.any(np.abs(follows) > _CANCELLED * terms, axis=1)
-    responses, at = inverse[known][:, soft], np.array(places)[known]
-    covariance[np.ix_(at, at)] = responses @ responses.T
-    return covariance

@@ -175,8 +175,6 @@ class LagWindow:
         """Best values."""
         self.points = Sliding(most, (self.manifold.ambient,))
         """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
-        self.bends = Sliding(most, (len(self.names), len(self.names)))
-        """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
         self.changes = 0
         """How often steps, or data of theirs, have come or gone."""
         self.frozen = 0
@@ -199,14 +197,13 @@ class LagWindow:
         self.changes += 1
         for part in (self.states, self.points):
             part.append(state)
-        self.bends.append(0.0)
         for placed in self.placed:
             placed.append()
 
     def drop(self) -> None:
         """Forget the oldest step; those that its rows saw stay where they were linearized."""
         self.changes += 1
-        for part in (self.states, self.points, self.bends):
+        for part in (self.states, self.points):
             part.drop()
         for placed in self.placed:
             placed.drop()
@@ -302,7 +299,6 @@ class LagWindow:
         found: dict[str, Array] = {
             "states": self.states.values.copy(),
             "points": self.points.values.copy(),
-            "bends": self.bends.values.copy(),
             "window": np.array([self.first, self.frozen]),
         }
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
@@ -315,7 +311,6 @@ class LagWindow:
         for state, point in zip(arrays["states"], arrays["points"], strict=True):
             self.append(state)
             self.points.values[-1] = point
-        self.bends.values[:] = arrays["bends"]
         self.first, self.frozen = (int(value) for value in arrays["window"])
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
             placed.data.values[:] = arrays[f"data {placed.factor.name}"]
@@ -324,11 +319,7 @@ class LagWindow:
 
 
 def check(transcription: Transcription) -> None:
-    """Refuse rows that a smoother cannot take.
-
-    Raises:
-        ProblemError: if there are any.
-    """
+    """Refuse rows that a smoother cannot take; raises ProblemError if there are any."""
     for factor in transcription.factors:
         if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
             raise ProblemError(

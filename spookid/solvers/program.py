@@ -16,9 +16,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.records import dataclass
-from spookid.solvers.roles import Pairs, Relaxed, role_of, weighted_curvature
-from spookid.solvers.sparsity_patterns import ConstraintRows, PlacedFactor, SparsityPatterns, local_pattern
+from spookid.solvers.places import Place, hessian_sparsity, jacobian_sparsity, role_of, weighted_curvature
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -27,17 +25,6 @@ V = TypeVar("V")
 
 _ROUNDING = 1e-13
 """Share of a factor's largest derivative that may be rounding."""
-
-
-@dataclass(frozen=True)
-class PairActivity:
-    """Pairs of which one member each is held at zero."""
-
-    pairs: int
-    biactive: int
-    """Pairs of which both members are zero."""
-    wrong: int
-    """Biactive pairs whose held member the objective would have let go: there the point is not strongly stationary."""
 
 
 class Program:
@@ -72,13 +59,19 @@ class Program:
         """z of the last point that was looked at, and what was found there."""
         x, d = ca.SX.sym("x", problem.manifold.ambient), ca.SX.sym("d", self._width)
         self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
-        tangent = ca.densify(problem.manifold.chart_tangent(d))
-        self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
+        tangent = problem.manifold.chart_tangent(d)
+        self._tangent = Kernel(ca.Function("chart_tangent", [d], [ca.densify(tangent)]), 1)
+        self._curvatures: dict[str, Kernel] = {}
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
-        self._related = ConstraintRows(problem.constraints, self.scales)
-        self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
-        pinned = len(problem.names) if len(self._pins) else 0
-        self._patterns = SparsityPatterns(self.places, self.size, int(self._firsts[-1]), pinned, exact)
+        turned = np.array(ca.DM(tangent.sparsity(), 1).full())
+        self.places = self._placed(t, iter(sizes or ()), iter(held or ()), turned)
+        self._corner = np.triu_indices(len(problem.names) if len(self._pins) else 0)
+        first = int(self._firsts[-1])
+        corner = first + self._corner[0], first + self._corner[1]
+        self.jacobian_sparsity, self._order = jacobian_sparsity(self.places, self.size)
+        """Of ∂c/∂z."""
+        self.hessian_sparsity, self._nonzeros = hessian_sparsity(self.places, self.size, exact, corner)
+        """Upper triangle."""
 
     def _once(self, name: str, z: Array, find: Callable[[Array], V]) -> V:
         """What is found at z; a solver asks for several things at one point, several times."""
@@ -142,23 +135,22 @@ class Program:
 
     # --- factors ---
 
-    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[PlacedFactor, ...]:
-        places: list[PlacedFactor] = []
-        first = 0
-        residuals = self.problem.residuals(self.start)
-        filled = np.array(ca.DM(self.problem.manifold.chart_tangent(ca.SX.sym("d", self._width)).sparsity(), 1).full())
+    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask], turned: Array) -> tuple[Place, ...]:
+        places: list[Place] = []
+        first, residuals = 0, self.problem.residuals(self.start)
         for c in range(len(self.problem.chains)):
             for f, factor in enumerate(self.problem.factors):
+                if c and factor.group is Group.PRIOR and not factor.soft:
+                    continue  # rows of the parameters alone stand once
                 J = self.problem.linearize_factor(factor, self.start, c).matrix[:, :-1]
                 own = (next(sizes, None), next(held, None)) if factor.pairs else (None, None)
                 role = role_of(factor, residuals[c][f], J, t, *own)
-                wanted = role.bounds()[0] > -np.inf
-                wanted |= role.bounds()[1] < np.inf
+                wanted = (role.lower > -np.inf) | (role.upper < np.inf)
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
                 first += int(np.sum(wanted))
-                structure = self._filled(self.problem.pattern(factor, c), len(factor.variables), filled)
-                places.append(PlacedFactor(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
-        return (*places, *self._related.placed(self.start.parameters, int(self._firsts[-1]), first))
+                structure = self._filled(self.problem.pattern(factor, c), len(factor.variables), turned)
+                places.append(Place(factor, f, c, self._columns(factor, c, len(rows)), rows, role, structure))
+        return tuple(places)
 
     def _filled(self, pattern: Mask, windows: int, block: Array) -> Mask:
         """Pattern of J T."""
@@ -175,8 +167,8 @@ class Program:
     @property
     def bounds(self) -> tuple[Array, Array]:
         """Of the constraint rows."""
-        sides = [place.role.bounds() for place in self.places]
-        return self._stacked([lower for lower, _ in sides]), self._stacked([upper for _, upper in sides])
+        roles = [place.role for place in self.places]
+        return self._stacked([role.lower for role in roles]), self._stacked([role.upper for role in roles])
 
     def _stacked(self, values: Sequence[Array]) -> Array:
         """Values of all places' rows, those that others imply left out."""
@@ -189,8 +181,8 @@ class Program:
 
     def _own(self, z: Array) -> list[Array]:
         """Residuals of each place."""
-        own = [values for chain in self.residuals(z) for values in chain]
-        return [*own, *self._related.residuals(self.point(z).parameters)]
+        residuals = self.residuals(z)
+        return [residuals[place.chain][place.number] for place in self.places]
 
     def jacobians(self, z: Array) -> list[Array]:
         """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
@@ -199,8 +191,8 @@ class Program:
     def _jacobians(self, z: Array) -> list[Array]:
         point, width = self.point(z), self._width
         turns = [self._tangent([delta], [], np.empty((len(delta), width, width))) for delta in self._deltas(z)]
-        blocks, related = [], self._related.jacobians(point.parameters)
-        for place in self.places[: len(self.places) - len(related)]:
+        blocks = []
+        for place in self.places:
             matrix = self.problem.linearize_factor(place.factor, point, place.chain).matrix[:, :-1]
             out, count = np.empty_like(matrix), len(matrix)
             for i, offset in enumerate(place.factor.variables):
@@ -209,14 +201,15 @@ class Program:
             states = len(place.factor.variables) * width
             out[:, states:] = matrix[:, states:] * self.scales[:, None]
             blocks.append(out)
-        return [*blocks, *related]
+        return blocks
 
     # --- the program ---
 
     def objective(self, z: Array) -> float:
         """o(z)."""
         pinned = float(np.sum(self._pinned(z) ** 2))
-        return pinned + sum(place.role.objective(r) for place, r in zip(self.places, self._own(z), strict=True))
+        soft = (r for place, r in zip(self.places, self._own(z), strict=True) if place.role.soft)
+        return pinned + sum(float(np.vdot(r, r)) for r in soft)
 
     def _pinned(self, z: Array) -> Array:
         first = self._firsts[-1]
@@ -239,54 +232,45 @@ class Program:
     def jacobian(self, z: Array) -> Array:
         """Nonzeros of ∂c/∂z."""
         values = [
-            place.role.constraint_slopes(r, J).transpose(0, 2, 1)[:, place.role.pattern(place.structure)].ravel()
+            place.role.slopes(r, J).transpose(0, 2, 1)[:, place.role.pattern(place.structure)].ravel()
             for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True)
         ]
-        return np.concatenate([np.zeros(0), *values])[self._patterns.jacobian[1]]
+        return np.concatenate([np.zeros(0), *values])[self._order]
 
     def pull_back(self, z: Array, multipliers: Array) -> Array:
         """multipliersᵀ ∂c/∂z, (size,)."""
         return self._pulled(z, multipliers, range(len(self.places)))
 
     def _pulled(self, z: Array, multipliers: Array, places: Iterable[int]) -> Array:
-        total, padded, own, slopes_of = (
-            np.zeros(self.size),
-            np.append(multipliers, 0.0),
-            self._own(z),
-            self.jacobians(z),
-        )
-        for place, r, J in ((self.places[i], own[i], slopes_of[i]) for i in places):
+        total, padded = np.zeros(self.size), np.append(multipliers, 0.0)
+        own, jacobians = self._own(z), self.jacobians(z)
+        for place, r, J in ((self.places[i], own[i], jacobians[i]) for i in places):
             if place.rows.size:
-                slopes = place.role.constraint_slopes(r, J)
+                slopes = place.role.slopes(r, J)
                 share = np.matmul(slopes, padded[place.rows][:, :, None])[:, :, 0]
                 total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
         return total
 
     def pull_of_constraints(self, z: Array, multipliers: Array) -> Array:
         """The share of constraints between parameters in that, (size,)."""
-        return self._pulled(z, multipliers, [i for i, place in enumerate(self.places) if not place.factor.variables])
+        own = [i for i, place in enumerate(self.places) if place.factor.group is Group.PRIOR]
+        return self._pulled(z, multipliers, own)
 
     def hessian(self, z: Array, weight: float, multipliers: Array) -> Array:
         """Nonzeros of the upper triangle of ∂²(weight o + multipliersᵀc)/∂z²."""
         values, padded = [], np.append(multipliers, 0.0)  # the last for rows that are not there
-        for p, (place, r, J) in enumerate(zip(self.places, self._own(z), self.jacobians(z), strict=True)):
+        for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
             given = padded[place.rows]
-            local = place.role.curvature(r, J, weight, given)
+            parts = [place.role.curvature(r, J, weight, given)] if place.role.bends else []
             if self._exact:
-                second = self._second(p, z, place.role.multipliers(r, weight, given))
-                local = second if local is None else local + second
-            if local is not None:
-                values.append(local[:, local_pattern(place)].ravel())
-        values.append(2 * weight * (self._pins.T @ self._pins)[self._patterns.corner])
-        sparsity, places = self._patterns.hessian
-        weights: Array = np.concatenate([np.zeros(0), *values])
-        return np.asarray(np.bincount(places, weights, sparsity.nnz()), dtype=np.float64)
+                parts.append(self._second(place, z, place.role.multipliers(r, weight, given)))
+            if parts:
+                values.append(np.sum(parts, axis=0)[:, place.hessian].ravel())
+        values.append(2 * weight * (self._pins.T @ self._pins)[self._corner])
+        return np.bincount(self._nonzeros, np.concatenate(values), self.hessian_sparsity.nnz()).astype(np.float64)
 
-    def _second(self, p: int, z: Array, weights: Array) -> Array:
+    def _second(self, place: Place, z: Array, weights: Array) -> Array:
         """Σ_i weights_i ∂²r_i/∂columns², (count, columns, columns)."""
-        place = self.places[p]
-        if not place.factor.variables:
-            return self._related.curvature(place.factor, self.point(z).parameters, weights)
         count, n = place.columns.shape
         deltas, chain = self._deltas(z)[place.chain], self.problem.chains[place.chain]
         data = chain.data.get(place.factor.name)
@@ -294,23 +278,9 @@ class Program:
         stepwise += [deltas[offset : offset + count] for offset in place.factor.variables]
         stepwise += [np.zeros((count, 0)) if data is None else data, contiguous(weights)]
         shared = [contiguous(z[self._firsts[-1] :]), self.problem.numbers(place.chain)]
+        if place.factor.name not in self._curvatures:
+            self._curvatures[place.factor.name] = weighted_curvature(self.problem, place.factor, self.scales)
         return self._curvatures[place.factor.name](stepwise, shared, np.empty((count, n, n)))
-
-    @cached_property
-    def _curvatures(self) -> dict[str, Kernel]:
-        return {factor.name: weighted_curvature(self.problem, factor, self.scales) for factor in self.problem.factors}
-
-    # --- sparsity ---
-
-    @property
-    def jacobian_sparsity(self) -> ca.Sparsity:
-        """Of ∂c/∂z."""
-        return self._patterns.jacobian[0]
-
-    @property
-    def hessian_sparsity(self) -> ca.Sparsity:
-        """Upper triangle."""
-        return self._patterns.hessian[0]
 
     # --- measures ---
 
@@ -322,12 +292,14 @@ class Program:
     @property
     def sizes(self) -> list[Array]:
         """Of the members of pairs, for each factor of pairs along each chain."""
-        return [place.role.scales for place in self.places if isinstance(place.role, (Pairs, Relaxed))]
+        return [place.role.scales for place in self.places if place.factor.pairs]
 
     def held(
         self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
-    ) -> tuple[list[Mask], PairActivity]:
-        """Which members to hold next where one of each pair is held, and what the pairs are like at z.
+    ) -> tuple[list[Mask], int, int, int]:
+        """Which members to hold next where one of each pair is held; how many pairs there are, of how many both members
+        are zero, and of how many of these the objective would let go the held one: there the point is not strongly
+        stationary.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
         ``worth`` with its own unit, and the other one is held.
@@ -339,15 +311,16 @@ class Program:
         """
         next_held, pairs, biactive, wrong = [], 0, 0, 0
         for place, r in zip(self.places, self._own(z), strict=True):
-            if isinstance(role := place.role, Pairs):
-                (a, b), (on_a, on_b) = (np.hsplit(v, 2) for v in (r / role.scales, multipliers[place.rows]))
-                free, pushed = np.where(role.first, b, a), np.where(role.first, -on_b, -on_a)
+            if place.factor.pairs:
+                first = np.hsplit(place.role.upper == 0, 2)[0]
+                (a, b), (on_a, on_b) = (np.hsplit(v, 2) for v in (r / place.role.scales, multipliers[place.rows]))
+                free, pushed = np.where(first, b, a), np.where(first, -on_b, -on_a)
                 both = (free <= nothing) | ((pushed > worth) & (pushed >= free * cost))
-                push = np.where(role.first, on_a, on_b)
+                push = np.where(first, on_a, on_b)
                 leaves = both & (push > worth)
-                next_held.append(role.first ^ leaves)
+                next_held.append(first ^ leaves)
                 pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
-        return next_held, PairActivity(pairs, biactive, wrong)
+        return next_held, pairs, biactive, wrong
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""
@@ -376,7 +349,7 @@ class Program:
         sizes = [
             np.abs(np.prod(np.stack(np.hsplit(r / place.role.scales, 2)), axis=0)).ravel()
             for place, r in zip(self.places, self._own(z), strict=True)
-            if isinstance(place.role, (Pairs, Relaxed))
+            if place.factor.pairs
         ]
         return float(np.mean(np.concatenate(sizes)))
 

@@ -1,7 +1,5 @@
 """Multipliers of bounds and constraints of the parameters, and what of a gradient they do not balance.
 
-A small least-squares problem in square-root form with bounds.
-
 The bounded step, a small convex quadratic program in the parameters, and least squares by such steps.
 """
 
@@ -13,18 +11,14 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.scipy_parts import lapack, nnls
-from spookid.solvers.fronts import Front, Pivots, eliminate
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.parameter_constraints import LinearConstraints, least_distance, null_space
 from spookid.transcription.transcription import Transcription
 
 
 def unopposed(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> Array:
-    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can.
-
-    Args:
-        lengths: of the columns of the Jacobian, positive, (n_p,): what is left is least in their units.
-    """
+    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can. ``lengths``:
+    of the columns of the Jacobian, positive, (n_p,): what is left is least in their units."""
     low, high = parameters <= problem.lower, parameters >= problem.upper
     if problem.constraints is None:
         return np.where((low & (gradient > 0)) | (high & (gradient < 0)), 0.0, gradient)
@@ -50,85 +44,12 @@ def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths
     return multipliers, weights @ pushes
 
 
-_ROUNDS = 20
-_SHARE, _SEEN = 0.8, 1e-6
-
-
-def free_solution(pivots: Pivots) -> Array:
-    """The unknowns (n,) at which the rows' cost is least; those that no row gives stay 0."""
-    step = np.zeros(pivots.count)
-    pivots.solve(step)
-    return step
-
-
-def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
-    """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0.
-
-    Args:
-        step: the same without bounds.
-
-    Unknowns that end at a bound are guessed all at once (Hintermüller, Ito and Kunisch, 2002); those that no row gives
-    stay 0.
-    """
-    if np.all((step >= lower) & (step <= upper)):
-        return step
-    slope = np.zeros_like(step)
-    low = high = np.zeros(len(step), dtype=bool)
-    for _ in range(_ROUNDS):
-        before = low, high
-        low = (step < lower) | (low & (slope > 0))
-        high = (step > upper) | (high & (slope < 0))
-        if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
-            break
-        step = _held(pivots, np.where(low, lower, np.where(high, upper, 0.0)), low | high)
-        soft = pivots.rows[pivots.hard :]
-        values = soft[:, :-1] @ step + soft[:, -1] + pivots.shifts[pivots.hard :]
-        slope = soft[:, :-1].T @ values
-    return np.clip(step, lower, upper)
-
-
-def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
-    """The solution with some unknowns held where they end."""
-    rows = pivots.rows.copy()
-    rows[:, -1] += pivots.shifts + rows[:, :-1] @ ends
-    free = np.flatnonzero(~held)
-    rows = rows[:, [*free, -1]]
-    front = Front(rows[pivots.hard :], rows[: pivots.hard], np.zeros(len(free)))
-    found, step = eliminate(front, len(free), len(free))[0], ends.copy()
-    inner = np.zeros(len(free))
-    found.solve(inner)
-    step[free] = inner
-    return step
-
-
-def bent(pivots: Pivots, bend: Array) -> Pivots:
-    """Rows of the same unknowns with ½ δᵀ K δ more, K of any sign: of what the rows know of a direction it takes
-    ``_SHARE`` at the most, and nothing where they know next to nothing."""
-    soft, n = pivots.rows[pivots.hard :], len(bend)
-    lengths = np.sqrt(np.sum(soft[:, :-1] ** 2, axis=0))
-    scale = np.where(lengths > 0, lengths, 1.0)
-    U, s, V = np.linalg.svd(soft[:, :-1] / scale, full_matrices=False)
-    values = U.T @ (soft[:, -1] + pivots.shifts[pivots.hard :])
-    seen = s > _SEEN * np.max(s, initial=0.0)
-    along = V[seen] / s[seen, None] / scale
-    curvatures, turn = np.linalg.eigh(along @ bend @ along.T)
-    root = np.sqrt(1 + np.maximum(curvatures, -_SHARE))
-    slopes = s[:, None] * V * scale
-    slopes[seen], values[seen] = root[:, None] * (turn.T @ slopes[seen]), (turn.T @ values[seen]) / root
-    rows = np.concatenate([slopes, values[:, None]], axis=1)
-    if not pivots.hard and len(rows) >= n:
-        triangle = np.asarray(np.linalg.qr(rows, mode="r"))[:n]
-        if np.all(np.diag(triangle) != 0):
-            return Pivots(triangle, np.arange(n), np.zeros(n), 0, n)
-    return eliminate(Front(rows, pivots.rows[: pivots.hard], np.zeros(n)), n, n)[0]
-
-
 # SciPy's wrappers take longer than the work.
 _dpotrf, _dtrtrs, _dposv = lapack.dpotrf, lapack.dtrtrs, lapack.dposv
 
 _ROUNDING = 1e-12
 _GUESSES = 20
-"""Rounds after which a method is taken that cannot cycle."""
+"""Rounds after which the primal-dual method may go in a circle."""
 
 
 def bounded_step(
@@ -159,18 +80,34 @@ def bounded_step(
     if ((free >= lower) & (free <= upper)).all():
         return free
     low, high = lower * scale, upper * scale
-    if (step := _active_set(scaled, gradient / scale, low, high, free * scale)) is not None:
+    gradient = gradient / scale
+
+    def held(ends: Array, at: Mask) -> tuple[Array, Array]:
+        step, moving = ends.copy(), np.flatnonzero(~at)
+        rows = scaled[moving]
+        if len(moving):
+            step[moving] = _dposv(rows[:, moving], -(gradient[moving] + rows @ ends))[1]
+        return step, gradient + scaled @ step
+
+    step, settled = primal_dual(free * scale, low, high, held)
+    if settled:
         return np.where(step <= low, lower, np.where(step >= high, upper, step / scale))
-    from scipy.optimize import lsq_linear  # slow to load, and few ask for it
+    none = np.zeros((0, len(lower)))
+    return _constrained_step(
+        matrix, gradient * scale, lower, upper, LinearConstraints(none, none[:, 0], none, none[:, 0])
+    )
 
-    high = np.maximum(high, np.nextafter(low, np.inf))  # some may have no room at all
-    solution = lsq_linear(factor, target, (low, high), method="bvls", tol=1e-14)
-    return np.asarray(np.clip(solution.x / scale, lower, upper))
 
+def primal_dual(
+    step: Array, lower: Array, upper: Array, held: Callable[[Array, Mask], tuple[Array, Array]]
+) -> tuple[Array, bool]:
+    """The minimum of a convex quadratic within bounds that contain 0, and whether it has settled, by the primal-dual
+    active-set method (Hintermüller, Ito and Kunisch, 2002), which guesses at once all unknowns that end at a bound.
 
-def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step: Array) -> Array | None:
-    """The same by the primal-dual active-set method (Hintermüller, Ito and Kunisch, 2002), which guesses at once all
-    parameters that end at a bound; None if it has not settled soon."""
+    Args:
+        step: the minimum without bounds.
+        held: gives the minimum with some unknowns at ends, and its slopes.
+    """
     slope = np.zeros_like(step)
     low = high = np.zeros(len(step), dtype=bool)
     for _ in range(_GUESSES):
@@ -178,14 +115,9 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         low = (step < lower) | (low & (slope > 0))
         high = (step > upper) | (high & (slope < 0))
         if (low == before[0]).all() and (high == before[1]).all():
-            return step
-        free = np.flatnonzero(~(low | high))
-        step = np.where(low, lower, np.where(high, upper, 0.0))
-        rows = matrix[free]
-        if len(free):
-            step[free] = _dposv(rows[:, free], -(gradient[free] + rows @ step))[1]
-        slope = gradient + matrix @ step
-    return None
+            return step, True
+        step, slope = held(np.where(low, lower, np.where(high, upper, 0.0)), low | high)
+    return step, False
 
 
 def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints) -> Array:

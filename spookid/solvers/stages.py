@@ -39,11 +39,8 @@ def solve_in_stages(
     start: Point,
     solve: Callable[[Transcription, Point], Outcome],
 ) -> list[Outcome]:
-    """What each stage found, as points of the whole problem; the next one starts where it ended.
-
-    Args:
-        solve: minimises a transcription from a point, such as ``LevenbergMarquardt().solve``.
-    """
+    """What each stage found, as points of the whole problem; the next one starts where it ended. ``solve``: minimises a
+    transcription from a point, such as ``LevenbergMarquardt().solve``."""
     found: list[Outcome] = []
     for stage in stages:
         part = restricted(problem, stage, start)
@@ -54,11 +51,8 @@ def solve_in_stages(
 
 
 def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcription:
-    """The problem of a stage: what does not move is data, with its values at ``point``.
-
-    Raises:
-        ValueError: if nothing or part of a rotation moves, or a factor is not there.
-    """
+    """The problem of a stage: what does not move is data, with its values at ``point``; raises ValueError if nothing or
+    part of a rotation moves, or a factor is not there."""
     if stage.moving is not None and not stage.moving:
         raise ValueError("a stage moves no state; name coordinates that move")
     unknown = set(stage.factors) - {factor.name for factor in problem.factors}
@@ -72,7 +66,8 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
         manifold = problem.manifold.part(stage.moving)
         pairs = [(factor, _with_held(factor, stage.moving, manifold.ambient)) for factor in chosen]
     unknowns = problem.shared[0] if stage.parameters else _NONE
-    pairs = [(old, new) for old, new in pairs if _counts(new, unknowns)]
+    moving = [[x for x in (*new.variables.values(), unknowns) if x.numel()] for _, new in pairs]
+    pairs = [p for p, xs in zip(pairs, moving, strict=True) if any(bool(ca.depends_on(p[1].residual, x)) for x in xs)]
     chains = [_chain(problem, stage, point, c, [old for old, _ in pairs]) for c in range(len(problem.chains))]
     constants, n = problem.given, len(problem.names)
     if not stage.parameters:
@@ -85,12 +80,6 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
     given = unknowns, constants, problem.names[:n], *bounds, chains
     constraints = problem.constraints if stage.parameters else None
     return Transcription(manifold, factors, *given, problem.choice, charts, constraints=constraints)
-
-
-def _counts(factor: Factor, unknowns: ca.SX) -> bool:
-    """True if anything that moves changes it."""
-    moving = [*factor.variables.values(), unknowns]
-    return any(bool(ca.depends_on(factor.residual, x)) for x in moving if x.numel())
 
 
 def _with_held(factor: Factor, moving: Sequence[int], size: int) -> Factor:

@@ -51,8 +51,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.statistics.score_history import Block, History
-from spookid.statistics.splits import LOST, Knowledge, Split, normalized
+from spookid.statistics.score_history import LOST, Block, History, Knowledge, Split, normalized
 from spookid.tables.table import quantity, uncertain
 
 DAY = 86400.0

@@ -1,21 +1,26 @@
-"""How well the data determine the parameters: covariance, standard errors, and the directions they cannot see.
-
-How the estimates hang on what they were made from.
-"""
+"""How well the data determine the parameters, from what the linearized residuals say."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
-from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
+from spookid.statistics.sensitivities import (
+    AT_BOUND,
+    CONSTRAINED,
+    NO_DIGITS,
+    NO_FACTOR,
+    NO_FREEDOM,
+    TIED,
+    UNOBSERVED,
+    Seen,
+    Sensitivities,
+)
 from spookid.statistics.systems import triangular
 from spookid.statistics.variances import Variances, widened
 from spookid.statistics.weak_directions import (
@@ -23,7 +28,6 @@ from spookid.statistics.weak_directions import (
     SMALL_SHARE,
     UNSEEN,
     WEAK,
-    Knowledge,
     Spectrum,
     WeakDirection,
     describe,
@@ -32,25 +36,6 @@ from spookid.statistics.weak_directions import (
     weak_by_errors,
 )
 from spookid.transcription.parameter_constraints import FreeDirections
-
-DOUBTED = 3.0
-"""Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
-weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
-
-ROBUST = 1.5
-"""Errors of the block jackknife replace plain ones that they exceed by this factor."""
-
-LEAST_BLOCK = 10
-"""Steps of a block from which on its jackknife says something."""
-
-AT_BOUND = "held at its bound"
-TIED = "the data see it only together with {}, at a bound"
-NO_DIGITS = "rounding leaves nothing of its variance"
-NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
-NO_FACTOR = "the normal equations are singular at the solution"
-
-IMPULSES = "state"
-"""Name of the impulses among the noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,101 +65,6 @@ class ResidualStatistics:
     def scatter(self) -> Array:
         """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p)."""
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sensitivities(Knowledge):
-    """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
-
-    names: tuple[str, ...]
-    covariance: Array
-    """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
-    what is unknown of these (``student``): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN in
-    the rows of parameters without a standard error."""
-    covariance_sandwich: Array
-    """That of the block jackknife, over stretches of the recordings: it assumes nothing of the noise but that it does
-    not last as long as a block, (n_p, n_p)."""
-    factor: Array
-    """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
-    dispersion: Array
-    """Squared standard error over what it were if all weights said the noise, (n_p,); NaN without an error."""
-    reasons: Mapping[str, str]
-    """Why a parameter has no standard error, by its name."""
-    singular_values: Array
-    """Spectrum of T with each column scaled by the parameter's magnitude and the noise, descending: a direction's value
-    is one over its relative standard error."""
-    weak: tuple[WeakDirection, ...]
-    noise: Mapping[str, float] = field(default_factory=dict)
-    """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
-    inflation: Array = field(default_factory=lambda: np.zeros(0))
-    """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
-    seen: Seen | None = None
-    """Of combinations of parameters that have no standard errors; None if that is not known."""
-
-    def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
-        """Standard error of an expression by its slopes in the parameters, and why it has none.
-
-        Args:
-            held: True to presume that parameters at a bound stay there.
-        """
-        moving = {name: s for name, s in slopes.items() if not (held and self.reasons.get(name) == AT_BOUND)}
-        return error_of(moving, self.names, self.covariance, self.reasons, self.seen)
-
-    @property
-    def raised(self) -> tuple[str, ...]:
-        """Parameters whose standard errors are those of the jackknife."""
-        return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
-
-    def robust(self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST) -> Sensitivities:
-        """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
-
-        Args:
-            block: steps of a block; of few steps the jackknife says nothing.
-            linked: True for parameters in constraints, which have one factor, or these would not hold, (n_p,).
-        """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
-        ratio = np.where(np.isfinite(ratio) & (ratio > larger) & (block >= LEAST_BLOCK), ratio, 1.0)
-        ratio[linked] = np.max(ratio[linked], initial=1.0)
-        seen = self.seen and replace(self.seen, raised_from=larger if block >= LEAST_BLOCK else math.inf)
-        if not np.any(ratio > 1):
-            return replace(self, seen=seen)
-        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
-
-    @property
-    def standard_errors(self) -> Array:
-        """Roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""
-        return np.sqrt(np.diag(self.covariance))
-
-    @property
-    def agreement(self) -> float:
-        """Geometric mean of the standard errors over those of the jackknife: near 1 if the noise is what the residuals
-        are taken for, white impulses and white errors of the sensors. NaN if no parameter has both."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithms = np.log(self.standard_errors) - np.log(np.diag(self.covariance_sandwich)) / 2
-        known = logarithms[np.isfinite(logarithms)]
-        return float(np.exp(known.mean())) if known.size else float("nan")
-
-    @property
-    def correlation(self) -> Array:
-        """(n_p, n_p)."""
-        errors = self.standard_errors
-        return np.asarray(self.covariance / np.outer(errors, errors))
-
-
-def doubted(agreement: float, block: float) -> bool:
-    """True if standard errors are so far from those of the jackknife that either may mislead.
-
-    Args:
-        block: steps of a block; of few steps it says nothing, as one errs with the next.
-    """
-    return block >= LEAST_BLOCK and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
-
-
-def times(ratio: float, more: str, less: str) -> str:
-    """How many times more or less, in words."""
-    size = max(ratio, 1 / ratio)
-    return f"{size:.{1 if size < 9.95 else 0}f} times {more if ratio > 1 else less}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +111,9 @@ def analyse(
     settled = free.settled(magnitudes)
     still = free.held | settled
     spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
-    covariance = _covariance(spectrum.half, statistics)
+    half, inverse = spectrum.half, spectrum.inverse
+    parts = half.T @ statistics.prior @ half, half.T @ statistics.shares @ half
+    covariance = half @ widened(*parts, statistics.variances) @ half.T
     units = references(
         magnitudes if estimates is None else estimates, magnitudes, statistics.information, statistics.scatter
     )
@@ -231,14 +123,17 @@ def analyse(
     told = {name: reason for name, reason in lost.items() if name not in conditions}
     reasons = told | _where(names, spectrum.unseen, UNOBSERVED)
     hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
-    inverse, unknown = spectrum.inverse, np.union1d(hidden, np.flatnonzero(still))
-    scatter, of_priors = _scatter(statistics, spectrum)
+    unknown, promised = np.union1d(hidden, np.flatnonzero(still)), np.diag(inverse).copy()
+    promised[unknown] = np.nan
+    scattered = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
+    of_priors, count = inverse @ statistics.prior @ inverse, len(scattered)
+    scatter = of_priors + ((count - 1) / count * scattered.T @ scattered if count else np.nan)
     result = Sensitivities(
         tuple(names),
         _blank(covariance.copy(), unknown),
         _blank(scatter.copy(), unknown),
         triangular(statistics.information),
-        _dispersion(inverse, covariance, unknown),
+        np.diag(covariance) / promised,
         conditions | reasons,
         np.sort(spectrum.values)[::-1],
         weak,
@@ -248,13 +143,6 @@ def analyse(
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, spectrum.vectors[:, spectrum.values < UNSEEN].T, units, changes)
-
-
-def _scatter(statistics: ResidualStatistics, spectrum: Spectrum) -> tuple[Array, Array]:
-    """Covariance by the block jackknife, and the part of it that is priors', (n_p, n_p) each."""
-    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
-    of_priors = spectrum.inverse @ statistics.prior @ spectrum.inverse
-    return _jackknife(cut) + of_priors, of_priors
 
 
 def _weak(
@@ -322,29 +210,10 @@ def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
     return changes
 
 
-def _jackknife(changes: Array) -> Array:
-    """(W − 1)/W Σ δ_w δ_wᵀ, (n_p, n_p)."""
-    count = len(changes)
-    return np.asarray((count - 1) / count * changes.T @ changes) if count else np.full((changes.shape[1],) * 2, np.nan)
-
-
 def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """NaN in the rows and columns of unknown parameters."""
     covariance[unknown], covariance[:, unknown] = np.nan, np.nan
     return covariance
-
-
-def _covariance(half: Array, statistics: ResidualStatistics) -> Array:
-    """Of the parameters, 0 for those that are held or unseen, (n_p, n_p)."""
-    covariance = widened(half.T @ statistics.prior @ half, half.T @ statistics.shares @ half, statistics.variances)
-    return np.asarray(half @ covariance @ half.T)
-
-
-def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
-    """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
-    promised = np.diag(inverse).copy()
-    promised[unknown] = np.nan
-    return np.asarray(np.diag(covariance) / promised)
 
 
 def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: ResidualStatistics | None) -> Analysis:
@@ -355,35 +224,3 @@ def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: Residu
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.zeros((0, n)), np.ones(n), np.full((blocks, n), np.nan))
-
-
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """First-order changes of the estimates with data and settings.
-
-    The last axis is that of the free parameters (n_p); parameters that the data do not determine have NaN, those held
-    at a bound 0. Gauss–Newton's approximation: exact where the residuals are small or the model is nearly linear.
-    """
-
-    observations: tuple[Array, ...]
-    """Per recording ∂θ/∂y [1/unit of the signal], (N, n_o, n_p); 0 where a sample is missing."""
-    state_weight: Array
-    """∂θ/∂κ, (n_p,); 0 if κ is infinite."""
-    step: Array
-    """∂θ/∂h [1/s] with the samples as they are, (n_p,): what an error of the recordings' clock does."""
-    step_error: Array
-    """What steps of h instead of 0 add to the estimates, to leading order (see ``step_errors``), (n_p,); NaN where
-    it is not known."""
-    fixed_names: tuple[str, ...]
-    """Parameters that the user fixed."""
-    fixed: Array
-    """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN where a fixed parameter stands in the geometry of rigid joints."""
-    edges: tuple[Array, ...]
-    """Per recording, where its stretches begin and the last one ends [s], (W + 1,)."""
-    stretches: tuple[Array, ...]
-    """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
-    hangs on them."""
-
-    def __repr__(self) -> str:
-        stretches = sum(len(one) for one in self.stretches)
-        return f"<Influence of {stretches} stretches of recordings on {self.step.size} parameters>"

@@ -26,7 +26,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.statistics.whiteness import FALSE_ALARMS, white
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -52,22 +52,10 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
     rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]
     draws = round(1 / FALSE_ALARMS) - 1
     for _ in range(0, draws, _BATCH):
-        drawn = [[_drawn(s, sizes, rng) for s in terms] for terms in condensed.linearized.chains]
+        drawn = [[white(s, _BATCH, rng, sizes) for s in terms] for terms in condensed.linearized.chains]
         if np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen):
             return False
     return True
-
-
-def _drawn(term: LinearizedFactor, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
-    """Noise in the rows of a factor, (count, draws, rows that are left)."""
-    count, rows = term.alive.shape
-    if not term.factor.noise:
-        return np.zeros((count, _BATCH, rows))
-    values = rng.standard_normal((count, _BATCH, len(term.factor.noise)))
-    values *= [sizes[name] for name in term.factor.noise]
-    if term.complement is not None:
-        values = np.matmul(values, term.complement)
-    return np.asarray(values * term.alive[:, None])
 
 
 def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:
@@ -93,7 +81,12 @@ def feedback(inputs: Array, noise: Array) -> float:
     if not fresh or len(inputs) < 2 * _ORDER + _LAGS * (len(fresh) + 2):
         return 1.0
     past = np.column_stack([w[_LAGS - lag : len(w) - lag] for w in fresh for lag in range(1, _LAGS + 1)])
-    return min([1.0, *(len(varied) * _own_way(u[_LAGS:], past) for u in varied)])
+    more, freedom, probability = past.shape[1], len(past) - past.shape[1], 1.0
+    for u in (u[_LAGS:] for u in varied):
+        alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
+        ratio = max(alone - left, 0.0) / more / max(left / freedom, _TINY)
+        probability = min(probability, len(varied) * float(special.fdtrc(more, freedom, ratio)))
+    return probability
 
 
 def _fresh(values: Array) -> Array:
@@ -101,13 +94,6 @@ def _fresh(values: Array) -> Array:
     count = len(values)
     past = [values[_ORDER - lag : count - lag] for lag in range(1, _ORDER + 1)]
     return _left(values[_ORDER:], np.column_stack([np.ones(count - _ORDER), *past]))
-
-
-def _own_way(u: Array, past: Array) -> float:
-    """Probability of one input."""
-    more, freedom = past.shape[1], len(u) - past.shape[1]
-    alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
-    return float(special.fdtrc(more, freedom, max(alone - left, 0.0) / more / max(left / freedom, _TINY)))
 
 
 def _left(target: Array, columns: Array) -> Array:
@@ -158,7 +144,6 @@ SHARPER = 1.5
 """Times that the errors of hard dynamics must be smaller, in the median."""
 LEVEL = 0.05
 """Probability of a difference on any parameter where both estimate the same: that of intervals of 95 %."""
-_LEAST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +189,7 @@ def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(away > 0, away / spread, 0 * spread)
         ratios = first.errors / second.errors
-    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _LEAST))
+    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _TINY))
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")

@@ -138,11 +138,8 @@ class States:
 
 
 def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
-    """The likelihood where states are linearized, at the best states but for a linear step.
-
-    Args:
-        logs: log σ by the name of the noise.
-    """
+    """The likelihood where states are linearized, at the best states but for a linear step. ``logs``: log σ by the name
+    of the noise."""
     chains = states.chains
     value = sum(chain.volume() + chain.measured(logs) for chain in chains)
     left = states.corner
@@ -318,7 +315,8 @@ class _Chain:
                 slopes = whole(rows, rows.matrix[:, : len(rows.offsets) * self.t])
                 if factor.group is Group.OBSERVATION:
                     phases = np.exp(2j * np.pi / _SLOW * np.array(rows.offsets))
-                    slopes = np.abs(np.tensordot(phases, _by_step(slopes, len(phases)), (0, 1)))
+                    of_steps = slopes.reshape(len(slopes), len(phases), self.t, -1)
+                    slopes = np.abs(np.tensordot(phases, of_steps, (0, 1)))
                 squares = np.sum(slopes**2, axis=(0, 1))
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
@@ -367,9 +365,3 @@ class _Chain:
                 A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]
                 total += float(np.sum(np.linalg.slogdet(np.matmul(A, A.transpose(0, 2, 1)))[1]))
         return total
-
-
-def _by_step(slopes: Array, steps: int) -> Array:
-    """Slopes (count, columns, rows) with the columns of each step apart, (count, steps, t, rows)."""
-    count, columns, rows = slopes.shape
-    return slopes.reshape(count, steps, columns // steps, rows)

@@ -17,6 +17,7 @@ that are long against the correlation, with Student's factor for their number.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -125,11 +126,8 @@ class _Fit:
         self._columns = np.concatenate([first[:, :, None], rows.slopes @ basis, rows.columns], axis=2)
         self._columns *= rows.counted[:, :, None]
         self._edges = np.linspace(0, len(rows.t), min(_FINEST, len(rows.t)) + 1).astype(int)
-        self._products = np.array([self._sums(a, b) for a, b in zip(self._edges[:-1], self._edges[1:], strict=True)])
-
-    def _sums(self, start: int, stop: int) -> Array:
-        part = self._columns[start:stop].transpose(1, 0, 2)
-        return np.asarray(part.transpose(0, 2, 1) @ part)
+        parts = [self._columns[a:b].transpose(1, 0, 2) for a, b in pairwise(self._edges)]
+        self._products = np.array([part.transpose(0, 2, 1) @ part for part in parts])
 
     @property
     def _scales(self) -> Array:
@@ -170,7 +168,8 @@ class _Fit:
     def result(self, expected: Array) -> Regression:
         """Converge, first as if all samples told something of their own, then errors."""
         whole = self._products.sum(axis=0)
-        variances = self._converged(whole, self._begun(self._variances(whole), expected))
+        known = np.where(expected > 0, expected, np.nan) ** 2  # what φ does is no noise
+        variances = self._converged(whole, np.fmin(self._variances(whole), known))
         for _ in range(_ROUNDS):
             self._alike = np.array([correlation_time(one) for one in self._residuals().T])
             variances = self._converged(whole, self._alike * variances)
@@ -189,11 +188,6 @@ class _Fit:
             if np.max(np.abs(variances / before - 1)) < _SETTLED**0.5 and step @ information @ step < _SETTLED:
                 break
         return found
-
-    @staticmethod
-    def _begun(raw: Array, expected: Array) -> Array:
-        """Variances to begin with: what φ does is no noise."""
-        return np.asarray(np.fmin(raw, np.where(expected > 0, expected, np.nan) ** 2))
 
     def _descended(self, products: Array, variances: Array, step: Array) -> Array:
         """Take as much of a step as lessens the cost; that part."""
@@ -253,14 +247,12 @@ class _Fit:
 
     def _merged(self) -> Array:
         """Products of as many blocks as are long against the correlation of residuals."""
-        count = min(len(self._products), self._blocks())
-        starts = np.linspace(0, len(self._products), count + 1).astype(int)[:-1]
-        return np.asarray(np.add.reduceat(self._products, starts, axis=0))
-
-    def _blocks(self) -> int:
         t = self._rows.t
         lasting = np.max(self._alike) * (t[-1] - t[0]) / (len(t) - 1)
-        return int(np.clip((t[-1] - t[0]) / (_LASTING * lasting), 2, _MOST))
+        most = int(np.clip((t[-1] - t[0]) / (_LASTING * lasting), 2, _MOST))
+        count = min(len(self._products), most)
+        starts = np.linspace(0, len(self._products), count + 1).astype(int)[:-1]
+        return np.asarray(np.add.reduceat(self._products, starts, axis=0))
 
     def _residuals(self) -> Array:
         """e, (N, n)."""

@@ -20,7 +20,6 @@ import numpy as np
 from spookid.kernels.arrays import Array, contiguous
 from spookid.records import dataclass
 from spookid.statistics.weak_directions import RANK
-from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 
 _ROUNDING = 1e-10
@@ -89,16 +88,13 @@ _LEAST = 1e-12
 
 def common_scale(problem: Transcription, point: Point, names: Collection[str]) -> Array | None:
     """c, the changes of the parameters that multiply the residuals of some rows of the motion and change no others,
-    (n_p,); None if there are none.
-
-    Args:
-        names: of the noise of these rows.
-    """
+    (n_p,); None if there are none. ``names``: of the noise of these rows."""
     columns, lacking = [], []
     shaken = replace(point, states=tuple(map(_shaken, point.states)))
     for c in range(len(problem.chains)):
         for factor in problem.factors:
-            slopes, residual = _rows(problem, factor, shaken, c)
+            matrix, n = problem.linearize_factor(factor, shaken, c).matrix, len(problem.names)
+            slopes, residual = matrix[:, -1 - n : -1].transpose(0, 2, 1).reshape(-1, n), matrix[:, -1]
             scaled = np.array([name in names for name in factor.noise] or [False] * residual.shape[1])
             columns.append(slopes)
             lacking.append((residual * scaled if factor.motion else np.zeros_like(residual)).ravel())
@@ -117,13 +113,6 @@ def without_direction(information: Array, direction: Array) -> Array:
     along = information @ direction
     size = float(direction @ along)
     return np.asarray(information - np.outer(along, along) / size) if size > 0 else information
-
-
-def _rows(problem: Transcription, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
-    """Slopes in the parameters, (count · rows, n_p), and residuals, (count, rows)."""
-    matrix, n = problem.linearize_factor(factor, point, chain).matrix, len(problem.names)
-    slopes = matrix[:, -1 - n : -1, :].transpose(0, 2, 1).reshape(-1, n)
-    return slopes, matrix[:, -1, :]
 
 
 def _shaken(states: Array) -> Array:

@@ -7,13 +7,15 @@ Datar, Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks ar
 instant of the past is a boundary within an eighth of its age.
 
 What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
-lasts. ``Scatter`` tells by how much.
+lasts. ``Scatter`` tells by how much. Data parted at an onset (``Split``) say whether a parameter is another after it,
+which, and by how much.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,12 +110,9 @@ class Scatter:
         self._counts = np.zeros((0, parameters))
 
     def add(self, measured: Array) -> None:
-        """What was measured of a block of 2^level single ones.
-
-        Args:
-            measured: the level; (s − I d)² over its expectation, (n,); mean square by which single blocks scatter
-                within it, likewise, (n,); and 1 for parameters that it tells something of, else 0, (n,).
-        """
+        """What was measured of a block of 2^level single ones. ``measured``: the level; (s − I d)² over its
+        expectation, (n,); mean square by which single blocks scatter within it, likewise, (n,); and 1 for parameters
+        that it tells something of, else 0, (n,)."""
         level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
@@ -155,11 +154,8 @@ class Scatter:
 
 
 class History:
-    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept.
-
-    Args:
-        base: what was known before the first block.
-    """
+    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept. ``base``:
+    what was known before the first block."""
 
     def __init__(self, base: Block, scatter: Scatter | None = None) -> None:
         self.base = base
@@ -234,3 +230,125 @@ class History:
         found._total, found._count = arrays["total"].copy(), int(arrays["count"])
         found._measured = deque(arrays["measured"])
         return found
+
+
+_CLEARLY = 6.0
+"""Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
+_SURE = 2.0
+"""Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
+LOST, _ROUNDING = 1e-8, 1e-12
+"""Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
+of an information matrix with diagonal 1."""
+
+
+def normalized(t: Array, freedom: Array) -> Array:
+    """z of a standard normal variable that is as unlikely as t of Student's with so many degrees of freedom; 0 where
+    there are none (Wallace, Ann. Math. Statist. 30, 1959, whose error is some 1 % in the farthest tail)."""
+    known = np.maximum(freedom, 1e-9)
+    size = (8 * known + 1) / (8 * known + 3) * np.sqrt(known * np.log1p(t**2 / known))
+    return np.asarray(np.where(freedom > 0, np.copysign(size, t), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What some data tell of the parameters."""
+
+    score: Array
+    """At the reference, (n,)."""
+    information: Array
+    """(n, n)."""
+
+    def plus(self, other: Knowledge) -> Knowledge:
+        """Of both."""
+        return Knowledge(self.score + other.score, self.information + other.information)
+
+    @property
+    def root(self) -> Array:
+        """L with L Lᵀ the inverse of the information, zero along what is not known, (n, r)."""
+        sizes = np.sqrt(np.maximum(self.information.diagonal(), 0))
+        scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        values, vectors = np.linalg.eigh(scale[:, None] * self.information * scale)
+        kept = values > _ROUNDING * max(float(values[-1]), 1e-300)
+        return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
+
+    @property
+    def solved(self) -> Array:
+        """The best distance from the reference, zero along what is not known, (n,)."""
+        root = self.root
+        return np.asarray(root @ (root.T @ self.score))
+
+    def without(self, j: int) -> Knowledge:
+        """Of the other parameters, whatever the j-th is."""
+        score, information = self.score, self.information
+        ratios = information[:, j] / information[j, j]
+        score, information = score - ratios * score[j], information - np.outer(ratios, information[j])
+        score[j], information[j], information[:, j] = 0.0, 0.0, 0.0
+        return Knowledge(score, information)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The data parted at an onset."""
+
+    since: float
+    """The onset [s]."""
+    earlier: Knowledge
+    later: Knowledge
+    scatter: Array
+    """Of past blocks as long as what is later, 1 at the least, (n,)."""
+    freedom: Array
+    """Degrees of freedom of ``scatter``, (n,)."""
+    scatter_earlier: Array
+    """Of past blocks as long as what is earlier, as ``scatter``."""
+
+    @cached_property
+    def _terms(self) -> tuple[Array, Array]:
+        """u and v of each parameter, (n,)."""
+        both = self.earlier.plus(self.later)
+        left = self.later.information @ both.root
+        return self.later.score - left @ (both.root.T @ both.score), self.later.information.diagonal() - np.sum(
+            left**2, axis=1
+        )
+
+    @cached_property
+    def z(self) -> Array:
+        """Of a change of each parameter, (n,), as unlikely as Student's t is with a scatter that is known as well as
+        it is; 0 where nothing can be said."""
+        u, v = self._terms
+        said = v > LOST * self.later.information.diagonal()
+        return normalized(np.where(said, u / np.sqrt(np.where(said, v * self.scatter, 1.0)), 0.0), self.freedom)
+
+    @property
+    def strongest(self) -> int:
+        """The parameter whose change explains the data best."""
+        return int(np.argmax(np.abs(self.z)))
+
+    def is_near(self, i: int) -> bool:
+        """True if a change of another parameter explains them nearly as well."""
+        return float(self.z[self.strongest] ** 2 - self.z[i] ** 2) < _CLEARLY
+
+    def tells(self, threshold: float) -> bool:
+        """True if something has changed, and it is clear which; later it may be clearer, unless it is sure."""
+        square = float(self.z[self.strongest] ** 2)
+        alone = sum(map(self.is_near, range(len(self.z)))) == 1
+        return square >= threshold**2 * (1.0 if alone else _SURE)
+
+    def change(self, j: int) -> float:
+        """δ of parameter j."""
+        u, v = self._terms
+        return float(u[j] / v[j])
+
+    def error(self, j: int) -> float:
+        """Standard error of δ."""
+        return float(np.sqrt(self.scatter[j] / self._terms[1][j]))
+
+    def before(self, j: int) -> tuple[float, float]:
+        """Distance of parameter j from the reference before it changed, and its standard error."""
+        both = self.earlier.plus(self.later)
+        constant = Knowledge(both.score - self.later.information[:, j] * self.change(j), both.information)
+        return float(constant.solved[j]), float(np.sqrt(np.sum(self.earlier.root[j] ** 2) * self.scatter_earlier[j]))
+
+    @property
+    def kept(self) -> Knowledge:
+        """What is known from before of all parameters but the one that has changed."""
+        return self.earlier.without(self.strongest)

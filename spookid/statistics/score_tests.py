@@ -9,19 +9,27 @@ parameters projected out of both, what the data say of it is
 z standard normal if the model is right (Rao's score test; r is white then). The strongest is taken up and projected out
 before the next is tested, so that each says something of its own. What is left when no alternative is found, and
 still not white, lasts in a way that no one has a name for (``whiteness``).
+
+A parameter that is another in one recording changes the residuals of that recording alone, along T_r e_p with T_r its
+part of T. With what parameters common to all would do projected out, products of these columns are
+
+    δ_rs A_r − A_r A⁻¹ A_s,    A_r = T_rᵀT_r,
+
+so that the columns themselves need not be made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.statistics import splits, whiteness
+from spookid.statistics import whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.statistics.whiteness import Misfit, Tails, limit, tails_of
@@ -99,9 +107,14 @@ def run_score_tests(
     """
 
     def alternatives() -> _Answers:
-        every = [c for c in (*_usual(condensed, experiment), *declared()) if _acts(c)]
+        usual: list[Alternative] = []
+        of = (_of_sensor, experiment.sensors), (_of_coordinate, experiment.coordinates), (_of_motor, experiment.motors)
+        for make, some in of:
+            usual += [one for i in range(len(some)) for one in make(condensed, experiment, i)]
+        every = [c for c in (*usual, *declared()) if any(map(np.any, chain(*c.columns)))]
         if not every:
-            return _Answers((), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+            none = np.zeros(0)
+            return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none)
         return _tested(condensed, every, volumes)
 
     even = [signal for signal, _ in experiment.sensors if signal not in experiment.uneven]
@@ -110,13 +123,10 @@ def run_score_tests(
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
-    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits.
-
-    Args:
-        coarser: of a fit with steps twice as long and the same noise; it takes a while, and is asked where the finer
-            fit tells something. What the step does, which falls with its square, is no misfit: both the finer fit and
-            the extrapolation to no step must tell one.
-    """
+    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits. ``coarser``: of a fit
+    with steps twice as long and the same noise; it takes a while, and is asked where the finer fit tells something.
+    What the step does, which falls with its square, is no misfit: both the finer fit and the extrapolation to no step
+    must tell one."""
     far = []
     for i, own in enumerate(tests.tails):
         if own.are_heavy(len(tests.tails)):
@@ -138,78 +148,114 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
 
 
 def _said(words: str, size: float, unit: str) -> str:
-    """Words with the size, of what may be missing or too much with what it is."""
+    """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
+    is."""
     if MISSING in words:
         words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
-    return words.replace("{}", _amount(size, unit))
-
-
-def _acts(alternative: Alternative) -> bool:
-    return any(np.any(part) for chain in alternative.columns for part in chain)
+    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
+    return words.replace("{}", f"{scale * size:.2g} {unit}".rstrip())
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
     chains = range(len(condensed.linearized.chains))
-    columns = [condensed.without_states(i, _stacked([c.columns[i] for c in alternatives])) for i in chains]
+    stacked = ([np.hstack(p) for p in zip(*(c.columns[i] for c in alternatives), strict=True)] for i in chains)
+    columns = [condensed.without_states(i, parts) for i, parts in enumerate(stacked)]
     # What parameters project out of them is told by products: the vectors that are left need not be made.
     with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
     steps = condensed.inverse @ with_parameters.T
-    own, apart = squares - with_parameters @ steps, splits.heterogeneity(condensed, columns, steps, volumes)
+    own = squares - with_parameters @ steps
+    names, before, apart, across, pulled = _heterogeneity(condensed, columns, steps, volumes)
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
-    tests = _Tests(
-        np.vstack([*(c.sizes for c in alternatives), *[(-np.inf, np.inf)] * len(apart.names)]),
-        np.repeat([limit(len(alternatives)), limit(len(apart.names))], [len(alternatives), len(apart.names)]),
-        np.append(
-            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(squares), _INDEPENDENT[False] * apart.before
-        ),
+    shares = np.where(known, _INDEPENDENT[True], _INDEPENDENT[False])
+    return _Answers(
+        (*((c.words, c.unit) for c in alternatives), *((name, "") for name in names)),
+        np.vstack([*(c.sizes for c in alternatives), *[(-np.inf, np.inf)] * len(names)]),
+        np.repeat([limit(len(alternatives)), limit(len(names))], [len(alternatives), len(names)]),
+        np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
+        np.block([[own, across], [across.T, apart]]),
+        np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
     )
-    gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
-    pulls = np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
-    words = (*((c.words, c.unit) for c in alternatives), *((f"{name}?", "") for name in apart.names))
-    return _Answers(words, tests, gram, pulls)
+
+
+def _heterogeneity(
+    condensed: Condensed, others: Sequence[Columns], steps: Array, volumes: Array
+) -> tuple[tuple[str, ...], Array, Array, Array, Array]:
+    """Every parameter that moves, as one that is another in one recording, if these are several: k pairs of both.
+
+    Args:
+        others: m vectors per chain from which states are projected out.
+        steps: of the parameters, (n_p, m), that are to be projected out of them, too.
+        volumes: as of ``run_score_tests``.
+
+    Returns:
+        Words of each; squares of the columns, parameters not projected out, (k,); products of what is left of them,
+        (k, k), and with other columns, (m, k); less those with the residuals and slopes of volumes, (k,).
+    """
+    problem = condensed.linearized.problem
+    if len(problem.chains) == 1:
+        return (), np.zeros(0), np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), np.zeros(0)
+    moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
+    own, across, pulls = [], [], []
+    for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
+        rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
+        T, r, states = (
+            np.hstack([part[i].transpose(1, 0, 2).reshape(part[i].shape[1], -1) for i in rows]) for part in parts
+        )
+        products = T @ T[moving].T
+        own.append(products[moving])
+        across.append(states @ T[moving].T - steps.T @ products)
+        pulls.append(-T[moving] @ r[0])
+    A, inverse = np.concatenate(own), condensed.inverse[np.ix_(moving, moving)]
+    gram, n = -A @ inverse @ A.T, len(moving)
+    for i, block in enumerate(own):
+        gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
+    pulled = np.concatenate(pulls) - volumes[:, moving].ravel() + A @ inverse @ volumes[:, moving].sum(axis=0)
+    kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
+    before = np.concatenate([np.diag(block) for block in own])[kept]
+    words = [
+        f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others?"
+        for chain in problem.chains
+        for p in moving.tolist()
+    ]
+    of_kept = gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept]
+    return tuple(words[i] for i in kept.tolist()), before, *of_kept
 
 
 @dataclass(frozen=True, eq=False)
-class _Tests:
-    """Of m alternatives."""
+class _Answers:
+    """What the residuals of one fit say to m alternatives, whose columns lose states and parameters."""
 
+    words: tuple[tuple[str, str], ...]
+    """Of each, with {} for the size, and its unit."""
     sizes: Array
     """Least and largest, (m, 2)."""
     limits: Array
     """Standard errors from which on each is told, (m,)."""
     least: Array
-    """Squares of the columns, states and parameters projected out, from which on each is an alternative of its own,
-    (m,)."""
+    """Squares of the columns from which on each is an alternative of its own, (m,)."""
+    gram: Array
+    """Products of the columns with one another, (m, m)."""
+    pulls: Array
+    """Less those with the residuals, (m,)."""
 
-    def strongest(self, fine: _Products, coarse: _Products) -> list[tuple[int, float, float]]:
-        """Number, size and standard errors of what is told, by products with steps of h/2 and of h, or twice the
-        same."""
+    def strongest(self, coarse: _Answers) -> list[tuple[int, float, float]]:
+        """Number, size and standard errors of what is told, by this fit with steps of h/2 and one with h, or itself."""
         found: list[tuple[int, float, float]] = []
+        fine = self
         while len(found) < _MOST:
-            own = np.diag(fine.gram) > self.least
-            sizes, z = fine.pulls / np.where(own, np.diag(fine.gram), 1.0), fine.scores
-            without = z + (z - coarse.scores) / 3
+            squares, z = np.diag(fine.gram), fine.scores
+            own = squares > self.least
+            sizes, without = fine.pulls / np.where(own, squares, 1.0), z + (z - coarse.scores) / 3
             own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1])
             own &= (np.minimum(np.abs(z), np.abs(without)) > self.limits) & (z * without > 0)
-            z = np.where(own, z, 0.0)
-            if not np.any(z):
+            if not np.any(own):
                 break
-            best = int(np.argmax(np.abs(z)))
+            best = int(np.argmax(np.where(own, np.abs(z), 0.0)))
             found.append((best, float(sizes[best]), float(z[best])))
             fine, coarse = fine.less(best), coarse.less(best)
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """Of m columns from which states and parameters are projected out."""
-
-    gram: Array
-    """With one another, (m, m)."""
-    pulls: Array
-    """Less those with the residuals, (m,)."""
 
     @property
     def scores(self) -> Array:
@@ -217,10 +263,17 @@ class _Products:
         squares = np.diag(self.gram)
         return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(np.where(squares > 0, squares, 1.0)))
 
-    def less(self, one: int) -> _Products:
+    def less(self, one: int) -> _Answers:
         """With that one projected out."""
         share = self.gram[:, one] / (self.gram[one, one] or 1.0)
-        return _Products(self.gram - np.outer(share, self.gram[one]), self.pulls - share * self.pulls[one])
+        gram = self.gram - np.outer(share, self.gram[one])
+        return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one])
+
+    def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
+        """Those among these alternatives."""
+        kept = [i for i, one in enumerate(self.words) if one in words]
+        parts = self.sizes[kept], self.limits[kept], self.least[kept], self.gram[np.ix_(kept, kept)], self.pulls[kept]
+        return _Answers(tuple(self.words[i] for i in kept), *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,32 +292,6 @@ class ScoreTests:
         return self.ask()
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """What the residuals of one fit say to all alternatives."""
-
-    words: tuple[tuple[str, str], ...]
-    """Of m alternatives, with {} for the size, and its unit."""
-    tests: _Tests
-    gram: Array
-    """Products of their columns with one another, (m, m)."""
-    pulls: Array = field(default_factory=lambda: np.zeros(0))
-    """Less those with the residuals, (m,)."""
-
-    def strongest(self, coarser: _Answers) -> list[tuple[int, float, float]]:
-        """As ``_Tests.strongest``."""
-        return self.tests.strongest(_Products(self.gram, self.pulls), _Products(coarser.gram, coarser.pulls))
-
-    def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
-        """Those among these alternatives; itself if all are."""
-        if words == self.words:
-            return self
-        kept = [i for i, one in enumerate(self.words) if one in words]
-        tests = _Tests(self.tests.sizes[kept], self.tests.limits[kept], self.tests.least[kept])
-        chosen = tuple(self.words[i] for i in kept)
-        return _Answers(chosen, tests, self.gram[np.ix_(kept, kept)], self.pulls[kept])
-
-
 def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
     """Noise that is not white, the worst; what the step does is taken off."""
     found = _not_white(correlations := whiteness.serial_correlations(condensed))
@@ -281,27 +308,6 @@ def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Mis
     ):
         return ()
     return (Misfit(worst.words, worst.z),)
-
-
-def _amount(size: float, unit: str) -> str:
-    """A size in words, times in milliseconds, shares in percent."""
-    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
-    return f"{scale * size:.2g} {unit}".rstrip()
-
-
-def _stacked(columns: Sequence[Columns]) -> Columns:
-    return [np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)]
-
-
-def _usual(condensed: Condensed, experiment: Experiment) -> list[Alternative]:
-    found = [
-        alternative for i in range(len(experiment.sensors)) for alternative in _of_sensor(condensed, experiment, i)
-    ]
-    for j in range(len(experiment.coordinates)):
-        found += _of_coordinate(condensed, experiment, j)
-    return found + [
-        alternative for m in range(len(experiment.motors)) for alternative in _of_motor(condensed, experiment, m)
-    ]
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:

@@ -7,7 +7,8 @@ Each iteration takes a step of Newton's kind in the parameters θ and the logari
 with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
 and C a correction learnt from one step to the next (a symmetric update of rank one) once the end is near. Where no row
 is a density of the states (``marginal``), the score is no slope of one function, and what has to fall is −log L less
-what the logarithms do along θ. An ``approach`` goes before. States follow by linear steps, and by Levenberg–Marquardt
+what the logarithms do along θ. Steps from ``far_step`` go before, of which slopes of the logarithms are found out again
+only where parameters have changed by much. States follow by linear steps, and by Levenberg–Marquardt
 where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood rises.
 """
 
@@ -31,16 +32,20 @@ from spookid.solvers.resuming import (
 )
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.approach import Approach, Room, clearly_apart
 from spookid.statistics.linear_steps import Bend
 from spookid.statistics.marginal import NoiseSize, floors, sharp, spread, told_apart
-from spookid.statistics.trial import INDEPENDENT, Trial, Trials, definite, fall, learnt
+from spookid.statistics.trial import INDEPENDENT, Trial, Trials, clearly_apart, definite, fall, far_step, learnt
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point
 
 SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
+_CLOSE, _THERE = 30.0, 1.0
+"""Promise of a step after which the whole score is worth its price; and before which it is, if the states are the best
+ones."""
+_FAR = 0.5
+"""Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
 _ROUNDED = 0.05
@@ -90,44 +95,40 @@ class Search(Trials):
     _start: tuple[Point, Array] = field(init=False)
     _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
     """True for the sizes that were told apart on the way, if any were."""
-    _approach: Approach | None = field(init=False, default=None)
-    """None where the maximum is near."""
+    _far: float | None = field(init=False, default=None)
+    """What the last step from far away has promised; None where the maximum is near."""
+    _volume: tuple[Array, Array] = field(init=False, default=(np.zeros(0), np.zeros(0)))
+    """Half the gradient of the logarithms in θ where it was found out last, and θ there, (n_p,) each."""
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
-
-        Args:
-            settled: converged if a step promises less of −log L.
-        """
+        """From a point and logarithms of the sizes, until a step promises less than ``settled`` of −log L; the best
+        states, parameters and noise are in ``best``."""
         began, self._start = time.perf_counter(), (start, logs)
         self._place = self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
-        self._approach = Approach() if self.sizes and self.max_iterations and not switches else None
+        self._far = np.inf if self.sizes and self.max_iterations and not switches else None
         try:
-            self.best = self.trial(start, logs, gap=self._enough)
+            self.best = self.trial(start, logs, gap=self.gap if self._far is None else np.inf)
             self._ground()
             if not np.isfinite(self.best.value):
                 return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
-            return self._to_its_end(partial(self._begun, settled), began)
+            return self._to_its_end(settled, began)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
-        """The same from where it has come to.
-
-        Args:
-            ground: True to find out anew below which sizes there is no use in a search.
-        """
+        """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
+        a search."""
         began = time.perf_counter()
         self.beyond, self._place = (np.zeros(0), 0.0), self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         if ground:
             self._ground()
-        return self._to_its_end(partial(self._iterate, settled), began)
+        return self._to_its_end(settled, began)
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
         """The same where it has come to, with sizes that it had in common told apart."""
@@ -165,18 +166,25 @@ class Search(Trials):
     def _remake(self, kept: Mapping[str, Array], informed: tuple[Array, Array] | None) -> None:
         self.best = Trial(self.sizes, kept["logs"], *self.states_of(kept), informed)
 
-    def _begun(self, settled: float) -> End:
-        self._accept(self.best, 0.0, 0.0)
-        return self._iterate(settled)
-
     def _ground(self) -> None:
-        self.floors = floors(self.sizes, self.best.logs, self.best.marginal, self.spared)
-        self._silence()
-        self._sharpen()
+        """Find out below which sizes there is no use in a search: those that are given as zero go there, which is as
+        good as zero, and disturbances that are not given to where enough digits are left."""
+        best, given, gap = self.best, [size.given for size in self.sizes], self.gap if self._far is None else np.inf
+        self.floors = floors(self.sizes, best.logs, best.marginal, self.spared)
+        if 0 in given:
+            logs = np.where([one == 0 for one in given], self.floors, best.logs)
+            moves = zip(self.sizes, (logs - best.logs).tolist(), strict=True)
+            moved = best.states.moved(logs={name: d for size, d in moves for name in size.keys})
+            self.best = best = self.trial(moved, logs, gap=gap)
+        logs = np.where([bool(one) for one in given], best.logs, np.maximum(best.logs, self.sharp(best)))
+        if np.any(logs > best.logs + _ROUNDED):
+            self.best = self.trial(best.point, logs, gap=gap)
 
-    def _to_its_end(self, iterate: Callable[[], End], began: float) -> Outcome:
+    def _to_its_end(self, settled: float, began: float, correction: Array | None = None) -> Outcome:
         try:
-            status, detail = iterate()
+            if not self.history:
+                self._accept(self.best, 0.0, 0.0)
+            status, detail = self._iterate(settled, correction)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
@@ -193,8 +201,8 @@ class Search(Trials):
         steps = [self._bend.gap, self._bend.off, self.beyond[1], self.damping, self.off]
         arrays |= {"logs": best.logs, "floors": self.floors, "beyond": self.beyond[0], "steps": np.array(steps)}
         arrays["parted"] = self._parted
-        if (far := self._approach) is not None:
-            arrays |= far.arrays
+        if self._far is not None:
+            arrays |= {"far": np.array(self._far), "volume": self._volume[0], "volume at": self._volume[1]}
         if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
         for name, value in zip(("correction", "status", "detail"), facts, strict=False):
@@ -209,46 +217,25 @@ class Search(Trials):
             self._start = self._start[0], spread(self._start[1], before, self.sizes)
         *bend, promised, self.damping, self.off = kept["steps"].tolist()
         self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
-        self._approach = Approach.of(kept)
+        if "far" in kept:
+            self._far, self._volume = float(kept["far"]), (kept["volume"], kept["volume at"])
         informed = (kept["informed logs"], kept["informed"]) if "informed" in kept else None
         self._remake(kept, informed)
         if "status" in kept:
             return self._outcome(Status(str(kept["status"])), str(kept["detail"]), began)
         correction = kept["correction"] if kept["correction"].size else None
-        return self._to_its_end(partial(self._iterate, settled, correction), began)
-
-    def _silence(self) -> None:
-        """Sizes that are given as zero to their floors, which are as good as zero."""
-        silent = np.array([size.given == 0 for size in self.sizes])
-        if np.any(silent):
-            best, logs = self.best, np.where(silent, self.floors, self.best.logs)
-            moves = zip(self.sizes, logs - best.logs, strict=True)
-            moved = best.states.moved(logs={name: float(d) for size, d in moves for name in size.keys})
-            self.best = self.trial(moved, logs, gap=self._enough)
-
-    def _sharpen(self) -> None:
-        """Disturbances to where enough digits are left, unless they are given: those of a fit with other steps may be
-        too small."""
-        given = np.array([bool(size.given) for size in self.sizes])
-        logs = np.where(given, self.best.logs, np.maximum(self.best.logs, self.sharp(self.best)))
-        if np.any(logs > self.best.logs + _ROUNDED):
-            self.best = self.trial(self.best.point, logs, gap=self._enough)
-
-    @property
-    def _enough(self) -> float:
-        """What a linear step of the states may take from |r|² in this part of the search."""
-        return self.gap if self._approach is None else np.inf
+        return self._to_its_end(settled, began, correction)
 
     def sharp(self, trial: Trial) -> Array:
         """Logarithms of disturbances from which on enough digits are left, as far as a trial tells, (n_s,)."""
         return sharp(self.sizes, trial.logs, trial.marginal)
 
-    def _iterate(self, settled: float, correction: Array | None = None) -> End:
+    def _iterate(self, settled: float, correction: Array | None) -> End:
         while len(self.history) <= self.max_iterations:
             if self._place.due:
                 self._keep(np.zeros(0) if correction is None else correction)
-            if self._approach is not None:
-                self._come_near(self._approach)
+            if self._far is not None:
+                self._come_near(self._far)
                 continue
             here = self.best
             if correction is None or not definite(here.matrix + correction):
@@ -258,24 +245,37 @@ class Search(Trials):
                 return self._end(promised, settled)
             near = promised < _NEAR
             correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
-        if self._approach is not None:
-            self._end_approach()
+        if self._far is not None:
+            self._end_far()
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
 
-    def _come_near(self, approach: Approach) -> None:
-        """One step of the approach, or its end: states then are the best ones."""
-        room = Room(self._magnitudes, *self._room(), self.problem.linear_constraints(self.best.point.parameters))
-        if (found := approach.step(self.best, room, self.gap, self._moved)) is not None:
-            self._accept(found[0], 0.0, found[1])
-        elif approach.is_near and self.splits and any(which := clearly_apart(self.best)):
+    def _come_near(self, before: float) -> None:
+        """One step from far away, unless the one before promised little, and this one no more; or the end of such."""
+        here, room, density = self.best, self._room(), self.best.marginal.density
+        now, linear = here.point.parameters, self.problem.linear_constraints(here.point.parameters)
+        if before >= _CLOSE:
+            slopes, at = self._volume
+            if density and (not len(at) or np.any(np.abs(now - at) > _FAR * self._magnitudes)):
+                slopes, at = self._volume = here.marginal.volume, now
+            try:
+                found = far_step(here, slopes if density else np.zeros(len(now)), self._magnitudes, *room, linear)
+            except NotPositiveDefiniteError:
+                return self._end_far()
+            there = found.promised <= _THERE and abs(here.states.cost - here.states.least) <= self.gap
+            if not (there or found.promised < before):  # such steps lead round in circles
+                return self._end_far()
+            self._far = before = found.promised
+            if not there and (trial := self._moved(found.change)) is not None and trial.states.least <= found.most:
+                return self._accept(trial, 0.0, found.length)
+        if before < _CLOSE and self.splits and any(which := clearly_apart(here)):
             self._split(which)
-            approach.promised = np.inf
-        else:
-            self._end_approach()
+            self._far = np.inf
+            return None
+        return self._end_far()
 
-    def _end_approach(self) -> None:
+    def _end_far(self) -> None:
         """To the best states; to those of the start if there are none where it has come to."""
-        here, self._approach, self.ahead = self.best, None, None
+        here, self._far, self.ahead = self.best, None, None
         if abs(here.states.cost - here.states.least) <= self.gap:
             return
         try:

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linear_steps import Bend, by_linear_steps
 from spookid.statistics.marginal import Marginal, NoiseSize
 from spookid.transcription.factor import Group
+from spookid.transcription.parameter_constraints import LinearConstraints
 from spookid.transcription.transcription import Point, Transcription
 
 _ALIKE = 0.3
@@ -34,6 +36,10 @@ _FADES = 0.6
 """Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
+_ACCEPT, _ROUNDING = 1e-3, 1e-2
+"""Share of its promise that a step from far away must keep, but for this much of −log L."""
+_CLEARLY = 10.0
+"""What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 
 
 class FittedStates(Protocol):
@@ -186,6 +192,74 @@ class Trial:
         return whole
 
 
+@dataclass(frozen=True, eq=False)
+class FarStep:
+    """A step from far away."""
+
+    change: Array
+    """In θ and η, (n_p + n_s,)."""
+    promised: float
+    """Of −log L."""
+    most: float
+    """What |r|² over the noise before must not come to, if the step is to keep its promise."""
+    length: float
+
+
+def far_step(
+    here: Trial, volume: Array, magnitudes: Array, lower: Array, upper: Array, linear: LinearConstraints | None
+) -> FarStep:
+    """States, parameters and noise at once, by one linearization: far from the maximum neither the best states of each
+    trial nor the whole score are worth their price. It is
+
+        min gᵀδ + ½ δᵀBδ in θ,    η = ½ log(squares after δ / freedom),
+
+    with B of the Schur complement of the states, the slope g of the squares and of the logarithms, and noise by the
+    rule of MacKay (Neural Computation 4, 1992): its squares over its rows less their leverage. What has to fall are
+    squares over the new sizes, and these logarithms.
+
+    Args:
+        volume: half the gradient of the logarithms in θ, (n_p,).
+        lower, upper: room of the step, (n_p + n_s,); parameters take no more than nine tenths of it: one on its bound
+            may take from others all that shows them, as friction of none does from the rate at which it fades.
+
+    Raises:
+        NotPositiveDefiniteError: if there is none.
+    """
+    n, score = len(magnitudes), here.marginal.gradient + volume
+    information, freedom = here.marginal.information, np.maximum(here.freedom, 1e-9)
+    still, others = here.squares, here.states.least - float(here.squares.sum())  # those over what is given
+    metric = np.maximum(np.diag(information), 1 / magnitudes**2)
+    step = bounded_step(information + np.diag(INDEPENDENT * metric), score, 0.9 * lower[:n], 0.9 * upper[:n], linear)
+    ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
+    noise = np.clip(np.log(ahead / freedom) / 2, lower[n:], upper[n:])
+    change = 2 * float(here.marginal.gradient @ step) + float(step @ information @ step)
+    scale, along = np.exp(-2 * noise), float(volume @ step)
+    before = float(scale @ still) + others
+    promised = (before - float(scale @ ahead) - others - change - float(still.sum() - ahead.sum())) / 2 - along
+    most = before - 2 * (along + _ACCEPT * promised - _ROUNDING)
+    whole = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
+    return FarStep(np.concatenate([step, noise]), whole, most, float(np.sqrt(step @ (metric * step))))
+
+
+def clearly_apart(here: Trial) -> list[bool]:
+    """Which sizes the likelihood clearly prefers one for each of their names.
+
+    By sizes of their own it gains at least what its expectation over these states does (EM).
+    """
+    squares = here.marginal.ahead(np.append(np.zeros(len(here.marginal.gradient)), 1.0)[:, None])
+    found = []
+    for size in here.sizes:
+        gain = 0.0
+        if size.kind == "disturbance" and size.given is None and len(size.names) > 1:
+            expected = here.marginal.expected
+            r = np.array([float(squares[name].item()) for name in size.keys if name in squares])
+            f = np.array([expected[name] for name in size.keys if name in squares])
+            if np.all(r > 0) and np.all(f > 0):
+                gain = float(f @ (np.log(r.sum() / f.sum()) - np.log(r / f))) / 2
+        found.append(gain > _CLEARLY * (len(size.names) - 1))
+    return found
+
+
 def fall(here: Trial, there: Trial) -> float:
     """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
     rule."""
@@ -258,11 +332,7 @@ class Trials:
         return Trial(self.sizes, logs, states, found, before)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell.
-
-        Args:
-            gap: what a linear step of the states may take from |r|².
-        """
+        """The states of a trial, and what they tell. ``gap``: what a linear step of the states may take from |r|²."""
         states = self.best_states(start, logs, most, gap)
         began = time.perf_counter()
         found = self.told(states, logs)

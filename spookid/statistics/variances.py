@@ -145,11 +145,8 @@ class VarianceComponents:
 
 
 def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> VarianceComponents:
-    """The variances, and what each group says about the parameters.
-
-    Args:
-        roughly: True for two digits, in a fraction of the time.
-    """
+    """The variances, and what each group says about the parameters. ``roughly``: True for two digits, in a fraction of
+    the time."""
     here = first.linearized
     fewer = _ROUGHLY if roughly else 1
     steps = sum(chain.steps for chain in here.problem.chains)
@@ -185,11 +182,7 @@ def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> V
 
 def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array, Array]:
     """Products C of T, (n_p, groups), and R of themselves, (groups, groups), of the groups' residuals, states projected
-    out: sums over recordings.
-
-    Args:
-        groups: names of the noise whose rows have one size.
-    """
+    out: sums over recordings. ``groups``: names of the noise whose rows have one size."""
     if not groups:
         return np.zeros((c.linearized.parameters, 0)), np.zeros((0, 0))
     columns = [_rows_of(terms, groups) for terms in c.linearized.chains]

@@ -8,16 +8,14 @@ Combinations of parameters that the data hardly see, as relative changes of the 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
-from spookid.tables.table import Block, Listed, Table, Tabular, counted, number
+from spookid.tables.table import Listed
 from spookid.transcription.parameter_constraints import FreeDirections
 
 RANK = 1e-6
@@ -158,11 +156,7 @@ def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]
 
 
 def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[str, float]) -> WeakDirection:
-    """The same direction in other references.
-
-    Args:
-        before, after: references of the parameters by name.
-    """
+    """The same direction in other references. ``before, after``: references of the parameters by name."""
     shares = {name: share * before[name] / after[name] for name, share in weak.direction.items()}
     lengths = [float(np.linalg.norm(list(one.values()))) for one in (weak.direction, shares)]
     largest = max(shares.values(), key=abs)
@@ -180,11 +174,8 @@ def pivots(directions: Array) -> list[int]:
 def weak_by_errors(
     names: Sequence[str], covariance: Array, magnitudes: Array, references: Array
 ) -> tuple[WeakDirection, ...]:
-    """Directions that are weak by the errors of the parameters that have any, the worst first.
-
-    Args:
-        covariance: NaN in the rows of parameters without an error, (n_p, n_p).
-    """
+    """Directions that are weak by the errors of the parameters that have any, the worst first. ``covariance``: NaN in
+    the rows of parameters without an error, (n_p, n_p)."""
     known = np.flatnonzero(np.isfinite(np.diag(covariance)))
     scaled = covariance[np.ix_(known, known)] / np.outer(magnitudes[known], magnitudes[known])
     variances, vectors = np.linalg.eigh(scaled)
@@ -194,45 +185,3 @@ def weak_by_errors(
         for i in np.argsort(-variances).tolist()
         if variances[i] > WEAK**-2
     )
-
-
-class Knowledge(Tabular):
-    """Parameters with their standard errors and correlations, and how well the data see directions."""
-
-    names: tuple[str, ...]
-    reasons: Mapping[str, str]
-    """Why a parameter has no standard error, by its name."""
-    singular_values: Array
-    """Of each direction, descending."""
-
-    @property
-    @abstractmethod
-    def standard_errors(self) -> Array:
-        """(n_p,), NaN where there is a reason."""
-
-    @property
-    @abstractmethod
-    def correlation(self) -> Array:
-        """(n_p, n_p)."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {', '.join(self.names) or 'no parameters'}>"
-
-    def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and how well the data see directions."""
-        errors = zip(self.names, self.standard_errors.tolist(), strict=True)
-        rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
-        seen = ", ".join(number(value, 2) for value in self.singular_values)
-        return [
-            f"What the data tell of {counted(len(self.names), 'parameter')}",
-            Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
-            f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
-        ]
-
-    def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each parameter: standard error, the reason why it has none, correlations with all."""
-        parts = zip(self.names, self.standard_errors.tolist(), self.correlation.tolist(), strict=True)
-        return [
-            {"parameter": n, "std_err": e, "reason": self.reasons.get(n, ""), **dict(zip(self.names, row, strict=True))}
-            for n, e, row in parts
-        ]

@@ -166,11 +166,8 @@ class SerialCorrelation:
 
 
 def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[SerialCorrelation]:
-    """Of every noise that has rows enough.
-
-    Args:
-        coarse: of steps twice as long, at the same times: rows of one step are half as many.
-    """
+    """Of every noise that has rows enough. ``coarse``: of steps twice as long, at the same times: rows of one step are
+    half as many."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
     observing = [
         s.factor for terms in condensed.linearized.chains for s in terms if s.factor.group is Group.OBSERVATION
@@ -179,7 +176,8 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
     between = {noise for factor in observing if len(factor.variables) > 1 for noise in factor.noise}
     steps = sum(terms[0].steps for terms in condensed.linearized.chains)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
-    lags = {name: _lags(coarse and name not in sensors) for name in names}
+    halved = tuple(max(lag // 2, 1) for lag in _LAGS)
+    lags = {name: halved if coarse and name not in sensors else _LAGS for name in names}
     seen = np.array([_sums(condensed, condensed.residuals, name, lags[name]) for name in names])[:, :, 0]
     null, sizes = _null(condensed, lags, seen[:, 0], count)
     squares, measured = null[:, 0].T, seen[:, 0]
@@ -195,11 +193,8 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
 
 
 def beyond_step(fine: list[SerialCorrelation], coarse: list[SerialCorrelation]) -> list[SerialCorrelation]:
-    """Those of the finer of two fits, with what is left of them without the step, if that is less.
-
-    Args:
-        coarse: of the fit with steps twice as long and the same noise, in the same order.
-    """
+    """Those of the finer of two fits, with what is left of them without the step, if that is less. ``coarse``: of the
+    fit with steps twice as long and the same noise, in the same order."""
     found = []
     for one, other in zip(fine, coarse, strict=True):
         left = (one.excess - other.excess / 16) / one.width
@@ -214,7 +209,7 @@ def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Arr
     sizes, chains = np.ones(len(lags)), condensed.linearized.chains
     for _ in range(_ROUNDS):
         rng, by_name = np.random.default_rng(0), dict(zip(lags, sizes.tolist(), strict=True))
-        draws = condensed.left([[_drawn(s, count, rng, by_name) for s in terms] for terms in chains])
+        draws = condensed.left([[white(s, count, rng, by_name) for s in terms] for terms in chains])
         null = np.array([_sums(condensed, draws, name, lags[name]) for name in lags])
         mean, scatter = null[:, 0].mean(axis=1), null[:, 0].std(axis=1)
         off = (np.abs(measured - mean) > _LIKE * scatter) & (mean > 0)
@@ -224,11 +219,7 @@ def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Arr
     return null, sizes
 
 
-def _lags(halved: bool) -> tuple[int, ...]:
-    return tuple(max(lag // 2, 1) for lag in _LAGS) if halved else _LAGS
-
-
-def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
+def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
     """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share, and of
     other sizes than what the rows are whitened with by the noise's name."""
     steps, left = term.residual.shape

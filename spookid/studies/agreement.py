@@ -25,7 +25,7 @@ from scipy import special
 from spookid.kernels.arrays import Array
 from spookid.results.result import Solution
 from spookid.statistics.block_jackknife import BLOCKS
-from spookid.statistics.covariance import doubted, times
+from spookid.statistics.sensitivities import doubted, times
 from spookid.tables.table import Block, Listed, Table, Tabular, number, superscripts
 
 _RANK = 1e-10

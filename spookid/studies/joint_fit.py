@@ -50,7 +50,8 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics.condensing import pseudo_inverse
-from spookid.statistics.covariance import ROBUST, ResidualStatistics
+from spookid.statistics.covariance import ResidualStatistics
+from spookid.statistics.sensitivities import ROBUST
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
 from spookid.studies.job import digest

@@ -27,8 +27,8 @@ from spookid.results.folders import Tree
 from spookid.results.result import Noise, Solution
 from spookid.results.values import Derived
 from spookid.solvers.status import Status
-from spookid.statistics.combinations import root_of
 from spookid.statistics.prior_regression import FEWEST, Normal, Regression
+from spookid.statistics.sensitivities import root_of
 from spookid.studies.payload_rows import PayloadRows
 from spookid.tables.table import number, superscripts, uncertain
 

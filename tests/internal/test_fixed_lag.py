@@ -12,10 +12,9 @@ from mechanisms import Array
 
 from spookid import Manifold, ProblemError, load_problem
 from spookid.assembly.assembly import assemble
-from spookid.solvers import lag_anchor
+from spookid.solvers import lag_terms
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_memory import joint_covariance
+from spookid.solvers.fronts import Pivots, joint_covariance
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.statistics.likelihood import States
 from spookid.transcription.factor import Group, Kind
@@ -199,10 +198,10 @@ def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start):
 
 
 def test_at_present_estimates_it_would_become_known(monkeypatch):
-    monkeypatch.setattr(lag_anchor, "_MOST", 1e12)
-    monkeypatch.setattr(lag_anchor, "_KNOWN", -1e12)
-    monkeypatch.setattr(lag_anchor, "_ALONE", -1.0)
-    monkeypatch.setattr(lag_anchor, "_FAR", 0.0)
+    monkeypatch.setattr(lag_terms, "_MOST", 1e12)
+    monkeypatch.setattr(lag_terms, "_KNOWN", -1e12)
+    monkeypatch.setattr(lag_terms, "_ALONE", -1.0)
+    monkeypatch.setattr(lag_terms, "_FAR", 0.0)
     problem, data = bilinear(np.random.default_rng(0))
     assert known_of(run(problem, data, 400, window=5, start=np.array([1.0, 1.5])))[0] > 1e-6
 

@@ -28,7 +28,7 @@ from spookid import (
     Status,
     gravity,
 )
-from spookid.statistics.covariance import UNOBSERVED
+from spookid.statistics.sensitivities import UNOBSERVED
 
 # --- fits ---
 

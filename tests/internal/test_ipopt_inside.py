@@ -15,8 +15,8 @@ from spookid import Manifold, Parameter, Spook, Status, Variational
 from spookid.assembly.assembly import assemble
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.places import independent_rows
 from spookid.solvers.program import Program
-from spookid.solvers.roles import independent_rows
 from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize

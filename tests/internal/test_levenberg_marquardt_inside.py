@@ -12,7 +12,7 @@ from test_levenberg_marquardt import swing
 
 from spookid import LevenbergMarquardt, Manifold, Parameter, Status
 from spookid.solvers.status import Iteration, Outcome
-from spookid.statistics.covariance import AT_BOUND
+from spookid.statistics.sensitivities import AT_BOUND
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 

@@ -33,7 +33,7 @@ from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import smoothed, with_least_noise
 from spookid.smoothing.saving import StepCorrection
-from spookid.statistics.combinations import UNOBSERVED
+from spookid.statistics.sensitivities import UNOBSERVED
 
 # --- against batch fits ---
 

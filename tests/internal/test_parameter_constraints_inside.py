@@ -37,8 +37,8 @@ from spookid.assembly.priors import attainable
 from spookid.estimation.tensions import contradicted
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
-from spookid.statistics.combinations import CONSTRAINED
 from spookid.statistics.condensing import pseudo_inverse
+from spookid.statistics.sensitivities import CONSTRAINED
 from spookid.transcription.parameter_constraints import (
     FreeDirections,
     LinearConstraints,

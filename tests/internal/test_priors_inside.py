@@ -7,8 +7,7 @@ import pytest
 from test_priors import two_frictions
 
 from spookid import Parameter
-from spookid.statistics.combinations import Seen, prior_share
-from spookid.statistics.covariance import UNOBSERVED
+from spookid.statistics.sensitivities import UNOBSERVED, Seen, prior_share
 
 
 def test_a_prior_settles_what_the_data_cannot():

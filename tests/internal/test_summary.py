@@ -15,7 +15,7 @@ from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
 from spookid.results.result import Times
 from spookid.results.wording import noise_words, remark, status_words
-from spookid.statistics.covariance import NO_FACTOR
+from spookid.statistics.sensitivities import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.tables.table import bounds, deviation, labelled, number, quantity, seconds, uncertain
 

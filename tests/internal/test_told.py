@@ -30,7 +30,7 @@ from spookid import (
 from spookid.estimation import grouping, motions, solving
 from spookid.estimation.unexplained import followed_findings
 from spookid.report.conclusion import conclusion
-from spookid.statistics.settled import left_open
+from spookid.statistics.sensitivities import left_open
 
 TORQUE = 0.02
 """Noise of the measured torque [N m]."""

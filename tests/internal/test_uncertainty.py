@@ -16,17 +16,9 @@ from spookid.cli.checking import describe
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import (
-    AT_BOUND,
-    DOUBTED,
-    NO_FACTOR,
-    NO_FREEDOM,
-    UNOBSERVED,
-    ResidualStatistics,
-    analyse,
-    times,
-)
+from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.linearized import linearize
+from spookid.statistics.sensitivities import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, times
 from spookid.statistics.variances import Variances, widened
 from spookid.statistics.weak_directions import Spectrum
 from spookid.transcription.parameter_constraints import FreeDirections

@@ -1,0 +1,332 @@
+"""Standard errors of parameters and of expressions in them, of which the data may see no more than combinations, what
+priors tell of them, and how estimates depend on the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.arrays import Array
+from spookid.records import dataclass
+from spookid.statistics.weak_directions import WeakDirection
+from spookid.tables.table import Block, Table, Tabular, counted, number
+
+UNOBSERVED = "the data do not determine it"
+CONSTRAINED = "the constraints determine it"
+RESOLVED = 1e-4
+"""Share of a squared direction from which on what lies in unseen directions makes it unseen."""
+LEADS = 0.5
+"""Share of the variance from which on a number is mostly known from priors."""
+DOUBTED = 3.0
+"""Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
+weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
+
+ROBUST = 1.5
+"""Errors of the block jackknife replace plain ones that they exceed by this factor."""
+
+LEAST_BLOCK = 10
+"""Steps of a block from which on its jackknife says something."""
+
+AT_BOUND = "held at its bound"
+TIED = "the data see it only together with {}, at a bound"
+NO_DIGITS = "rounding leaves nothing of its variance"
+NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
+NO_FACTOR = "the normal equations are singular at the solution"
+
+IMPULSES = "state"
+"""Name of the impulses among the noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Covariances in the space of the parameters that the data see: 0 in all directions that they do not."""
+
+    covariance: Array
+    """(n_p, n_p)."""
+    scatter: Array
+    """That of the block jackknife, (n_p, n_p)."""
+    hidden: Array
+    """Unseen directions, of parameters over their magnitudes, times these magnitudes, (k, n_p)."""
+    magnitudes: Array
+    """Of the parameters, 0 of those that are held, (n_p,)."""
+    priors: Array
+    """What the uncertainty of priors adds to the covariance, (n_p, n_p)."""
+    raised_from: float = np.inf
+    """Ratio of the jackknife's standard error from which on it is taken."""
+
+    def error(self, slope: Array) -> float:
+        """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not see it."""
+        length = float(np.sum((self.magnitudes * slope) ** 2))
+        if not np.all(np.isfinite(self.covariance)) or np.sum((self.hidden @ slope) ** 2) > RESOLVED * length:
+            return float("nan")
+        variance, scattered = (float(slope @ matrix @ slope) for matrix in (self.covariance, self.scatter))
+        is_raised = scattered > self.raised_from**2 * variance
+        return float(np.sqrt(max(scattered if is_raised else variance, 0.0)))
+
+    @property
+    def joint(self) -> Array:
+        """Covariance of all parameters together, (n_p, n_p): what the data leave open is as much wider as the block
+        jackknife finds it in the mean of all directions that the data tell, if it does.
+
+        The jackknife's own matrix has the rank of its blocks, and errors that are raised one by one lose what is known
+        of combinations; one factor, as of a number of independent samples, keeps these.
+        """
+        axes, sizes = _axes(self.covariance, np.where(self.magnitudes > 0, self.magnitudes, 1.0))
+        over = (axes / sizes).T
+
+        def total(matrix: Array) -> float:
+            return float(np.einsum("ij,jk,ik->", over, matrix, over))
+
+        told = len(over) - total(self.priors)
+        if not (np.all(np.isfinite(self.scatter)) and told > RESOLVED):
+            return self.covariance
+        factor = (total(self.scatter) - total(self.priors)) / told
+        return np.asarray(self.priors + max(factor, 1.0) * (self.covariance - self.priors))
+
+
+def _axes(covariance: Array, magnitudes: Array) -> tuple[Array, Array]:
+    """Principal axes u of parameters over their magnitudes and standard deviations d along them: with axes u/magnitude
+    over d the covariance is the identity; directions without variance are left out."""
+    variances, axes = np.linalg.eigh(covariance / np.outer(magnitudes, magnitudes))
+    open_ones = variances > np.finfo(float).eps * len(magnitudes) * np.max(variances, initial=0.0)
+    return axes[:, open_ones] / magnitudes[:, None], np.sqrt(variances[open_ones])
+
+
+def root_of(covariance: Array, magnitudes: Array) -> Array:
+    """L with L Lᵀ = covariance, (n_p, k), of as many columns as it has directions with a variance."""
+    axes, sizes = _axes(covariance, magnitudes)
+    return np.asarray(axes * (magnitudes**2)[:, None] * sizes)
+
+
+def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
+    """Share of an expression's variance that is the uncertainty of priors, from 0 to 1: 1 if the data add nothing to
+    them. NaN if it is not known.
+
+    With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P. It is that of
+    white noise also where the standard error was raised to the jackknife's: a larger error is no larger share of the
+    data.
+
+    Args:
+        slopes: in the parameters on which it depends.
+        error: the standard error; the share is unknown where it is NaN, and 0 where it is 0.
+        names: of the parameters that were estimated.
+    """
+    if seen is None or not np.isfinite(error):
+        return float("nan")
+    slope = np.array([slopes.get(name, 0.0) for name in names])
+    variance = float(slope @ seen.covariance @ slope)
+    return float(min(slope @ seen.priors @ slope / variance, 1.0)) if error > 0 and variance > 0 else 0.0
+
+
+def of_priors(seen: Seen, sizes: Array) -> Array:
+    """Directions of parameters over their sizes that priors tell more of than data do, of length one, (k, n_p).
+
+    With P = L Lᵀ the covariance, and what priors add to it P I_prior P, the eigenvectors u of Lᵀ I_prior L above a half
+    are the directions L u.
+    """
+    if not (np.all(np.isfinite(seen.covariance)) and np.all(np.isfinite(seen.priors))):
+        return np.zeros((0, len(sizes)))
+    axes, widths = _axes(seen.covariance, sizes)
+    shares, found = np.linalg.eigh((axes / widths).T @ seen.priors @ (axes / widths))
+    directions = ((axes * sizes[:, None] * widths) @ found[:, shares > LEADS]).T
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
+def error_of(
+    slopes: Mapping[str, float], names: Sequence[str], covariance: Array, reasons: Mapping[str, str], seen: Seen | None
+) -> tuple[float, str]:
+    """Standard error of an expression, and why it has none.
+
+    Args:
+        slopes: in those parameters on which it depends; others than ``names`` are certain.
+        names: of the parameters that were estimated.
+        covariance: NaN where there are reasons.
+        seen: None: a parameter without an error leaves the expression without one.
+    """
+    slopes = {name: s for name, s in slopes.items() if reasons.get(name) != CONSTRAINED}
+    slope = np.array([slopes.get(name, 0.0) for name in names])
+    rows = np.flatnonzero(slope)
+    without = {name: reasons[name] for name in slopes if slopes[name] and name in reasons}
+    if not without:
+        part = slope[rows]
+        return float(np.sqrt(max(part @ covariance[np.ix_(rows, rows)] @ part, 0.0))) if rows.size else 0.0, ""
+    error = float("nan") if seen is None or set(without.values()) != {UNOBSERVED} else seen.error(slope)
+    if np.isfinite(error):
+        return error, ""
+    return error, next(iter(without.values()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivities(Tabular):
+    """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
+
+    names: tuple[str, ...]
+    covariance: Array
+    """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
+    what is unknown of these (``student``): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN in
+    the rows of parameters without a standard error."""
+    covariance_sandwich: Array
+    """That of the block jackknife, over stretches of the recordings: it assumes nothing of the noise but that it does
+    not last as long as a block, (n_p, n_p)."""
+    factor: Array
+    """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
+    dispersion: Array
+    """Squared standard error over what it were if all weights said the noise, (n_p,); NaN without an error."""
+    reasons: Mapping[str, str]
+    """Why a parameter has no standard error, by its name."""
+    singular_values: Array
+    """Spectrum of T with each column scaled by the parameter's magnitude and the noise, descending: a direction's value
+    is one over its relative standard error."""
+    weak: tuple[WeakDirection, ...]
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
+    inflation: Array = field(default_factory=lambda: np.zeros(0))
+    """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
+    seen: Seen | None = None
+    """Of combinations of parameters that have no standard errors; None if that is not known."""
+
+    def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
+        """Standard error of an expression by its slopes in the parameters, and why it has none.
+
+        Args:
+            held: True to presume that parameters at a bound stay there.
+        """
+        moving = {name: s for name, s in slopes.items() if not (held and self.reasons.get(name) == AT_BOUND)}
+        return error_of(moving, self.names, self.covariance, self.reasons, self.seen)
+
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """Parameters whose standard errors are those of the jackknife."""
+        return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
+
+    def robust(self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST) -> Sensitivities:
+        """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
+
+        Args:
+            block: steps of a block; of few steps the jackknife says nothing.
+            linked: True for parameters in constraints, which have one factor, or these would not hold, (n_p,).
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
+        ratio = np.where(np.isfinite(ratio) & (ratio > larger) & (block >= LEAST_BLOCK), ratio, 1.0)
+        ratio[linked] = np.max(ratio[linked], initial=1.0)
+        seen = self.seen and replace(self.seen, raised_from=larger if block >= LEAST_BLOCK else math.inf)
+        if not np.any(ratio > 1):
+            return replace(self, seen=seen)
+        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
+
+    @property
+    def standard_errors(self) -> Array:
+        """Roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def agreement(self) -> float:
+        """Geometric mean of the standard errors over those of the jackknife: near 1 if the noise is what the residuals
+        are taken for, white impulses and white errors of the sensors. NaN if no parameter has both."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log(self.standard_errors) - np.log(np.diag(self.covariance_sandwich)) / 2
+        known = logarithms[np.isfinite(logarithms)]
+        return float(np.exp(known.mean())) if known.size else float("nan")
+
+    @property
+    def correlation(self) -> Array:
+        """(n_p, n_p)."""
+        errors = self.standard_errors
+        return np.asarray(self.covariance / np.outer(errors, errors))
+
+    def __repr__(self) -> str:
+        return f"<Sensitivities of {', '.join(self.names) or 'no parameters'}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each parameter, and how well the data see directions."""
+        errors = zip(self.names, self.standard_errors.tolist(), strict=True)
+        rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
+        seen = ", ".join(number(value, 2) for value in self.singular_values)
+        return [
+            f"What the data tell of {counted(len(self.names), 'parameter')}",
+            Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
+            f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
+        ]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter: standard error, the reason why it has none, correlations with all."""
+        parts = zip(self.names, self.standard_errors.tolist(), self.correlation.tolist(), strict=True)
+        return [
+            {"parameter": n, "std_err": e, "reason": self.reasons.get(n, ""), **dict(zip(self.names, row, strict=True))}
+            for n, e, row in parts
+        ]
+
+
+def doubted(agreement: float, block: float) -> bool:
+    """True if standard errors are so far from those of the jackknife that either may mislead. ``block``: steps of a
+    block; of few steps it says nothing, as one errs with the next."""
+    return block >= LEAST_BLOCK and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
+
+
+def times(ratio: float, more: str, less: str) -> str:
+    """How many times more or less, in words."""
+    size = max(ratio, 1 / ratio)
+    return f"{size:.{1 if size < 9.95 else 0}f} times {more if ratio > 1 else less}"
+
+
+def prior_led(known: Sensitivities) -> frozenset[str]:
+    """Names of the parameters whose variance is mostly that of priors."""
+    errors = zip(known.names, known.standard_errors.tolist(), strict=True)
+    shares = {name: prior_share({name: 1.0}, error, known.names, known.seen) for name, error in errors}
+    return frozenset(name for name, share in shares.items() if share > LEADS)
+
+
+def is_settled(weak: WeakDirection, of_priors: frozenset[str]) -> bool:
+    """True if ``prior_led`` names every parameter of a direction: nobody has to do anything about that."""
+    return of_priors.issuperset(weak.direction)
+
+
+def left_open(known: Sensitivities) -> tuple[WeakDirection, ...]:
+    """The weak directions that priors do not settle, the worst first."""
+    of_priors = prior_led(known)
+    return tuple(one for one in known.weak if not is_settled(one, of_priors))
+
+
+def settled_parameters(known: Sensitivities) -> tuple[str, ...]:
+    """Names of the parameters that change along weak directions that priors settle."""
+    of_priors = prior_led(known)
+    settled = (name for one in known.weak if is_settled(one, of_priors) for name in one.direction)
+    return tuple(dict.fromkeys(settled))
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """First-order changes of the estimates with data and settings.
+
+    The last axis is that of the free parameters (n_p); parameters that the data do not determine have NaN, those held
+    at a bound 0. Gauss–Newton's approximation: exact where the residuals are small or the model is nearly linear.
+    """
+
+    observations: tuple[Array, ...]
+    """Per recording ∂θ/∂y [1/unit of the signal], (N, n_o, n_p); 0 where a sample is missing."""
+    state_weight: Array
+    """∂θ/∂κ, (n_p,); 0 if κ is infinite."""
+    step: Array
+    """∂θ/∂h [1/s] with the samples as they are, (n_p,): what an error of the recordings' clock does."""
+    step_error: Array
+    """What steps of h instead of 0 add to the estimates, to leading order (see ``step_errors``), (n_p,); NaN where
+    it is not known."""
+    fixed_names: tuple[str, ...]
+    """Parameters that the user fixed."""
+    fixed: Array
+    """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN where a fixed parameter stands in the geometry of rigid joints."""
+    edges: tuple[Array, ...]
+    """Per recording, where its stretches begin and the last one ends [s], (W + 1,)."""
+    stretches: tuple[Array, ...]
+    """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
+    hangs on them."""
+
+    def __repr__(self) -> str:
+        stretches = sum(len(one) for one in self.stretches)
+        return f"<Influence of {stretches} stretches of recordings on {self.step.size} parameters>"
