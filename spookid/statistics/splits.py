@@ -54,7 +54,7 @@ def heterogeneity(condensed: Condensed, others: Sequence[Columns], steps: Array,
     moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
     own, across, pulls = [], [], []
     for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
-        rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
+        rows = [i for i, term in enumerate(terms) if not (term.factor.hard or term.factor.group is Group.PRIOR)]
         T, r, states = (_flat([part[i] for i in rows]) for part in parts)
         products = T @ T[moving].T
         own.append(products[moving])
