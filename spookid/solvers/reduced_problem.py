@@ -68,7 +68,7 @@ class ReducedProblem:
     """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
 
     def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
-        self.problem, self.pool = problem, pool
+        self.problem, self.pool, self.start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]

@@ -38,13 +38,3 @@ def test_a_loop_is_cut_where_no_effort_is_measured(stepper):
 
 
 # --- soft joints ---
-
-
-@pytest.mark.parametrize("open_chain", [True, False])
-def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
-    if open_chain:
-        swinging = paper_twin(pendulum(compliance=1e-6), {}, initial={"hinge": 1.0}, noise=1e-3, duration=0.1)
-    else:
-        swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy().between(0, 0.2)])
-    ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted"), state_weight=100.0))
-    assert ReducedProblem(ready.transcription, ready.start).saddle == open_chain
