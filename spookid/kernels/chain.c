@@ -351,8 +351,8 @@ EXPORT int chain_solve(const size *g, const double *panels, size q, int own_bord
 /* --- the inverse along the band --- */
 
 /* to (four rows of w numbers) -= left' right over `count` rows; left and right w and `wide` numbers apart. */
-static void take_off(double *to, size wide, const double *left, size apart, const double *right, size count, size from) {
-  for (size c = from; c < wide; c += LANES) {
+static void take_off(double *to, size wide, const double *left, size apart, const double *right, size count) {
+  for (size c = 0; c < wide; c += LANES) {
     lanes s[ROWS];
     for (int a = 0; a < ROWS; ++a) s[a] = *(lanes *)(to + a * wide + c);
     for (size q = 0; q < count; ++q) {
@@ -396,12 +396,11 @@ EXPORT int chain_inverse(const size *g, size first, size last, const double *pan
       for (size j = 0; j < RT; ++j) Gt[j * W + i] = G[i * A + j];
       for (size j = i; j < T; ++j) turned[j * W + i] = I[i * W + j];
     }
-    for (size i = 0; i < T; i += ROWS) take_off(H + i * A, A, Gt + i, W, ahead, RT, 0); /* H = -G ahead */
+    for (size i = 0; i < T; i += ROWS) take_off(H + i * A, A, Gt + i, W, ahead, RT); /* H = -G ahead */
     for (size i = 0; i < T; ++i)
       for (size j = 0; j < RT; ++j) Ht[j * W + i] = H[i * A + j];
     for (size i = 0; i < T; i += ROWS) { /* own = U^-1 s U^-T - H G' */
-      size from = i / LANES * LANES;
-      for (size c = from; c < W; c += LANES) {
+      for (size c = i / LANES * LANES; c < W; c += LANES) {
         lanes s[ROWS] = {{0}};
         for (size q = c; q < T; ++q) {
           const lanes y = *(lanes *)(turned + q * W + c) * (q < z.t ? 1.0 : -1.0);
@@ -409,10 +408,13 @@ EXPORT int chain_inverse(const size *g, size first, size last, const double *pan
         }
         for (int a = 0; a < ROWS; ++a) *(lanes *)(own + (i + a) * W + c) = s[a];
       }
-      take_off(own + i * W, W, Ht + i, W, Gt, RT, from);
     }
+    for (size i = 0; i < T; ++i)
+      for (size j = 0; j < i; ++j) own[i * W + j] = own[j * W + i];
+    for (size i = 0; i < T; i += ROWS) take_off(own + i * W, W, Ht + i, W, Gt, RT);
     for (size i = 0; i < z.S; ++i) {
-      for (size j = 0; i < T && j < T; ++j) out[i * z.S + j] = i <= j ? own[i * W + j] : own[j * W + i];
+      for (size j = 0; i < T && j < T; ++j) /* what rounding leaves of one triangle alone would grow */
+        out[i * z.S + j] = 0.5 * (own[i * W + j] + own[j * W + i]);
       for (size j = T; i < T && j < z.S; ++j) out[i * z.S + j] = out[j * z.S + i] = H[i * A + j - T];
       if (i >= T) memcpy(out + i * z.S + T, ahead + (i - T) * A, RT * sizeof(double));
     }
