@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -376,16 +376,16 @@ def _assembled(c: Chain, first: int, last: int) -> Array:
     for rows, (at, columns) in zip(c.hard, c.places, strict=True):
         stands[at, columns] = True
         for k, matrix in enumerate(rows.matrix):
-            stage, step = divmod(k + max(rows.offsets), c.group)
+            end, step = divmod(k + max(rows.offsets), c.group)
             own = c.t + step * c.multipliers + columns.start + np.arange(matrix.shape[1])
             for o, offset in enumerate(rows.offsets):
                 there, place = divmod(k + offset, c.group)
                 unknowns = place * c.tangent + np.arange(c.tangent)
                 part = matrix[o * c.tangent : (o + 1) * c.tangent]
-                whole[there, unknowns[:, None], (stage - there) * c.T + own] += part
-            whole[stage, own, c.B : c.B + c.borders] = matrix[len(rows.offsets) * c.tangent :].T
+                whole[there, unknowns[:, None], (end - there) * c.T + own] += part
+            whole[end, own, c.B : c.B + c.borders] = matrix[len(rows.offsets) * c.tangent :].T
             if rows.slack is not None:
-                whole[stage, own, own] -= rows.slack[k]
+                whole[end, own, own] -= rows.slack[k]
     multipliers = np.arange(c.t, c.T)
     whole[:, multipliers, multipliers] -= ~stands.reshape(count, -1)
     return whole[first:last]

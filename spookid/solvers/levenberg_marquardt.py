@@ -266,9 +266,7 @@ class _Run:
             return min(damping * 4, self.settings.largest_damping)
         return max(damping / 10, _SMALLEST_DAMPING)
 
-    def _corrected(
-        self, here: Linearization, solve: DampedStep, step: Tangent, promised: float
-    ) -> Evaluation:
+    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
         first = best = trial = self._move(here, step)

@@ -32,6 +32,7 @@ _ROUNDING = 1e-14
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
+
 @dataclass(frozen=True, eq=False)
 class TangentSpace:
     """What is left to the steps of one chain."""

@@ -142,9 +142,7 @@ class _Sums:
     corner: Array
 
     @classmethod
-    def of(
-        cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace, room: int = 0
-    ) -> _Sums:
+    def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace, room: int = 0) -> _Sums:
         """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
         shape = steps, tangent, (reach + 1) * tangent
         held = workspace.aligned("panels", (max(room, math.prod(shape)),))

@@ -16,8 +16,8 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.chain import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
-from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.elimination import assembled
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.statistics.systems import independent_combinations

@@ -1,13 +1,14 @@
 """One chain's states at a linearization: the determinant of their system, solutions, and covariances along the band.
 
-Without hard rows the system is H = JᵀJ. With hard rows it is a saddle point. With C the hard rows and the random ones of the steps, scaled to one norm, r of variance δ in
-that scale (0 of hard rows), and H of the others,
+Without hard rows the system is H = JᵀJ. With hard rows it is a saddle point. With C the hard rows and the random ones
+of the steps, scaled to one norm, r of variance δ in that scale (0 of hard rows), and H of the others,
 
     K = [H + CᵀγC  Cᵀ ],      γ = 1/(1 + δ),    δ' = δ (1 + δ),
         [C        −δ' ]
 
 whose states are those of H + CᵀC/δ for any γ: a row with variance δ' and one with 1/γ are one with δ. The inverse holds
-the covariances P of the states and how they follow a change of the rows (``elimination``). Stiff rows in the place of hard ones, and random ones whose noise is small, would square the condition instead.
+the covariances P of the states and how they follow a change of the rows (``elimination``). Stiff rows in place of hard
+ones, and random ones whose noise is small, would square the condition instead.
 """
 
 from __future__ import annotations

@@ -77,9 +77,7 @@ def blocks(case: str, slack: float = 0.0, repeat: bool = False) -> tuple[list[Ro
     return soft, hard, steps, tangent
 
 
-def eliminated(
-    soft: list[Rows], hard: list[HardRows], steps: int, tangent: int
-) -> tuple[Elimination, NormalEquations]:
+def eliminated(soft: list[Rows], hard: list[HardRows], steps: int, tangent: int) -> tuple[Elimination, NormalEquations]:
     workspace, squares = Workspace(), [Rows(rows.offsets, rows.matrix, None) for rows in hard]
     equations = assembled([*soft, *squares], hard, steps, tangent, P, workspace)
     _ = equations.diagonal  # kept from before a factor takes the place of the band
@@ -149,7 +147,8 @@ def test_rows_that_others_imply_are_left_out(engine: str, case: str) -> None:
     close(twice.responses()[0], once.responses()[0], 1e-7)
     assert twice.logarithm == pytest.approx(once.logarithm, abs=1e-7)
     for held, (_, count) in zip(twice.held(), CASES[case][3], strict=True):
-        assert np.all(held[:, :count]) and not np.any(held[:, count:])
+        assert np.all(held[:, :count])
+        assert not np.any(held[:, count:])
 
 
 @pytest.mark.parametrize("case", ["neighbours", "stages of two steps", "hard rows of three steps"])

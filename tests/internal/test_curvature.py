@@ -129,7 +129,9 @@ def test_the_promise_of_rigid_joints_with_friction():
     for exact in (False, True):
         taken, promised = DampedStep(here, 1e-2, exact).first()
         plain, bend = bends(here, taken)
-        assert promised == pytest.approx(-2 * here.pull_back(here.residuals).dot(taken) - plain - (bend if exact else 0.0), rel=1e-9)
+        assert promised == pytest.approx(
+            -2 * here.pull_back(here.residuals).dot(taken) - plain - (bend if exact else 0.0), rel=1e-9
+        )
     assert abs(bend) > 1e-6 * plain
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from benchmarks.problems import furuta
 from test_chain import CASES, blocks, close, eliminated

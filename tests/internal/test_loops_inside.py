@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mechanisms import paper_twin, pendulum
-from test_loops import KNOWN, noisy, problem, unknown
+from test_loops import KNOWN, noisy, problem
 
 from spookid import Model, Motor, ProblemError, Spook, Variational
 from spookid.assembly.assembly import assemble
-from spookid.solvers.reduced_problem import ReducedProblem
 
 # --- forward ---
 

@@ -28,7 +28,6 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linearized import linearize
