@@ -21,17 +21,17 @@ import numpy as np
 from riccati_robots import MOTIONS, Estimation, Robot, prepared, robot
 from scipy import sparse
 from scipy.sparse.linalg import splu
-
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import riccati_routines
+from spookid.solvers.riccati import Riccati
+from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle
+
 from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.riccati import Riccati
 from spookid.solvers.rows import Rows
-from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle
 from spookid.solvers.structured import NormalEquations, normal_equations
 from spookid.transcription.transcription import Transcription
 

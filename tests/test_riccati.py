@@ -1,4 +1,4 @@
-"""The Riccati recursion against dense optimality systems, and the backend that takes its steps."""
+"""The backend with the name of the Riccati recursion, whose steps are those of the one elimination."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mechanisms import paper_twin, pendulum
 
-from spookid import Parameter, Problem, ProblemError, Spook, Status, Variational
+from spookid import Parameter, Problem, Spook, Status, Variational
 
 # --- the backend ---
 
@@ -37,16 +37,16 @@ def test_estimates_and_errors_are_those_of_levenberg_marquardt(settings):
         assert found[name].std_err == pytest.approx(parameter.std_err, rel=1e-4)
 
 
-def test_a_motion_too_unstable_for_the_recursion_is_told():
-    """Hard dynamics that fall from upright for long: errors grow by more than numbers have digits."""
+def test_a_motion_that_falls_from_upright_for_long_stalls():
+    """Hard dynamics, whose errors grow by more than numbers have digits."""
     J = Parameter("J", 0.01, lower=1e-6)
     model = pendulum(inertia=J)
     problem = paper_twin(model, {"J": 0.005}, initial={"hinge": np.pi}, noise=1e-3, duration=10.0)
     found = problem.with_(stepper=Variational(), state_weight=math.inf).solve(backend="riccati")
     assert found.status is Status.STALLED
-    assert any(cause in found.detail for cause in ("nothing determines", "no curvature left"))  # as roundings decide
 
 
-def test_without_c_code_it_says_so(by_numpy):
-    with pytest.raises(ProblemError, match="backend 'riccati' takes the C extension"):
-        swing().solve(backend="riccati")
+def test_without_c_code_the_answer_is_the_same(by_numpy):
+    problem = swing(stepper=Variational(), state_weight=math.inf)
+    expected, found = problem.solve(), problem.solve(backend="riccati")
+    assert found["J"].estimate == pytest.approx(expected["J"].estimate, abs=1e-5 * expected["J"].std_err)

@@ -70,7 +70,7 @@ def _gradient(known: Identifiability) -> Array:
     """Tᵀr, (n_p,)."""
     assert known.condensed is not None
     residuals = [[term.residual[:, None] for term in terms] for terms in known.condensed.linearized.chains]
-    return known.condensed.inner(known.condensed.T, residuals)[:, 0]
+    return known.condensed.inner(known.condensed.T, residuals, hard=True)[:, 0]
 
 
 def _freed(

@@ -219,14 +219,12 @@ EXPORT int settle_along(size n, const program *rows, const double **first, const
 }
 
 /* Entries (k) of states (n, ambient) fitted by least squares, a block of steps at a time. The program `rows` gives
-   numbers of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More
-   than one pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the
+   numbers of transposed Jacobians T' (k, m) and residuals (m). More than one pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the
    residual (n, m), to first order where the last move is not followed by another pass. It all ends, `mixed` being 1,
    where empty rows would be mixed with others. */
 EXPORT int fit_along(size n, const program *rows, const double **first, const size *stride, double *states,
                      size ambient, const size *entries, const size *sizes, const int *const *lists,
-                     const double *shift, size passes, const double *still, double *null, double *residual,
-                     size *mixed) {
+                     size passes, const double *still, double *null, double *residual, size *mixed) {
   plan p = plan_of(sizes, lists);
   size m = p.m, k = p.k;
   lanes *T = room(p.entries + 2 * k + m * (p.left + 2)), *tau = T + p.entries, *y = tau + k, *x = y + k;
@@ -249,9 +247,7 @@ EXPORT int fit_along(size n, const program *rows, const double **first, const si
         }
         choose(r, J, m, p.residual);
         if (pass < passes) {
-          for (size i = 0; i < m; ++i)
-            for (size l = 0; l < LANES; ++l)
-              x[i][l] = -r[i][l] - (shift ? shift[(s + at + (l < some ? l : some - 1)) * m + i] : 0.0);
+          for (size i = 0; i < m; ++i) x[i] = -r[i];
           nearest(&p, T, tau, x, y);
           for (size i = 0; i < k; ++i)
             for (size l = 0; l < some; ++l) {

@@ -34,9 +34,6 @@ _NAMES = (
     "fit_along",
     "condense_along",
     "products_along",
-    "forward_along",
-    "substitute_along",
-    "selected_inverse_along",
     "invert_along",
     "images_along",
     "pulls_along",
@@ -51,8 +48,8 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.condense, self.products, self.forward, self.substitute, *rest = found
-        self.selected_inverse, self.invert, self.images, self.pulls, self.rank, self.decompose, self.orthonormal = rest
+        self.settle, self.fit, self.condense, self.products, *rest = found
+        self.invert, self.images, self.pulls, self.rank, self.decompose, self.orthonormal = rest
 
 
 def routines() -> Routines | None:

@@ -20,14 +20,13 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
-from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
 from spookid.kernels.thread_pool import ThreadPool
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
-from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
+from spookid.solvers.steps import DampedStep
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
@@ -58,8 +57,6 @@ class LevenbergMarquardt(metaclass=Checked):
     """Settings; all tolerances are free of units."""
 
     name: ClassVar[str] = "lm"
-    recursive: ClassVar[bool] = False
-    """True if coupled rows are solved for by a Riccati recursion; else by what costs least."""
     max_iterations: int = 100
     """Accepted steps at the most."""
     gradient_tolerance: float = 1e-9
@@ -97,18 +94,6 @@ class LevenbergMarquardt(metaclass=Checked):
         settings = {f.name: getattr(other, f.name) for f in fields(other)}
         return type(self)(**settings | {"threads": self.threads})
 
-    def recursion(self) -> RiccatiRoutines | None:
-        """What solves for coupled rows if the method is a recursion.
-
-        Raises:
-            ProblemError: without the C extension.
-        """
-        if not self.recursive:
-            return None
-        if (found := riccati_routines()) is None:
-            raise ProblemError("backend 'riccati' takes the C extension, which is not installed; use backend 'lm'")
-        return found
-
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
         with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
@@ -117,11 +102,9 @@ class LevenbergMarquardt(metaclass=Checked):
 
 @dataclass(frozen=True)
 class RecursiveLevenbergMarquardt(LevenbergMarquardt):
-    """The same with steps by a Riccati recursion, whatever the rows (``riccati``): hard ones are met exactly, by their
-    null space, and no penalty is chosen."""
+    """The same under the name of the recursion of Martinez et al., whose steps are those of the one elimination."""
 
     name: ClassVar[str] = "riccati"
-    recursive: ClassVar[bool] = True
 
 
 @dataclass(eq=False)
@@ -149,7 +132,7 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduced = ReducedProblem(self.problem, start, self.pool, self.settings.recursion())
+        self.reduced = ReducedProblem(self.problem, start, self.pool)
         self.problem.kernels.prepare()
         self.active_set = ActiveSet(self.reduced)
         # To derive the exact Hessian takes as long as dozens of plain steps, the more the more columns it has. A SPOOK
@@ -209,7 +192,7 @@ class _Run:
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
-        scale = here.corner[-1, -1]
+        scale = here.cost
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
         failed = ""
         noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale * self.history[0].total)
@@ -218,7 +201,7 @@ class _Run:
                 with self._clock("bend"):
                     _ = self.exact and here.curvature
                 with self._clock("factorize"):
-                    solve = damped(here, damping, self.exact)
+                    solve = DampedStep(here, damping, self.exact)
                     step, promised = solve.first()
                 if self.reduced.coupled:  # their multipliers have changed
                     self.best = replace(self.best, merit=self.reduced.merit(self.best.residuals))
@@ -254,8 +237,7 @@ class _Run:
 
     def _may_bend(self, promised: float, scale: float) -> bool:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
-        able = self.settings.recursive or not self.reduced.saddle
-        return self.settings.newton and able and promised <= _SETTLED * scale
+        return self.settings.newton and promised <= _SETTLED * scale
 
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
@@ -284,9 +266,7 @@ class _Run:
             return min(damping * 4, self.settings.largest_damping)
         return max(damping / 10, _SMALLEST_DAMPING)
 
-    def _corrected(
-        self, here: Linearization, solve: PenaltyStep | SaddleStep, step: Tangent, promised: float
-    ) -> Evaluation:
+    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
         first = best = trial = self._move(here, step)
@@ -310,7 +290,7 @@ class _Run:
         self, here: Linearization, promised: float, decrease: float, length: float, damping: float
     ) -> End | None:
         """The step and decrease tests."""
-        settings, scale, said = self.settings, here.corner[-1, -1], ""
+        settings, scale, said = self.settings, here.cost, ""
         left, nothing = self._foreseen(promised, decrease), _FORESEEN * settings.decrease_tolerance
         if max(promised, decrease) <= settings.decrease_tolerance * scale:
             said = f"the cost falls by less than {settings.decrease_tolerance:g} of itself"

@@ -9,14 +9,15 @@ from functools import cached_property
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.chain import HardRows
 from spookid.records import dataclass
 from spookid.solvers.curvature import curvature
+from spookid.solvers.elimination import assembled
 from spookid.solvers.quadratic_program import balanced, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import (
     NormalEquations,
-    normal_equations,
     positive,
     pull_back,
 )
@@ -65,17 +66,11 @@ class Linearization:
     ) -> None:
         self.reduced, self.problem = reduced, reduced.problem
         self.point, self.residuals = here.point, here.residuals
-        self.rows = [
-            [rows for f, rows in zip(reduced.kept, kept, strict=True) if self._soft(f)] for kept, _ in linearized
-        ]
-        """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
+        self.rows = [rows for rows, _ in linearized]
+        """Per chain the rows of all kept factors."""
         self.coupled = [
-            [
-                rows
-                for rows, f in zip(kept, reduced.kept, strict=True)
-                if isinstance(rows, Rows) and f in reduced.coupled
-            ]
-            for kept, _ in linearized
+            [r for r, f in zip(rows, reduced.kept, strict=True) if isinstance(r, Rows) and f in reduced.coupled]
+            for rows in self.rows
         ]
         """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in linearized]
@@ -84,25 +79,28 @@ class Linearization:
         self.corner = np.asarray(sum(chain.corner for chain in equations))
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
         self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
-        """Jᵀr, half the gradient of the cost."""
+        """Jᵀr, half the gradient of the cost and of the squares of coupled rows."""
         self._diagonals = [chain.diagonal for chain in equations]
+        self.violated = float(sum(np.sum(rows.matrix[:, -1] ** 2) for chain in self.coupled for rows in chain))
+        """ρ Σ |c|²."""
+        self.cost = here.cost if self.violated else float(self.corner[-1, -1])
         self.constraints = self.problem.linear_constraints(here.point.parameters)
         """Of the parameters' step."""
 
-    def equations(self, chain: int, taken: bool = False) -> NormalEquations:
-        """JᵀJ of one chain. If it is ``taken``, whoever asks may overwrite it, and it is made anew for the next."""
-        here = self._equations[chain]
-        if here is None:
-            here = self._assembled(chain)
-        self._equations[chain] = None if taken else here
-        return here
+    def taken(self, chain: int) -> NormalEquations:
+        """JᵀJ of one chain, its coupled rows among the others, for an elimination that overwrites it; made anew for the
+        next."""
+        here, self._equations[chain] = self._equations[chain], None
+        return self._assembled(chain) if here is None else here
+
+    def hard(self, chain: int) -> list[HardRows]:
+        """The coupled rows of one chain."""
+        return [HardRows(rows.offsets, rows.matrix) for rows in self.coupled[chain]]
 
     def _assembled(self, chain: int) -> NormalEquations:
         steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
-        return normal_equations(self.rows[chain], steps, reduced.tangent, n, reduced.workspaces[chain])
-
-    def _soft(self, factor: Factor) -> bool:
-        return not (self.reduced.saddle and factor in self.reduced.coupled)
+        given = steps, reduced.tangent, n, reduced.workspaces[chain]
+        return assembled(self.rows[chain], self.hard(chain), *given)
 
     def moved(self, step: Tangent) -> Point:
         """The point moved by a step, put back on the hard rows."""
@@ -111,21 +109,6 @@ class Linearization:
             for s, basis in zip(step.states, self._bases, strict=True)
         ]
         return self.reduced.project(self.problem.retract(self.point, steps, step.parameters))
-
-    @cached_property
-    def diagonals(self) -> list[Array]:
-        """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
-        if not self.reduced.saddle:
-            return self._diagonals
-        t, diagonals = self.reduced.tangent, []
-        for diagonal, rows in zip(self._diagonals, self.coupled, strict=True):
-            squares = diagonal.reshape(-1, t).copy()
-            for block in rows:
-                for i, offset in enumerate(block.offsets):
-                    part = block.matrix[:, i * t : (i + 1) * t]
-                    squares[offset : offset + len(part)] += np.einsum("ktr,ktr->kt", part, part)
-            diagonals.append(squares.ravel())
-        return diagonals
 
     @cached_property
     def rounding(self) -> float:
@@ -145,20 +128,22 @@ class Linearization:
         present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
-        parameters = np.maximum(self.corner.diagonal()[:-1], self.corner[-1, -1] / magnitudes**2)
-        return Tangent(tuple(positive(values) for values in self.diagonals), positive(parameters))
+        parameters = np.maximum(self.corner.diagonal()[:-1], self.cost / magnitudes**2)
+        return Tangent(tuple(map(positive, self._diagonals)), positive(parameters))
 
     @property
     def _lagrangian(self) -> Tangent:
         """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
-        if not self.reduced.saddle:
+        if not self.reduced.coupled:
             return self.gradient
-        forces = [
-            pull_back(rows, self.reduced.forces(c), chain.steps, self.reduced.tangent)
-            for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True))
-        ]
-        states = tuple(g + force for g, (force, _) in zip(self.gradient.states, forces, strict=True))
-        return Tangent(states, self.gradient.parameters + np.sum([p for _, p in forces], axis=0))
+        states, parameters = [], self.gradient.parameters
+        for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True)):
+            there = [r for f, r in self._augmented(c, self.residuals) if f in self.reduced.coupled]
+            more = [force - r for force, r in zip(self.reduced.forces(c), there, strict=True)]
+            moved, share = pull_back(rows, more, chain.steps, self.reduced.tangent)
+            states.append(self.gradient.states[c] + moved)
+            parameters = parameters + share
+        return Tangent(tuple(states), parameters)
 
     @cached_property
     def curvature(self) -> list[NormalEquations]:
@@ -175,36 +160,21 @@ class Linearization:
         return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
-        """Jᵀ times the residuals of another point."""
-        parts = [
-            pull_back(
-                self.rows[c],
-                [r for f, r in self._augmented(c, residuals) if self._soft(f)],
-                chain.steps,
-                self.reduced.tangent,
-            )
-            for c, chain in enumerate(self.problem.chains)
-        ]
+        """Jᵀ times the residuals of another point, without the coupled rows."""
+        parts = []
+        for c, chain in enumerate(self.problem.chains):
+            pairs = zip(self.rows[c], self._augmented(c, residuals), strict=True)
+            soft = [(rows, r) for rows, (f, r) in pairs if f not in self.reduced.coupled]
+            parts.append(pull_back([r for r, _ in soft], [r for _, r in soft], chain.steps, self.reduced.tangent))
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def violations(self, residuals: list[list[Array]], step: Tangent | None = None) -> list[list[Array]]:
-        """√ρ(c + s + Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
-        values = []
+    def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:
+        """√ρ c per chain and coupled factor, in the rows that are left."""
+        found = []
         for c, chain in enumerate(self.coupled):
-            found = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
-            linearized = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
-            if step is not None:
-                moves = [self._along(block, step, c) for block in chain]
-                linearized = [r + move for r, move in zip(linearized, moves, strict=True)]
-            values.append(linearized)
-        return values
-
-    def _along(self, rows: Rows, step: Tangent, chain: int) -> Array:
-        """J δ of one factor, (count, rows)."""
-        states, count = step.states[chain].reshape(-1, self.reduced.tangent), len(rows.matrix)
-        parts = [states[offset : offset + count] for offset in rows.offsets]
-        move = np.hstack([*parts, np.broadcast_to(step.parameters, (count, len(step.parameters)))])
-        return np.asarray(np.matmul(move[:, None, :], rows.matrix[:, :-1])[:, 0])
+            values = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
+            found.append([block.reduce(r) for block, r in zip(chain, values, strict=True)])
+        return found
 
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
         return list(zip(self.reduced.kept, self.reduced.augmented(chain, residuals[chain]), strict=True))
@@ -223,4 +193,4 @@ class Linearization:
         parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
         squares = (g * g / s for g, s in zip(parts, [*self.scales.states, lengths], strict=True))
         largest = max(float(square.max(initial=0.0)) for square in squares)
-        return math.sqrt(largest / float(self.corner[-1, -1])) if largest > 0 else 0.0
+        return math.sqrt(largest / self.cost) if largest > 0 else 0.0

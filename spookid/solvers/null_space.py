@@ -32,9 +32,6 @@ _ROUNDING = 1e-14
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
-HeldMultipliers = Callable[[int, Factor], Array | float]
-"""What is added to the residual of a factor of one chain, (count, rows), before its private unknowns are fitted."""
-
 
 @dataclass(frozen=True, eq=False)
 class TangentSpace:
@@ -70,20 +67,20 @@ class NullSpace:
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
 
-    def project(self, point: Point, held: HeldMultipliers) -> tuple[Point, list[TangentSpace]]:
+    def project(self, point: Point) -> tuple[Point, list[TangentSpace]]:
         """The point projected, and what is left there to each chain."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
-        return point, self._pool.map(lambda c: self._space(point, c, held), range(len(point.states)))
+        return point, self._pool.map(lambda c: self._space(point, c, True), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[TangentSpace]:
         """What is left to each chain at a point that stays where it is."""
-        return self._pool.map(lambda c: self._space(point, c, None), range(len(point.states)))
+        return self._pool.map(lambda c: self._space(point, c, False), range(len(point.states)))
 
-    def _space(self, point: Point, chain: int, held: HeldMultipliers | None) -> TangentSpace:
-        """The steps are moved if it is given what is held."""
-        basis, drag = self._surface(point, chain, 0 if held is None else _NEWTON)
-        fits = {f.name: self._reached(f, point, chain, held) for f in self._private}
+    def _space(self, point: Point, chain: int, moves: bool) -> TangentSpace:
+        """The steps move onto the surface if asked for, and private unknowns to where they fit."""
+        basis, drag = self._surface(point, chain, _NEWTON if moves else 0)
+        fits = {f.name: self._reached(f, point, chain, moves) for f in self._private}
         complements, residuals = ({name: both[i] for name, both in fits.items()} for i in range(2))
         return TangentSpace(basis, drag, complements, residuals)
 
@@ -173,19 +170,17 @@ class NullSpace:
         blocks = [self._problem.local_rows(f, point, chain)(part) for f in self._problem.local]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=2)
 
-    def _reached(self, factor: Factor, point: Point, chain: int, held: HeldMultipliers | None) -> tuple[Array, Array]:
-        """C and the residual of a factor along a chain, its private unknowns fitted if it is given what is held."""
+    def _reached(self, factor: Factor, point: Point, chain: int, moves: bool) -> tuple[Array, Array]:
+        """C and the residual of a factor along a chain, its private unknowns fitted if they may move."""
         call = self._problem.private_rows(factor, point, chain)
         (_, rows), rank, count = call.shape, self.ranks[factor.name], factor.count(self._problem.chains[chain].steps)
-        shift = 0.0 if held is None else held(chain, factor)
-        passes = 0 if held is None else 1 if factor.name in self._problem.linear else _REFITS
+        passes = 0 if not moves else 1 if factor.name in self._problem.linear else _REFITS
         complement, residual = np.empty((count, rows, rows - rank)), np.empty((count, rows))
         offset, _ = factor.private or (0, range(0))
         for part in _parts(count):
-            some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
             states, buffer = point.states[chain][offset:][part], (complement[part], residual[part])
             entries, least = self._entries[factor.name], _least(factor)
-            fit = _Fit(call, part, states, entries, rank, some, passes, least, *buffer)
+            fit = _Fit(call, part, states, entries, rank, passes, least, *buffer)
             if not fit.compiled(self._native, partial(self._plan, factor.name)):
                 fit.interpreted()
         return complement, residual
@@ -203,8 +198,6 @@ class _Fit:
     entries: NDArray[np.int64]
     """Their coordinates."""
     rank: int
-    shift: Array | None
-    """Added to the rows, (n, rows)."""
     passes: int
     """At the most; none leaves the unknowns as they are."""
     least: float
@@ -225,7 +218,7 @@ class _Fit:
         by.fit(
             *(len(self.states), program.address, *program.arguments(*self.call.at(self.steps))),
             *(address(self.states), self.states.shape[1], address(self.entries)),
-            *(address(by_columns.sizes), by_columns.lists.address, address(self.shift)),
+            *(address(by_columns.sizes), by_columns.lists.address),
             *(self.passes, address(_STILL), address(self.complement), address(self.residual), address(mixed)),
         )
         return not mixed[0]
@@ -235,8 +228,7 @@ class _Fit:
         matrix = self.call(self.steps)
         move = np.zeros((len(matrix), len(self.entries)))
         for _ in range(self.passes):
-            right = -matrix[:, -1] if self.shift is None else -matrix[:, -1] - self.shift
-            move = smallest_solution(_jacobian(matrix[:, :-1]), right, self.rank)
+            move = smallest_solution(_jacobian(matrix[:, :-1]), -matrix[:, -1], self.rank)
             self.states[:, self.entries] += move
             size = float(np.max(np.abs(self.states[:, self.entries]), initial=_STILL[0]))
             if self.passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:

@@ -3,16 +3,15 @@
 - *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0): steps stay in their null space (``null_space``).
 - *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
   squares and projected out (variable projection).
-- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian, with the
-  penalty ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step
-  (``saddle``).
+- *Coupled* hard rows c = 0 link several steps. Their multipliers ρ s are solved for together with the step; the merit
+  is an augmented Lagrangian, with ρ |c + s|² − ρ |s|².
 
 See docs/explanation/solver.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -20,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, contiguous
-from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool, Workspace
 from spookid.records import dataclass
 from spookid.solvers.condensation import Layout, condensed
@@ -30,22 +28,11 @@ from spookid.transcription.factor import Block, Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
 PENALTY = 1e3
-"""ρ makes the coupled rows this much stiffer than the soft ones at the start. Those that link neighbouring steps alone
-are as stiff as the soft ones: ρ then only weighs them in the merit, and a large one would have steps follow the rows at
-the expense of the cost. Rows that switch need it: a fit of exact friction does not converge without."""
-_FEW_ROWS, _SMALL = 0.25, 16
-"""Where rows reach beyond the next step a saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t
-unknowns a step: worth it for few rows, or steps that are small."""
-_SAMPLES, _INDEPENDENT = 32, 1e-6
-"""Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
-_STIFF = 10.0
-"""ρ is raised so much for rows that take the place of multipliers."""
-_STIFFEST = 1e14
-"""Where the equations of motion themselves are hard, slow errors in them cost next to nothing until they are so much
-stiffer than the observations in the unknowns that are left; a hundred times as much, and rounding takes over."""
-_RANDOM = 1e11
-"""Where sizes of random rows are estimated, and may be anything, hard rows of the dynamics are so much stiffer than the
-observations: the information in the parameters is then right to four digits or more, and none are lost to rounding."""
+"""ρ makes coupled rows that switch this much stiffer in the merit than the soft ones at the start: a fit of exact
+friction does not converge without. All others are as stiff as the soft ones: a large ρ would have steps follow the rows
+at the expense of the cost."""
+_SAMPLES = 32
+"""Steps that are looked at for how stiff rows are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +67,7 @@ class _Linearized:
 class ReducedProblem:
     """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
 
-    def __init__(
-        self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL, recursion: RiccatiRoutines | None = None
-    ) -> None:
+    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
         self.problem, self.pool, self.start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
@@ -100,49 +85,15 @@ class ReducedProblem:
         """s per chain and coupled factor."""
         self.workspaces = [Workspace() for _ in problem.chains]
         """Memory for one factorization at a time, per chain."""
-        self.recursion = recursion
-        """What solves for the coupled rows in any case; None: what costs least."""
-        self.saddle = False
-        """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self.tangent = len(self.columns) - self._null_space.rank
         """Unknowns left of each step."""
-        self.penalty = PENALTY * self._balance(start, *Group) if self.coupled else 0.0
+        switching = any(f.box is not None for f in self.coupled)
+        self.penalty = (PENALTY if switching else 1.0) * self._balance(start) if self.coupled else 0.0
         """ρ."""
-        rows = sum(len(f.rows) - self.hidden(f) for f in self.coupled)
-        few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
-        switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
-        linked = rows > 0 and not switching and self._linked(start)
-        self.saddle = few or switching or linked or recursion is not None
-        self._stiffness = 1.0 if linked else PENALTY
-        self.penalty *= self._stiffness / PENALTY
 
     @property
     def _chains(self) -> range:
         return range(len(self.problem.chains))
-
-    def _linked(self, point: Point) -> bool:
-        """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
-        that blocks of one step each suffice to solve for their multipliers; those of the first state stand there."""
-        linking = [f for f in self.coupled if not f.first_only]
-        if any(f.reach > 1 for f in self.kept) or not linking or any(f.reach == 0 for f in linking):
-            return False
-        for c in self._chains:
-            blocks = [b for b in self._samples(point, c) if b.factor in linking]
-            later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
-            whole = np.concatenate([self._unreached(b)[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
-            values = np.linalg.svd(whole, compute_uv=False)
-            if not np.all(values[:, -1] > _INDEPENDENT * values[:, 0]):
-                return False
-        return True
-
-    def _unreached(self, block: Block) -> Array:
-        """Its matrix in the rows that private unknowns do not reach."""
-        if block.factor.name not in self.private:
-            return block.matrix
-        offset, columns = self.private[block.factor.name]
-        place = list(block.factor.variables).index(offset) * self.problem.manifold.tangent + columns
-        rows = np.linalg.svd(block.matrix[:, place])[2][:, self.hidden(block.factor) :]
-        return np.asarray(np.matmul(block.matrix, rows.transpose(0, 2, 1)))
 
     @property
     def redundant(self) -> int:
@@ -155,7 +106,7 @@ class ReducedProblem:
 
     def project(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""
-        self._here = _Linearized(*self._null_space.project(point, self._held), {})
+        self._here = _Linearized(*self._null_space.project(point), {})
         return self._here.point
 
     def evaluate(self, point: Point) -> Evaluation:
@@ -208,18 +159,6 @@ class ReducedProblem:
                 self._shift[chain][factor.name] = shift
         return float(np.sqrt(self.penalty * error))
 
-    def stiffen(self) -> None:
-        """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
-        soft = [f for f in self.kept if f.group is Group.STATE and not f.first_only and f not in self.coupled]
-        dynamics = any(f.box is None and not f.first_only for f in self.coupled)
-        if dynamics and any(f.noise for f in soft):
-            self.penalty = _RANDOM * self._balance(self.start, Group.OBSERVATION)
-        elif soft or not self.coupled:
-            self.penalty *= _STIFF * PENALTY / self._stiffness
-        else:
-            self.penalty *= _STIFFEST * self._balance_left(self.start)
-        self.saddle = False
-
     def forces(self, chain: int) -> list[Array]:
         """√ρ s of each coupled factor, (count, rows): what the rows √ρ c are multiplied by."""
         return [np.sqrt(self.penalty) * self._shift[chain][f.name] for f in self.coupled]
@@ -232,21 +171,14 @@ class ReducedProblem:
         """Residuals of the kept factors as the linearized problem has them."""
         values = []
         for factor, rows in zip(self.problem.factors, residuals, strict=True):
-            if factor in self.coupled:
-                values.append(np.sqrt(self.penalty) * (rows + self._held(chain, factor)))
-            elif factor in self.kept:
-                values.append(rows)
+            if factor in self.kept:
+                values.append(np.sqrt(self.penalty) * rows if factor in self.coupled else rows)
         return values
 
     def pulls(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
         """What the rows of the kept factors are multiplied by in the gradient, per factor, (count, rows)."""
-        forces = iter(self.forces(chain) if self.saddle else ())
-        rows = zip(self.kept, self.augmented(chain, residuals), strict=True)
-        return [next(forces) if self.saddle and f in self.coupled else values for f, values in rows]
-
-    def _held(self, chain: int, factor: Factor) -> Array | float:
-        """s of a coupled factor as far as it stands in its rows: not where multipliers are solved for."""
-        return 0.0 if self.saddle or factor not in self.coupled else self._shift[chain][factor.name]
+        forces, rows = iter(self.forces(chain)), zip(self.kept, self.augmented(chain, residuals), strict=True)
+        return [next(forces) if f in self.coupled else values for f, values in rows]
 
     def constraint_merit(self, residuals: list[list[Array]]) -> float:
         """ρ Σ |c + s|² − ρ Σ |s|² of the coupled rows."""
@@ -299,26 +231,13 @@ class ReducedProblem:
         """True if nothing is left out of a step: its tangent columns are the unknowns, and all rows are there."""
         return not self.local and not self._null_space.ranks and len(self.columns) == self.problem.manifold.tangent
 
-    def _balance(self, point: Point, *groups: Group) -> float:
-        """ρ that makes the coupled rows as stiff as the soft ones of some groups in the unknowns they share."""
-        blocks = (b for c in self._chains for b in self._samples(point, c))
-        shared = (b for b in blocks if b.factor in self.coupled or b.factor.group in groups)
-        rows = ((b.factor, b.matrix) for b in shared if b.factor not in self.local)
-        return self._ratio(rows, self.problem.manifold.tangent)
-
-    def _balance_left(self, point: Point) -> float:
-        """By how much ρ is to grow to make them as stiff as all soft rows in the unknowns that are left of each step,
-        whatever those are."""
-        reduced = (zip(self.kept, self.reduce(point, c)[0], strict=True) for c in self._chains)
-        return self._ratio(((factor, rows.matrix) for pairs in reduced for factor, rows in pairs), self.tangent)
-
-    def _ratio(self, rows: Iterable[tuple[Factor, Array]], width: int) -> float:
-        """Squares of soft rows over those of coupled ones, in unknowns of which a step has so many; 1 if they share
-        none."""
+    def _balance(self, point: Point) -> float:
+        """ρ that makes the coupled rows as stiff as the soft ones in the unknowns they share; 1 if they share none."""
+        width = self.problem.manifold.tangent
         soft, hard = np.zeros(width), np.zeros(width)
-        for factor, matrix in rows:
-            squares = np.einsum("kcr,kcr->c", matrix, matrix)[: len(factor.variables) * width]
-            target = hard if factor in self.coupled else soft
+        for block in (b for c in self._chains for b in self._samples(point, c) if b.factor not in self.local):
+            squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
+            target = hard if block.factor in self.coupled else soft
             target += squares.reshape(-1, width).sum(axis=0)
         return float(soft @ hard / (hard @ hard)) or 1.0
 
@@ -357,7 +276,5 @@ class ReducedProblem:
             matrix = condensed(call, layout, space.basis, space.drag, complement)
         rows = Rows(offsets, matrix, complement, places)
         if factor in self.coupled:
-            held = self._held(chain, factor)
-            matrix[:, -1] += held if isinstance(held, float) else rows.reduce(held)
             matrix *= np.sqrt(self.penalty)
         return rows

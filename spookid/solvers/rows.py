@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Integers, Mask
-from spookid.kernels.blocks import LANES, ROWS, aligned, mirrored
+from spookid.kernels.chain import LANES, ROWS, aligned, mirrored
 from spookid.kernels.kernel import CHUNK, Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
 from spookid.records import dataclass
@@ -39,21 +39,16 @@ class _Plan:
     """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
     behind: Integers
     """Which of the columns behind the states stands where: those of most rows first, so that few tiles have many."""
-    seen: tuple[int, ...]
-    """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
 
 def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, seen: Seen, fresh: bool = False
-) -> tuple[int, ...]:
+) -> None:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
     Entries that are not zero are marked in ``seen``, which has room for all, for the next time, too. A ``fresh`` band
     is zero before the step at the largest offset, and from there on holds what may be forgotten.
-
-    The places of its columns, from the first unknown of their step on.
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
-    places: tuple[int, ...] = ()
     held = _places(block)
     seen = seen[: columns * rows if held is None else len(held)]
     reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
@@ -71,10 +66,9 @@ def add_products(
             *(address(band[part]), address(border[part]), address(sums), address(reached)),
             max(block.offsets) if fresh else -1,
         )
-        done, places = done + int(reached[0]), plan.seen
+        done += int(reached[0])
     if done:
         corner[plan.behind[:, None], plan.behind] += mirrored(sums.sum(axis=0)[:beyond, :beyond])
-    return places
 
 
 def _places(block: Rows | Stream) -> Integers | None:
@@ -121,7 +115,7 @@ def _plan(
     tiles, lines = _tiles(alive, first // LANES)
     sizes = (vectors.shape[1], shape[1], states, tangent, width, unknowns, beyond, len(groups), *map(len, tiles))
     lists = Lists(groups, np.concatenate(tiles), lines, behind)
-    return _Plan(integers(sizes), lists, behind, tuple(np.flatnonzero(alive[:, :states].any(axis=0)).tolist()))
+    return _Plan(integers(sizes), lists, behind)
 
 
 def _tiles(alive: Mask, behind: int) -> tuple[list[Integers], Integers]:

@@ -6,6 +6,7 @@ and no loop runs over them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -44,10 +45,8 @@ class NormalEquations:
     """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1), in columns."""
     corner: Array
     """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
-    steps: int = 0
-    """N; 0 if it is not known, and compiled routines are not worth while."""
-    linked: tuple[int, ...] = ()
-    """Unknowns of a step that stand in a factor with the step before, as far as rows were assembled, ascending."""
+    steps: int
+    """N."""
 
     @cached_property
     def diagonal(self) -> Array:
@@ -80,13 +79,19 @@ class NormalEquations:
 
 
 def normal_equations(
-    blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, workspace: Workspace | None = None
+    blocks: Sequence[Rows | Stream],
+    steps: int,
+    tangent: int,
+    parameters: int,
+    workspace: Workspace | None = None,
+    room: int = 0,
 ) -> NormalEquations:
-    """Normal equations of one chain from its linearized factors; ``workspace`` hold them until the next ones."""
+    """Normal equations of one chain from its linearized factors; ``workspace`` holds them until the next ones, the band
+    at the end of so many numbers that are to be its factor."""
     reach = max(max(block.offsets) for block in blocks)
     workspace = workspace or Workspace()
-    sums = _Sums.of(steps, tangent, reach, parameters, workspace)
-    by, linked = routines(), set[int]()
+    sums = _Sums.of(steps, tangent, reach, parameters, workspace, room)
+    by = routines()
     # One that goes all the way clears the band as it goes, while it has it at hand.
     able = (b for b in blocks if by is not None and b.shape[2])
     spanning = [b for b in able if max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
@@ -94,12 +99,12 @@ def normal_equations(
     for block in (*spanning, *(b for b in blocks if b not in spanning)):
         if by is None:
             for start, matrix in block.parts(0):
-                linked.update(sums.add_square(matrix, block.offsets, start))
+                sums.add_square(matrix, block.offsets, start)
         else:
             _, columns, rows = block.shape
             seen = workspace.zeros(f"seen in {blocks.index(block)}", (columns * rows,)).view(np.uint64)
-            linked.update(add_products(by, block, sums.band, sums.border, sums.corner, seen, block in spanning))
-    return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
+            add_products(by, block, sums.band, sums.border, sums.corner, seen, block in spanning)
+    return sums.equations()
 
 
 def summed(
@@ -137,23 +142,25 @@ class _Sums:
     corner: Array
 
     @classmethod
-    def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace) -> _Sums:
+    def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace, room: int = 0) -> _Sums:
         """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
-        band = workspace.zeros("band", (steps, tangent, (reach + 1) * tangent))
+        shape = steps, tangent, (reach + 1) * tangent
+        held = workspace.aligned("panels", (max(room, math.prod(shape)),))
+        band = held[len(held) - math.prod(shape) :].reshape(shape)
         border = workspace.zeros("border", (parameters + 1, steps, tangent))  # LAPACK wants whole columns
         border[:] = 0.0
         corner = np.zeros((parameters + 1, parameters + 1))
         return cls(band, border.transpose(1, 2, 0), corner)
 
-    def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
+    def equations(self) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
         border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
         band = self.band.reshape(unknowns, self.band.shape[2])
-        return NormalEquations(band, border, self.corner, len(self.band), linked)
+        return NormalEquations(band, border, self.corner, len(self.band))
 
-    def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> list[int]:
-        """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after; its columns' places."""
+    def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> None:
+        """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after."""
         tangent = self.band.shape[1]
         matrix, columns = _seen(matrix, len(self.corner) - 1)
         places = [offsets[c // tangent] * tangent + c % tangent for c in columns]
@@ -164,7 +171,6 @@ class _Sums:
             # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
             products = np.matmul(part, part.transpose(0, 2, 1), out=buffer[: len(part)])
             self.add(products, places, runs, step + start)
-        return places
 
     def add(self, products: Array, places: Sequence[int], runs: Sequence[ColumnRange], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.

@@ -2,7 +2,11 @@
 complement, and what a fit leaves of any vector of residuals.
 
 With whitened Jacobians J_x of the states and J_χ of the parameters, T = (I − J_x J_x⁺) J_χ. A projection costs two
-substitutions in the states' Cholesky factor, so all of this is linear in the number of steps.
+substitutions in the states' factor, so all of this is linear in the number of steps.
+
+Hard rows A x = b that link steps hold exactly. In them stand the multipliers ν that balance what is projected, with
+J_xᵀT + Aᵀν = 0: products of T with residuals that are not projected are then those of residuals and hard rows alike,
+whereas of two that are projected the soft rows count alone.
 """
 
 from __future__ import annotations
@@ -14,9 +18,19 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.solvers.elimination import Elimination, cross_covariances, eliminate, selected_inverse_backward
+from spookid.kernels.thread_pool import Workspace
+from spookid.solvers.elimination import Elimination, cross_covariances
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, added, chunks, products
+from spookid.statistics.linearized import (
+    Columns,
+    LinearizedFactor,
+    LinearizedProblem,
+    Signs,
+    added,
+    chunks,
+    hard_rows,
+    products,
+)
 from spookid.transcription.parameter_constraints import FreeDirections
 
 _RANK = 1e-10
@@ -39,10 +53,10 @@ class Condensed:
 
     def __init__(self, here: LinearizedProblem, free: FreeDirections, refined: bool = True) -> None:
         self.linearized, self._free, n = here, free, here.parameters
-        self._states, self._eliminations = 0, dict[int, Elimination]()
+        self._states, self._held, self._eliminations = 0, 0, dict[int, Elimination]()
         projected = [self._projected(c, refined) for c in range(len(here.chains))]
         self.T = [[part[:, :n] for part in parts] for parts in projected]
-        """Per chain and factor, transposed: (count, n_p, rows)."""
+        """Per chain and factor, transposed: (count, n_p, rows); multipliers in hard rows."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
         self.inverse, self._moving = pseudo_inverse(self.information, free)
@@ -67,8 +81,8 @@ class Condensed:
     @property
     def freedom(self) -> int:
         """Rows that depend on anything, hard ones too, less the unknowns that move any."""
-        rows = sum(int(term.alive.sum()) for terms in self.linearized.chains for term in terms)
-        return rows - self._states - self._moving
+        rows = sum(int(term.alive.sum()) for terms in self.linearized.chains for term in terms if not term.factor.hard)
+        return rows + self._held - self._states - self._moving
 
     def release(self) -> None:
         """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
@@ -76,9 +90,9 @@ class Condensed:
 
     def leverages(self) -> list[Columns] | None:
         """Per chain and factor the sums over the steps of the diagonal of J_x J_x⁺, which is how far the states follow
-        noise in each row, (rows,). None if rounding spoils it."""
+        noise in each row, (rows,); 0 of hard ones. None if rounding spoils it."""
         found = [self._leverages(c) for c in range(len(self.linearized.chains))]
-        trace = sum(float(np.sum(rows)) for parts in found for rows in parts)
+        trace = self._held + sum(float(np.sum(rows)) for parts in found for rows in parts)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
 
     def covariances(self, chain: int, place: int) -> Array:
@@ -91,7 +105,7 @@ class Condensed:
     def state_covariances(self, chain: int, term: LinearizedFactor) -> Array:
         """The same with the parameters given, of any factor in the unknowns of this problem."""
         found = np.zeros((len(term.residual), term.residual.shape[1], term.residual.shape[1]))
-        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, term.steps, term.tangent):
+        for start, covariances in self._elimination(chain).covariances_backward():
             here = slice(start, start + len(covariances))
             states = term.at(here).matrix[:, : term.unknowns]
             across = cross_covariances(covariances, term.source.offsets, states)
@@ -108,16 +122,15 @@ class Condensed:
         states = [self.without_states(c, part) for c, part in enumerate(columns)]
         return self._without_parameters(states, self.inner(self.T, states))
 
-    def inner(self, one: Sequence[Columns], other: Sequence[Columns]) -> Array:
-        """Inner products of vectors of residuals, (m, m')."""
-        pairs = ((a, b) for ones, others in zip(one, other, strict=True) for a, b in zip(ones, others, strict=True))
+    def inner(self, one: Sequence[Columns], other: Sequence[Columns], hard: bool = False) -> Array:
+        """Inner products of vectors of residuals, (m, m'); with ``hard`` rows, too, if one of them is not projected."""
+        pairs = ((a, b) for term, a, b in self.rows(one, other) if hard or not term.factor.hard)
         return np.asarray(sum(products(a, b) for a, b in pairs))
 
     def without_states(self, chain: int, columns: Sequence[Array | Signs]) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
-        steps = self._steps(chain, columns)
         left = [np.array(c, dtype=np.float64) for c in columns]
-        self._subtract(chain, left, steps)
+        self._project(chain, left)
         return left
 
     def _projected(self, chain: int, refined: bool) -> Columns:
@@ -125,29 +138,40 @@ class Condensed:
         terms, found = self.linearized.chains[chain], []
         self._eliminations[chain], moving = _eliminated(terms)
         self._states += moving
-        steps = self._eliminations[chain].responses().reshape(terms[0].steps, terms[0].tangent, -1)
+        self._held += sum(int(rows.sum()) for rows in self._eliminations[chain].held())
+        responses, multipliers = self._eliminations[chain].responses()
+        steps, forces = responses.reshape(terms[0].steps, terms[0].tangent, -1), iter(multipliers)
         for term in terms:
+            if term.factor.hard:
+                found.append(-next(forces).transpose(0, 2, 1))
+                continue
             columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
             for here, rows in term.parts():
                 columns[here] = rows.matrix[:, term.unknowns :] - rows.image(steps[here.start :])
             found.append(columns)
-        del steps
+        del steps, responses
         if refined:
-            self._subtract(chain, found, self._steps(chain, found))
+            self._project(chain, found, again=True)
         return found
 
-    def _steps(self, chain: int, columns: Sequence[Array | Signs]) -> Array:
-        """J_x⁺ times vectors of residuals of one chain, (N, tangent, m)."""
-        terms = self.linearized.chains[chain]
+    def _project(self, chain: int, columns: Columns, again: bool = False) -> None:
+        """Project states out of vectors of residuals of one chain, in their place; ``again`` if hard rows have
+        multipliers in them already."""
+        terms, hard = self.linearized.chains[chain], list[Array]()
         right = np.zeros((terms[0].steps, terms[0].tangent, columns[0].shape[1]))
         for term, part in zip(terms, columns, strict=True):
+            if term.factor.hard:
+                hard.append(np.zeros_like(part) if again else part)
+                continue
             for here, rows in term.parts():
-                rows.pull(part[here].astype(np.float64), right[here.start :])
-        return self._elimination(chain).solve(right.reshape(-1, right.shape[2])).reshape(right.shape)
-
-    def _subtract(self, chain: int, columns: Columns, steps: Array) -> None:
-        """Take J_x times steps of the states of one chain, (N, tangent, m), from vectors of residuals."""
-        for term, part in zip(self.linearized.chains[chain], columns, strict=True):
+                rows.pull(part[here], right[here.start :])
+        values = [value.transpose(0, 2, 1) for value in hard]
+        solved, forces = self._elimination(chain).solve(right.reshape(-1, right.shape[2]), values)
+        steps = solved.reshape(right.shape)
+        for term, part in zip(terms, columns, strict=True):
+            if term.factor.hard:
+                part[:] = -(forces.pop(0) + values.pop(0)).transpose(0, 2, 1)
+                continue
             for here, image in term.images(steps):
                 part[here] -= image
 
@@ -163,10 +187,9 @@ class Condensed:
     def _leverages(self, chain: int) -> Columns:
         """Of one chain, with the covariances P of neighbouring steps in the unknowns that each row sees."""
         terms = self.linearized.chains[chain]
-        N, t = terms[0].steps, terms[0].tangent
         found = [np.zeros(term.residual.shape[1]) for term in terms]
-        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, N, t):
-            for term, total in zip(terms, found, strict=True):
+        for start, covariances in self._elimination(chain).covariances_backward():
+            for term, total in (each for each in zip(terms, found, strict=True) if not each[0].factor.hard):
                 states = term.at(slice(start, start + len(covariances))).matrix[:, : term.unknowns]
                 total += np.einsum("kur,kur->r", states, cross_covariances(covariances, term.source.offsets, states))
         return found
@@ -179,13 +202,15 @@ class Condensed:
 
 def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
     """The states of one chain, and how many of them move any row."""
+    hard, room = hard_rows(terms), Workspace()
     for damping in (0.0, 1e-14):
-        equations = added(terms)
-        moving = int(np.count_nonzero(equations.diagonal))
+        equations = added(terms, room)
+        diagonal = equations.diagonal
         try:
-            return eliminate(equations, damping, overwrite=True), moving
+            made = Elimination(equations, np.where(diagonal == 0, 1.0, damping * diagonal), hard, room)
         except NotPositiveDefiniteError:
             continue
+        return made, int(np.count_nonzero(diagonal))
     raise NotPositiveDefiniteError("the states are not determined")
 
 

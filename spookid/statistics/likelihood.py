@@ -32,7 +32,7 @@ from spookid.solvers.rows import Rows
 from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.probes import coloured, fisher, whole
 from spookid.statistics.slopes import Determinants, slopes
-from spookid.statistics.systems import System, system
+from spookid.statistics.systems import System
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
@@ -209,7 +209,7 @@ class _Chain:
         problem = reduced.problem
         self.steps, self.t = problem.chains[chain].steps, reduced.tangent
         self.rows, self.basis = reduced.reduce(point, chain)
-        self.system: System = system(reduced.kept, self.rows, self.steps, self.t, len(problem.names))
+        self.system = System(reduced.kept, self.rows, self.steps, self.t, len(problem.names))
         self.kept = list(zip(reduced.kept, self.rows, strict=True))
         self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
         self._free: dict[int, Array] = {}

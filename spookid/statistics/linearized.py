@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.chain import HardRows
+from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
+from spookid.solvers.elimination import assembled
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
@@ -46,7 +49,7 @@ class LinearizedFactor:
     tangent: int
     """Unknowns of a step."""
     scale: float = 1.0
-    """By which raw residuals of the factor were multiplied: that of hard rows is their penalty's root."""
+    """By which raw residuals of the factor were multiplied, those of hard rows to be as stiff as the others."""
 
     @property
     def complement(self) -> Array | None:
@@ -133,14 +136,13 @@ class LinearizedProblem:
 
 
 def linearize(problem: Transcription, point: Point) -> LinearizedProblem:
-    """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's.
+    """The linearization at ``point``; of a pair the smaller member is held.
 
     Raises:
         NotPositiveDefiniteError: if anything is not finite.
     """
     problem = problem.at_solution()
     reduced = ReducedProblem(problem, point)
-    reduced.stiffen()
     chains = []
     for c, chain in enumerate(problem.chains):
         rows, _ = reduced.linearize(point, c)
@@ -181,10 +183,15 @@ def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: i
     return term
 
 
-def added(terms: Sequence[LinearizedFactor]) -> NormalEquations:
-    """Normal equations of one chain."""
-    first = terms[0]
-    return normal_equations([term.source for term in terms], first.steps, first.tangent, first.parameters)
+def added(terms: Sequence[LinearizedFactor], workspace: Workspace) -> NormalEquations:
+    """Normal equations of one chain, the squares of hard rows among them; see ``elimination.assembled``."""
+    first, sources = terms[0], [term.source for term in terms]
+    return assembled(sources, hard_rows(terms), first.steps, first.tangent, first.parameters, workspace)
+
+
+def hard_rows(terms: Sequence[LinearizedFactor]) -> list[HardRows]:
+    """Those of one chain."""
+    return [HardRows(t.source.offsets, t.source.matrix) for t in terms if t.factor.hard and isinstance(t.source, Rows)]
 
 
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:

@@ -199,7 +199,7 @@ def _heterogeneity(
     moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
     own, across, pulls = [], [], []
     for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
-        rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
+        rows = [i for i, term in enumerate(terms) if not (term.factor.hard or term.factor.group is Group.PRIOR)]
         T, r, states = (
             np.hstack([part[i].transpose(1, 0, 2).reshape(part[i].shape[1], -1) for i in rows]) for part in parts
         )

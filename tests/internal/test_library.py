@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from benchmarks.problems import furuta
-from test_blocks import close, equations
+from test_chain import CASES, blocks, close, eliminated
 
 from spookid import ProblemError, Solution, Spook, Status, Variational
 from spookid.kernels import library as libraries
@@ -28,7 +27,6 @@ from spookid.kernels.library import (
     warning,
 )
 from spookid.kernels.native import routines
-from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 
 pytestmark = pytest.mark.usefixtures("by_c")
 
@@ -177,11 +175,11 @@ def test_a_fit_at_each_level_has_the_same_answer(each: str, monkeypatch: pytest.
     check_same(at_this, problem.solve())
 
 
-@pytest.mark.parametrize("parameters", [0, 7])
-def test_blocks_at_each_level_give_what_bands_do(each: str, parameters: int) -> None:
-    whole = equations(9, 11, parameters)
-    found, expected = eliminate(whole, 1e-3), BandElimination(whole, whole.diagonal, 1e-3)
-    assert isinstance(found, BlockElimination)
+@pytest.mark.parametrize("case", CASES)
+def test_eliminations_at_each_level_are_alike(each: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = eliminated(*blocks(case))[0]
+    monkeypatch.setenv(SETTING, "off")
+    expected = eliminated(*blocks(case))[0]
     close(found.corner, expected.corner)
-    move = np.ones(parameters)
-    close(found.states(found.own, move), expected.states(expected.own, move))
+    close(found.responses()[0], expected.responses()[0])
+    close(found.covariances(), expected.covariances())

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mechanisms import paper_twin, pendulum
-from test_loops import KNOWN, noisy, problem, unknown
+from test_loops import KNOWN, noisy, problem
 
 from spookid import Model, Motor, ProblemError, Spook, Variational
 from spookid.assembly.assembly import assemble
-from spookid.solvers.reduced_problem import ReducedProblem
 
 # --- forward ---
 
@@ -38,13 +36,3 @@ def test_a_loop_is_cut_where_no_effort_is_measured(stepper):
 
 
 # --- soft joints ---
-
-
-@pytest.mark.parametrize("open_chain", [True, False])
-def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
-    if open_chain:
-        swinging = paper_twin(pendulum(compliance=1e-6), {}, initial={"hinge": 1.0}, noise=1e-3, duration=0.1)
-    else:
-        swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy().between(0, 0.2)])
-    ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted"), state_weight=100.0))
-    assert ReducedProblem(ready.transcription, ready.start).saddle == open_chain

@@ -19,7 +19,7 @@ from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.step_errors import influence
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.steps import damped
+from spookid.solvers.steps import DampedStep
 from spookid.transcription.parameter_constraints import FreeDirections
 
 pytestmark = pytest.mark.usefixtures("by_c")
@@ -84,10 +84,10 @@ def test_another_damping_gets_equations_that_no_factor_has_overwritten():
         return Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, 0)])
 
     again = here()
-    first = damped(again, 1e-6).first()
+    first = DampedStep(again, 1e-6).first()
     for damping in (1e-2, 1e-6):
-        step, promised = damped(again, damping).first()
-        fresh, expected = damped(here(), damping).first()
+        step, promised = DampedStep(again, damping).first()
+        fresh, expected = DampedStep(here(), damping).first()
         assert promised == expected
         np.testing.assert_array_equal(step.states[0], fresh.states[0])
     np.testing.assert_array_equal(step.states[0], first[0].states[0])

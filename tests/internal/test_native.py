@@ -9,9 +9,8 @@ import pytest
 from scipy.optimize import lsq_linear
 
 from spookid.kernels import native
-from spookid.solvers import elimination, structured
+from spookid.solvers import structured
 from spookid.solvers.condensation import inverses, null_space_and_inverse, null_space_basis, smallest_solution
-from spookid.solvers.elimination import eliminate, selected_inverse
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import normal_equations
@@ -57,7 +56,7 @@ def rows(rng, count, offsets, tangent, parameters, size):
     return Rows(offsets, matrix * (rng.uniform(size=matrix.shape[1:]) < 0.4), None)
 
 
-def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
+def test_normal_equations(by, rng, monkeypatch):
     steps, tangent, parameters = 21, 3, 19
     blocks = [rows(rng, steps - 1, (0, 1), tangent, parameters, 5), rows(rng, steps, (0,), tangent, parameters, 4)]
     blocks.append(rows(rng, steps - 2, (0, 2), tangent, parameters, 4))
@@ -67,13 +66,6 @@ def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
     expected = normal_equations(blocks, steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
-    monkeypatch.setattr(elimination, "routines", lambda: None)
-    slow = eliminate(expected, 1e-3)
-    monkeypatch.undo()
-    fast = eliminate(found, 1e-3)
-    np.testing.assert_allclose(fast.corner, slow.corner, rtol=1e-11, atol=1e-11)
-    move = np.ones(parameters)
-    np.testing.assert_allclose(fast.states(fast.own, move), slow.states(slow.own, move), rtol=1e-10, atol=1e-11)
 
 
 def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch):
@@ -113,18 +105,6 @@ def test_inverses_and_determinants(by, rng, size):
     np.testing.assert_allclose(found @ matrices, np.tile(np.eye(size), (9, 1, 1)), atol=1e-11)
     np.testing.assert_allclose(logarithms, np.linalg.slogdet(matrices)[1], rtol=1e-12)
     assert np.isneginf(inverses(0 * matrices)[1]).all()
-
-
-@pytest.mark.parametrize(("tangent", "reach"), [(1, 2), (3, 1), (2, 4)])
-def test_covariances_of_neighbouring_steps(by, rng, tangent, reach):
-    steps, width = 12, (reach + 1) * tangent
-    L = np.tril(rng.normal(size=(steps * tangent,) * 2)) + 4 * np.eye(steps * tangent)
-    L *= np.abs(np.subtract.outer(*2 * [np.arange(len(L))])) < width - tangent + 1
-    band = np.array([np.append(np.diag(L, -d), np.zeros(d)) for d in range(width)])
-    whole, found = np.linalg.inv(L @ L.T), selected_inverse(band, tangent)
-    for k in range(steps - reach):
-        here = slice(k * tangent, k * tangent + width)
-        np.testing.assert_allclose(found[k], whole[here, here], rtol=1e-10, atol=1e-12)
 
 
 def test_zeros_that_are_known_change_no_product(by, rng):

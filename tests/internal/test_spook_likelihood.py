@@ -28,12 +28,11 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linearized import linearize
 from spookid.statistics.search import Search
-from spookid.statistics.systems import HardSystem
+from spookid.statistics.systems import System
 from spookid.statistics.trial import Trial
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.parameter_constraints import FreeDirections
@@ -219,9 +218,8 @@ def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
 def test_hard_rows_are_eliminated_by_blocks() -> None:
     problem = twin(chain(), 1e-3, 0.3)
     reduced = ReducedProblem(assemble(problem).transcription, assemble(problem).start)
-    assert reduced.saddle
     rows, _ = reduced.reduce(assemble(problem).start, 0)
-    system = HardSystem(reduced.kept, rows, len(problem.recordings[0].t), reduced.tangent, len(problem.free))
+    system = System(reduced.kept, rows, len(problem.recordings[0].t), reduced.tangent, len(problem.free))
     right = np.random.default_rng(0).standard_normal((len(problem.recordings[0].t) * reduced.tangent, 2))
     solved = system.solve(right)
     # The inverse is symmetric.
@@ -235,7 +233,7 @@ def test_hard_rows_are_eliminated_alike_by_c_and_by_numpy(by_c: None, monkeypatc
     rows, _ = reduced.reduce(assembly.start, 0)
     found = []
     for _ in range(2):
-        system = HardSystem(reduced.kept, rows, steps, reduced.tangent, len(problem.free))
+        system = System(reduced.kept, rows, steps, reduced.tangent, len(problem.free))
         rng = np.random.default_rng(0)
         solved = [system.solve(rng.standard_normal((steps * reduced.tangent, columns))) for columns in (1, 3, 9)]
         across = [system.cross_covariances(i) for i in range(len(rows))]
@@ -245,16 +243,18 @@ def test_hard_rows_are_eliminated_alike_by_c_and_by_numpy(by_c: None, monkeypatc
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())
 
 
-def test_hard_rows_that_repeat_one_another_have_no_likelihood(engine: str) -> None:
+def test_hard_rows_that_repeat_one_another_do_not_matter(engine: str) -> None:
     problem = twin(swinging(), 1e-3, 0.06)
     assembly, steps = assemble(problem), len(problem.recordings[0].t)
     reduced = ReducedProblem(assembly.transcription, assembly.start)
     rows = list(reduced.reduce(assembly.start, 0)[0])
     number = next(i for i, f in enumerate(reduced.kept) if f.hard and len(rows[i].offsets) == 2)
-    again = np.concatenate([rows[number].matrix, rows[number].matrix[:, :, :1]], axis=2)
-    rows[number] = replace(rows[number], matrix=again, places=None)
-    with pytest.raises(NotPositiveDefiniteError):
-        HardSystem(reduced.kept, rows, steps, reduced.tangent, len(problem.free))
+    again = np.concatenate([rows[number].matrix, 3 * rows[number].matrix[:, :, :1]], axis=2)
+    twice = [replace(r, matrix=again, places=None) if i == number else r for i, r in enumerate(rows)]
+    one, two = (System(reduced.kept, each, steps, reduced.tangent, len(problem.free)) for each in (rows, twice))
+    np.testing.assert_allclose(two.corner, one.corner, rtol=1e-6, atol=1e-8 * np.abs(one.corner).max())
+    np.testing.assert_allclose(two.response, one.response, rtol=1e-6, atol=1e-7 * np.abs(one.response).max())
+    assert two.logarithm() == pytest.approx(one.logarithm(), abs=1e-5)
 
 
 def test_covariances_beside_hard_rows_are_those_of_the_steps_that_a_row_is_of() -> None:
@@ -266,13 +266,27 @@ def test_covariances_beside_hard_rows_are_those_of_the_steps_that_a_row_is_of() 
         i for i, f in enumerate(reduced.kept) if not f.hard and rows[i].offsets == (0,) and len(rows[i].matrix) == steps
     )
     rows[number] = replace(rows[number], offsets=(1,), matrix=rows[number].matrix[:-1])
-    system = HardSystem(reduced.kept, rows, steps, t, len(problem.free))
+    system = System(reduced.kept, rows, steps, t, len(problem.free))
     covariance = system.solve(np.eye(steps * t)).reshape(steps, t, steps, t)
     wanted = [covariance[k + 1, :, k + 1] @ rows[number].matrix[k, :t] for k in range(steps - 1)]
     np.testing.assert_allclose(system.cross_covariances(number), wanted, rtol=1e-6, atol=1e-12)
-    rows[number] = replace(rows[number], offsets=(0, 2))
-    with pytest.raises(NotPositiveDefiniteError, match="spans steps 0, 2; beside hard rows only neighbours do"):
-        HardSystem(reduced.kept, rows, steps, t, len(problem.free))
+
+
+def test_covariances_beside_hard_rows_of_rows_over_three_steps() -> None:
+    problem = twin(chain(), 1e-3, 0.06)
+    assembly, steps = assemble(problem), len(problem.recordings[0].t)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
+    rows, t = list(reduced.reduce(assembly.start, 0)[0]), reduced.tangent
+    number = next(i for i, f in enumerate(reduced.kept) if not f.hard and rows[i].offsets == (0, 1))
+    matrix = rows[number].matrix[:-1]
+    rows[number] = replace(rows[number], offsets=(0, 2), matrix=matrix, places=None)
+    system = System(reduced.kept, rows, steps, t, len(problem.free))
+    covariance = system.solve(np.eye(steps * t)).reshape(steps, t, steps, t)
+    places = [[k, k + 2] for k in range(steps - 2)]
+    blocks = [covariance[p][:, :, p].reshape(2 * t, 2 * t) for p in places]
+    wanted = [P @ J[: 2 * t] for P, J in zip(blocks, matrix, strict=True)]
+    found = system.cross_covariances(number)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-9 * np.abs(wanted).max())
 
 
 # --- twins ---

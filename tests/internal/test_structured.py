@@ -13,12 +13,12 @@ from mechanisms import Array
 from scipy.optimize import lsq_linear
 
 from spookid import Manifold
-from spookid.solvers.elimination import eliminate
+from spookid.solvers.elimination import Elimination
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
-from spookid.solvers.steps import damped, schur
+from spookid.solvers.steps import DampedStep, schur
 from spookid.solvers.structured import (
     NormalEquations,
     NotPositiveDefiniteError,
@@ -111,7 +111,8 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     hessian, gradient = J.T @ J, J.T @ r
     states = hessian[:n, :n] + damping * np.diag(np.diag(hessian)[:n])
     border = hessian[:n, n:]
-    elimination = eliminate(normal_equations(blocks, STEPS, TANGENT, parameters), damping)
+    equations = normal_equations(blocks, STEPS, TANGENT, parameters)
+    elimination = Elimination(equations, damping * equations.diagonal)
     whole = np.column_stack([border, gradient[:n]])
     np.testing.assert_allclose(elimination.corner, whole.T @ np.linalg.solve(states, whole), rtol=1e-8, atol=1e-10)
     moved = np.linspace(-1, 1, parameters)
@@ -121,7 +122,7 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
         np.testing.assert_allclose(forward.taken, border.T @ solved, rtol=1e-8, atol=1e-10)
         assert forward.square == pytest.approx(g @ solved, rel=1e-8)
         expected = -np.linalg.solve(states, g + border @ moved)
-        np.testing.assert_allclose(elimination.states(forward, moved), expected, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(elimination.step(forward, moved)[0], expected, rtol=1e-8, atol=1e-10)
 
 
 def test_states_that_move_nothing_stay_where_they_are():
@@ -129,9 +130,9 @@ def test_states_that_move_nothing_stay_where_they_are():
     for block in blocks:
         block.matrix[:, 0 : len(block.offsets) * TANGENT : TANGENT] = 0
     J, r = dense(blocks, 1)
-    elimination = eliminate(normal_equations(blocks, STEPS, TANGENT, 1), 0.0)
+    elimination = Elimination(normal_equations(blocks, STEPS, TANGENT, 1))
     still = np.arange(STEPS * TANGENT) % TANGENT == 0
-    moved = elimination.states(elimination.own, np.ones(1))
+    moved = elimination.step(elimination.own, np.ones(1))[0]
     np.testing.assert_array_equal(moved[still], 0)
     expected = np.linalg.lstsq(J[:, :-1], -r - J[:, -1])[0]
     np.testing.assert_allclose(moved, expected, rtol=1e-8, atol=1e-10)
@@ -141,7 +142,7 @@ def test_an_indefinite_band_is_refused():
     band = np.zeros((2, 2))
     band[:, 0], band[0, 1] = 1.0, 2.0
     with pytest.raises(NotPositiveDefiniteError):
-        eliminate(NormalEquations(band, np.zeros((2, 2)), np.zeros((2, 2))), 0.0)
+        Elimination(NormalEquations(band, np.zeros((2, 2)), np.zeros((2, 2)), 2))
 
 
 # --- two chains and the damped, bounded step ---
@@ -204,7 +205,7 @@ def test_linearizations_are_dense_algebra(shape):
     scales = np.diag(hessian).copy()
     scales[states:] = np.maximum(scales[states:], r @ r)  # magnitudes are 1
     np.testing.assert_allclose(flat(here.scales), scales, rtol=1e-12)
-    step, promised = damped(here, damping).first()
+    step, promised = DampedStep(here, damping).first()
     expected = -np.linalg.solve(hessian + damping * np.diag(scales), gradient)
     np.testing.assert_allclose(flat(step), expected, rtol=1e-8, atol=1e-9)
     assert promised == pytest.approx(r @ r - np.sum((r + J @ expected) ** 2), rel=1e-8)
@@ -228,7 +229,7 @@ def test_bounded_steps_minimise_the_damped_model_in_the_box(shape, lower, upper)
     here, J, r = linearization(shape, lower, upper)
     n = J.shape[1]
     damping = 1e-3
-    tangent, promised = damped(here, damping).first()
+    tangent, promised = DampedStep(here, damping).first()
     step = flat(tangent)
     assert promised == pytest.approx(r @ r - np.sum((r + J @ step) ** 2), rel=1e-8)
     rows = np.vstack([J, np.diag(np.sqrt(damping * flat(here.scales)))])
