@@ -23,7 +23,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, Sensor
 from spookid.data.sampling import finite_samples
 from spookid.estimation.explained import Efforts
@@ -161,9 +161,7 @@ class _Trial:
         return f"{self.channel.signal} is off by {quantity(size, self.channel.unit, 2)}"
 
 
-def instrument_findings(
-    problem: Declaration, result: Solution, solve: Callable[[Declaration], Solution]
-) -> Iterator[Finding]:
+def instrument_findings(problem: Problem, result: Solution, solve: Callable[[Problem], Solution]) -> Iterator[Finding]:
     """Yield one that names sensors which lag or are off.
 
     The problem is solved again if the forces do not explain the motion, if no minimum was found, or if residuals are
@@ -221,7 +219,7 @@ def _known(result: Solution) -> bool:
     return any(estimate.std_err < _ROUGHLY * abs(estimate.estimate) for estimate in free)
 
 
-def _trials(problem: Declaration) -> Iterator[_Trial]:
+def _trials(problem: Problem) -> Iterator[_Trial]:
     """One for each delay and offset that is a number. Priors as wide as the motion is slow and large keep in place what
     no data tell, such as the delay of all sensors together where nothing drives the mechanism."""
     late = 1 / (2 * math.pi * problem.cutoff)
