@@ -38,6 +38,7 @@ from spookid.estimation.likelihood_fit import (
     with_sizes,
 )
 from spookid.kernels.arrays import Array
+from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass
 from spookid.results.result import Noise, Solution, Times
 from spookid.solvers.ipopt import Ipopt
@@ -333,7 +334,7 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
                 f"{problem.place}: warm_start has no states of recording {recording!r} for all of its time; give a "
                 "solution of the same recordings and bodies"
             )
-    given = [_onto(*one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
+    given = [_onto(problem.model.configuration, *one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
     if len(given) != len(wanted):
         raise ProblemError(
             f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
@@ -347,21 +348,22 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
     )
 
 
-def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
-    """States of a recording at other times, by cubic polynomials through those of four neighbouring steps."""
+def _onto(space: Manifold, name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
+    """States of a recording at other times."""
+    poses = between(t, space.continuous(q.reshape(len(q), -1)).reshape(q.shape), times)
+    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
+    return name, times, poses, between(t, v, times)
+
+
+def between(t: Array, values: Array, times: Array) -> Array:
+    """Values (N, ...) at other times, by cubic polynomials through those of four neighbouring steps."""
     points = min(len(t), 4)
     at = np.interp(times, t, np.arange(len(t)))
     low = np.clip(at.astype(int) - (points - 1) // 2, 0, len(t) - points)
-    others, poses, rates = at - low, np.zeros((len(at), *q.shape[1:])), np.zeros((len(at), *v.shape[1:]))
-    first = q[low, :, 3:]
+    found, others = np.zeros((len(at), *values.shape[1:])), (at - low).reshape(-1, *[1] * (values.ndim - 1))
     for i in range(points):
-        share = np.prod([(others - j) / (i - j) for j in range(points) if j != i], axis=0)[:, None, None]
-        pose = q[low + i].copy()
-        pose[:, :, 3:] *= np.where(np.sum(first * pose[:, :, 3:], axis=2, keepdims=True) < 0, -1.0, 1.0)
-        poses += share * pose
-        rates += share * v[low + i]
-    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
-    return name, times, poses, rates
+        found += np.prod([(others - j) / (i - j) for j in range(points) if j != i], axis=0) * values[low + i]
+    return found
 
 
 _BEGINNINGS = 5

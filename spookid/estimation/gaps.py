@@ -22,6 +22,7 @@ from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.suspects import leading
 from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
@@ -65,7 +66,7 @@ def has_gaps(problem: Problem) -> bool:
 
 def parts_of(problem: Problem) -> Problem:
     """The problem whose recordings are the parts beside the gaps, which tells its noise alone."""
-    lead, spans = _leading(problem), _long_gaps(problem)
+    lead, spans = leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
     return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)
 
@@ -76,17 +77,12 @@ def across(work: Work, parts: Fit) -> Crossing | None:
     problem = work.problem
     if parts.outcome.status is not Status.CONVERGED:
         return None
-    lead, spans, told = _leading(problem), _long_gaps(problem), parts.told()
+    lead, spans, told = leading(problem), _long_gaps(problem), parts.told()
     counts = [len(_pieces(problem, i, spans)) for i in range(len(problem.recordings))]
     crossed = told.changed(trajectories=_crossed(lead, told, counts))
     work.fit = work.run(as_begun(lead), Start(crossed, hold=True), parts)
     work.near, work.problem = work.fit.result, as_begun(problem)
     return Crossing(problem, told, work.fit.told(), spans)
-
-
-def _leading(problem: Problem) -> Problem:
-    estimator = "hard" if problem.is_hard else "noise"
-    return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
 
 
 def _can_grow(problem: Problem) -> bool:

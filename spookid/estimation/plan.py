@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from spookid.assembly.problem import Problem
-from spookid.data.channels import BENT
 from spookid.estimation import continuation
 from spookid.estimation.estimator_choice import choose_estimator
 from spookid.estimation.extrapolation import FINER, corrected
@@ -26,7 +25,7 @@ from spookid.estimation.starts import (
     with_explained_motion,
     with_impacts_at_rest,
 )
-from spookid.estimation.suspects import without_outliers
+from spookid.estimation.suspects import is_robust, without_outliers
 from spookid.estimation.work import Work, as_begun, asked_from, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
@@ -177,7 +176,7 @@ STAGES = (
     Stage(
         "plain losses",
         "without robust losses and the samples that stand out",
-        lambda w: w.begins and any(channel.loss in BENT for channel in w.problem.channels),
+        lambda w: w.begins and any(map(is_robust, w.problem.channels)),
         _plain,
     ),
     *LEADING,

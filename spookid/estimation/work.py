@@ -15,7 +15,8 @@ from spookid.assembly.priors import NORMALISER
 from spookid.assembly.problem import Problem
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, finished, fit, with_likelihood
-from spookid.kernels.arrays import Array, Mask
+from spookid.estimation.suspects import Wrong
+from spookid.kernels.arrays import Array
 from spookid.results.result import Solution
 from spookid.results.values import StageRecord
 from spookid.solvers.ipopt import Ipopt
@@ -23,8 +24,6 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 
 Solver = LevenbergMarquardt | Ipopt
-Wrong = tuple[Mapping[str, Mask], ...]
-"""Of each recording, samples by the name of their signal, (N,) each."""
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ from spookid.assembly.joining import joined
 from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
-from spookid.estimation.outliers import without_suspects
+from spookid.estimation.suspects import without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers import resuming
