@@ -17,6 +17,7 @@ from spookid.assembly.schedules import unsettled_findings
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import disturbances, misspecification, physical, step_errors, tensions
 from spookid.estimation.contact_findings import contact_findings, schedule_findings, sliding_findings
+from spookid.estimation.disturbances import excess_findings, followed_findings, unexplained_findings
 from spookid.estimation.identifiability import (
     Identifiability,
     condensed_at,
@@ -28,7 +29,6 @@ from spookid.estimation.identifiability import (
 )
 from spookid.estimation.likelihood_fit import Likelihood
 from spookid.estimation.tensions import held_findings
-from spookid.estimation.unexplained import excess_findings, followed_findings, unexplained_findings
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass
@@ -83,7 +83,7 @@ class Fit:
     @cached_property
     def condensed(self) -> Condensed | None:
         """The linearized problem; None if the states are not determined."""
-        return condensed_at(self.assembly, self.point, self._free)
+        return condensed_at(self.assembly.transcription, self.point, self._free)
 
     @cached_property
     def identifiability(self) -> Identifiability:

@@ -43,7 +43,7 @@ from spookid.statistics.settled import is_settled, prior_led
 from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.parameter_constraints import FreeDirections
-from spookid.transcription.transcription import Point
+from spookid.transcription.transcription import Point, Transcription
 
 _REMEDY = "Fix {} at a value you trust, or give {} a prior"
 
@@ -128,13 +128,13 @@ def a_posteriori(
     roughly: bool = False,
 ) -> Identifiability:
     """Linearize at ``point``; arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly, point, free), doubt, noisy, roughly)
+    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), doubt, noisy, roughly)
 
 
-def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
+def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:
     """The linearized problem there; None if the states are not determined."""
     try:
-        return Condensed(linearize(assembly.transcription, point), free)
+        return Condensed(linearize(problem, point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None
 

@@ -19,9 +19,8 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
-from spookid.estimation.explained import Balance, Efforts, longest_interval
-from spookid.estimation.instruments import input_lag, instrument_findings
-from spookid.estimation.unexplained import given_noise_findings, refuted
+from spookid.estimation.explained import Balance, Efforts, input_lag, longest_interval
+from spookid.estimation.trials import given_noise_findings, instrument_findings, refuted
 from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
@@ -338,7 +337,7 @@ def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[F
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
         return
     lag = input_lag(efforts) if np.all(np.isfinite(efforts.unexplained)) else None
-    if lag is None or not lag.is_clear or abs(lag.late) < efforts.step:
+    if lag is None or not lag.is_clear() or abs(lag.late) < efforts.step:
         return
     if _mean_square(efforts.delayed(lag.late).unexplained) >= _mean_square(efforts.unexplained):
         return

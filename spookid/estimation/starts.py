@@ -33,14 +33,15 @@ import numpy as np
 
 from spookid.assembly.impact_estimates import retimed
 from spookid.assembly.problem import Problem
+from spookid.estimation.disturbances import followed_findings, unexplained_findings
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
-from spookid.estimation.unexplained import followed_findings, unexplained_findings
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
+from spookid.mechanics.joints import Joint
 from spookid.records import dataclass
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group
@@ -124,10 +125,17 @@ _ON_GRID, _EVALUATIONS = 4, 20
 """Steps of the least squares at a point of the grid, where all but the velocities move, and from the best one."""
 
 
+def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
+    """Continuous friction, and the joints that have it."""
+    return [
+        (joint, load) for joint in problem.model.joints for load in joint.loads if isinstance(load, ContinuousFriction)
+    ]
+
+
 def with_better_friction(work: Work, first: Fit) -> Fit:
     """The fit, or one from other values of continuous friction if that is more likely."""
     model = first.assembly.problem.model
-    laws = [(joint, load) for joint in model.joints for load in joint.loads if isinstance(load, ContinuousFriction)]
+    laws = continuous_laws(first.assembly.problem)
     if not laws or first.likelihood is None or first.outcome.status is Status.INTERRUPTED:
         return first
     known, values = speeds(first.assembly.problem, first.motion, first.values), dict(first.values)
