@@ -350,12 +350,12 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
 
 def _onto(space: Manifold, name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
     """States of a recording at other times."""
-    poses = between(t, space.continuous(q.reshape(len(q), -1)).reshape(q.shape), times)
+    poses = _between(t, space.continuous(q.reshape(len(q), -1)).reshape(q.shape), times)
     poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
-    return name, times, poses, between(t, v, times)
+    return name, times, poses, _between(t, v, times)
 
 
-def between(t: Array, values: Array, times: Array) -> Array:
+def _between(t: Array, values: Array, times: Array) -> Array:
     """Values (N, ...) at other times, by cubic polynomials through those of four neighbouring steps."""
     points = min(len(t), 4)
     at = np.interp(times, t, np.arange(len(t)))

@@ -21,11 +21,11 @@ from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation import suspects
-from spookid.estimation.fitting import between
 from spookid.estimation.likelihood_fit import Revise
 from spookid.estimation.suspects import MOST, Wrong, drops_outliers, is_robust, masked, spread, varied, without
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.kinematics import Values
 from spookid.parameter import number
 from spookid.results.findings import OFF, Finding
@@ -128,9 +128,30 @@ def errors_of(problem: Problem, channel: Channel, recording: Recording, motion: 
     shown = motion.predicted[:, column]
     if channel.period is not None:
         shown = np.unwrap(shown, period=channel.period)
-    errors = recording.signal(channel.signal) - between(motion.t, shown, times)
+    errors = recording.signal(channel.signal) - _spline(motion.t, shown, times)
     errors = errors if channel.period is None else wrap(errors, channel.period)
     return np.where(inside, errors, np.nan)
+
+
+def _spline(t: Array, values: Array, at: Array) -> Array:
+    """Values at even times (N,) as a cubic spline whose two polynomials at either end are one; a fifth of a second less
+    to load than SciPy's."""
+    if len(t) < 4:
+        return np.interp(at, t, values)
+    step = (t[-1] - t[0]) / (len(t) - 1)
+    middle, side, right = np.full(len(t), 4.0), np.ones(len(t) - 1), np.empty(len(t))
+    right[1:-1] = 3 * (values[2:] - values[:-2])
+    middle[[0, -1]], side[0], lower = 1.0, 2.0, np.ones(len(t) - 1)
+    lower[-1] = 2.0
+    right[0] = (-5 * values[0] + 4 * values[1] + values[2]) / 2
+    right[-1] = (5 * values[-1] - 4 * values[-2] - values[-3]) / 2
+    slopes = lapack.dgtsv(lower, middle, side, right)[3]
+    place = (at - t[0]) / step
+    k = np.clip(place.astype(int), 0, len(t) - 2)
+    u = place - k
+    rise = values[k + 1] - values[k]
+    bend, twist = 3 * rise - 2 * slopes[k] - slopes[k + 1], slopes[k] + slopes[k + 1] - 2 * rise
+    return np.asarray(values[k] + u * (slopes[k] + u * (bend + u * twist)))
 
 
 def of_same_samples(problem: Problem, found: Solution | None = None) -> Problem:

@@ -27,12 +27,11 @@ from spookid.estimation.starts import (
     with_impacts_at_rest,
 )
 from spookid.estimation.suspects import is_robust, without_outliers
-from spookid.estimation.work import Work, as_begun, asked_from, starting_from
+from spookid.estimation.work import Work, as_begun, asked_from, holds_pairs, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.records import dataclass
 from spookid.results.result import Solution
 from spookid.results.values import StageRecord
-from spookid.solvers.ipopt import Ipopt
 from spookid.tables.table import Block, Table, Tabular, counted, number, seconds
 
 
@@ -70,13 +69,13 @@ def _plain(work: Work) -> None:
 
 
 def _noise(work: Work) -> None:
-    if continuation.is_staged(work.problem, work.solver.name):
-        return continuation.begin(work)
+    if _is_staged(work):
+        continuation.begin(work)
+        return
     work.problem, work.near = starting_from(work.problem, work.near)
-    rough = not isinstance(work.solver, Ipopt) and work.problem.corrects and not free_delays(work.problem)
+    rough = not holds_pairs(work.solver) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
     work.fit = work.run(work.problem, start, work.fit)
-    return None
 
 
 def _settle(work: Work, found: Fit) -> Fit:
@@ -118,16 +117,11 @@ def _is_likelihood(work: Work) -> bool:
 
 
 def _is_staged(work: Work) -> bool:
-    return continuation.is_staged(work.problem, work.solver.name)
+    return continuation.is_staged(work.problem, work.solver)
 
 
 LEADING = (
-    Stage(
-        "noise",
-        "motion, parameters and noise",
-        lambda w: not continuation.touches(w.problem),
-        _noise,
-    ),
+    Stage("noise", "motion, parameters and noise", lambda w: not continuation.touches(w.problem), _noise),
     Stage(
         "delays and impacts",
         "around the delays and impacts that were found,",

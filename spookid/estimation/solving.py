@@ -21,7 +21,7 @@ from spookid.estimation.physical import base_quantities, joint_quantities, negat
 from spookid.estimation.plan import STAGES, Plan, through
 from spookid.estimation.plan import answered as ended
 from spookid.estimation.questions import asking
-from spookid.estimation.work import Work
+from spookid.estimation.work import Solver, Work, holds_pairs
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.result import Solution
@@ -83,8 +83,8 @@ def begun(
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
-    _check_law(problem, backend)
-    if continuation.is_staged(problem, backend):
+    _check_law(problem, solver)
+    if continuation.is_staged(problem, solver):
         check_stepper(problem)
     work = Work(problem, solver, callback, warm_start, hold)
     doubt_samples(work)
@@ -128,20 +128,20 @@ def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Laz
     return found
 
 
-def _check_law(problem: Problem, backend: str) -> None:
+def _check_law(problem: Problem, solver: Solver) -> None:
     """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
-    unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
-    if unequal is not None and backend != "ipopt":
+    paired, name = holds_pairs(solver), solver.name
+    unequal = next((residual for residual in problem.residuals if residual.is_inequality), None)
+    if unequal is not None and not paired:
         raise ProblemError(
-            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {backend!r} cannot hold; use "
+            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {name!r} cannot hold; use "
             "backend 'ipopt'"
         )
-    own = (backend == "ipopt", problem.friction)
-    other = {(False, "mpcc"): ("exact", "ipopt"), (True, "exact"): ("mpcc", "lm")}.get(own)
-    if other is not None:
+    if problem.sticks_exactly if paired else problem.sticks_in_pairs:
+        law, other = ("mpcc", "lm") if paired else ("exact", "ipopt")
         raise ProblemError(
-            f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "
-            f"{other[0]!r} or backend {other[1]!r}"
+            f"{problem.place}: friction {problem.friction!r} is not for backend {name!r}; use friction {law!r} or "
+            f"backend {other!r}"
         )
 
 

@@ -26,6 +26,11 @@ from spookid.solvers.status import Callback, Outcome, Status, counting_from
 Solver = LevenbergMarquardt | Ipopt
 
 
+def holds_pairs(solver: Solver) -> bool:
+    """True of a solver that holds inequalities and complementarity pairs, and finds no noise."""
+    return isinstance(solver, Ipopt)
+
+
 @dataclass(eq=False)
 class Work:
     """The state of a solve between two stages of its plan."""
@@ -77,9 +82,8 @@ class Work:
     @property
     def leader(self) -> LevenbergMarquardt:
         """The solver of fits that lead to the answer: Levenberg–Marquardt, which finds the noise, too."""
-        if isinstance(self.solver, LevenbergMarquardt):
-            return self.solver
-        return LevenbergMarquardt(max_iterations=self.solver.max_iterations)
+        most = self.solver.max_iterations
+        return self.solver if isinstance(self.solver, LevenbergMarquardt) else LevenbergMarquardt(max_iterations=most)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -133,7 +137,7 @@ class Work:
 
     def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
         """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for."""
-        if isinstance(self.solver, LevenbergMarquardt) or not self.problem.estimates_noise:
+        if not (holds_pairs(self.solver) and self.problem.estimates_noise):
             return made
         if made.outcome.status is not Status.CONVERGED:
             detail = f"{made.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"
