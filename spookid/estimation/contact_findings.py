@@ -143,12 +143,7 @@ def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajector
 def _words(
     assembly: Assembly, chain: int, trajectory: Trajectory, steps: tuple[int, int], where: str, size: float
 ) -> str:
-    """That an impulse is missing.
-
-    Args:
-        where: what it acts on.
-        size: of it [N s]; NaN if that is not known.
-    """
+    """That an impulse of some size [N s], NaN if that is not known, is missing where it acts."""
     (first, last), t, name = steps, trajectory.t, trajectory.name
     held = np.any(assembly.sampled[chain].held[max(first - 1, 0) : last + 1], axis=0)
     contacts = assembly.problem.model.holding.contacts
@@ -167,11 +162,8 @@ def _words(
 def _borne(
     assembly: Assembly, point: Point, chain: int, step: int, whole: Array, scale: Array
 ) -> tuple[Touch, Array, float]:
-    """The contact that bears most of an impulse, the impulse there (3,) [N s], and the share that it explains.
-
-    Args:
-        whole: along the coordinates of the tree, over ``scale``, (n,).
-    """
+    """The contact that bears most of an impulse (n,) along the tree, over ``scale``, the impulse there (3,) [N s], and
+    the share that it explains."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     states = point.states[chain][[step]]
     x, s = ca.SX.sym("x", states.shape[1]), ca.SX.sym("s", joints.manifold.tangent)
@@ -229,12 +221,7 @@ def _runs(out: Mask) -> list[tuple[int, int]]:
 def sliding_findings(
     assembly: Assembly, point: Point, condensed: Condensed | None, values: Mapping[str, float]
 ) -> list[Finding]:
-    """One that names the coordinates.
-
-    Args:
-        condensed: the fit linearized at its noise; None if the states are not determined.
-        values: of the parameters by name.
-    """
+    """One that names the coordinates whose direction of sliding is not known."""
     problem = assembly.problem
     widths = _widths(assembly, values)
     if not widths or condensed is None or not problem.estimates_noise or problem.is_hard:

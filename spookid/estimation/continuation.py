@@ -54,11 +54,8 @@ def sticks(problem: Problem) -> bool:
 def go(
     work: Work, problem: Problem, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
 ) -> bool:
-    """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
-
-    Args:
-        guessed: True to take noise as a search for it would begin.
-    """
+    """One fit from the last one, at noise as a search would begin if that is to be ``guessed``; False if it is
+    interrupted, or finds no noise that others could keep."""
     own = {} if work.fit else problem.given
     start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed, leads=True)
     if work.noise is None and sharpness == 1.0:
@@ -120,11 +117,8 @@ def held_by_pairs(work: Work) -> None:
 
 
 def stick(work: Work) -> None:
-    """Fits of ever sharper friction, then those of friction that sticks.
-
-    Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
-    friction they are soft until the last.
-    """
+    """Fits of ever sharper friction, then those of friction that sticks; hard dynamics are soft until the last, for a
+    motion that sticks at the wrong time is far off at all later ones."""
     problem, known = work.problem, work.found
     if problem.estimates_noise and (work.noise is None or work.noise.normaliser is None):
         return

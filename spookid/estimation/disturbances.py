@@ -41,10 +41,8 @@ from spookid.transcription.transcription import Point
 
 
 def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that names the coordinates of the tree whose disturbance is larger than what acts along them.
-
-    None where no noise is estimated, or where loops close and joints of the tree bear what is not known here.
-    """
+    """One that names the coordinates of the tree whose disturbance is larger than what acts along them; none where
+    loops close and joints bear what is not known here."""
     problem = assembly.problem
     model = problem.model
     if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
@@ -216,11 +214,7 @@ UNDETERMINED = "the states are not determined"
 def disturbances(
     assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
 ) -> tuple[Disturbance, ...]:
-    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be.
-
-    Args:
-        condensed: the fit linearized at its noise; None if the states are not determined.
-    """
+    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be."""
     if not assembly.problem.estimates_noise or assembly.problem.is_hard:
         return tuple(_none(assembly, trajectory) for trajectory in motion)
     return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
@@ -294,12 +288,8 @@ def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Traject
 
 
 def _bearing(held: Array) -> Array:
-    """True for the contacts whose λ is free in the step around each t_k, for they hold in an interval beside it,
-    (N, n_c).
-
-    Args:
-        held: those that hold from each step to the next, (N − 1, n_c).
-    """
+    """True for the contacts whose λ is free in the step around each t_k, (N, n_c): they hold from a step to the next,
+    (N − 1, n_c), beside it."""
     if not held.size:
         return np.zeros((len(held) + 1, held.shape[1]), dtype=bool)
     wide = np.vstack([held[:1], held, held[-1:], held[-1:]])  # of intervals −1 to N

@@ -58,11 +58,8 @@ _RIDGE = 1e-3
 
 
 class Balance:
-    """The balance of forces of a problem's model, built once for all of its recordings.
-
-    Raises:
-        ProblemError: if its loops cannot close.
-    """
+    """The balance of forces of a problem's model, built once for all of its recordings; it refuses loops that cannot
+    close."""
 
     def __init__(self, problem: Problem) -> None:
         check_closure(problem)
@@ -76,11 +73,7 @@ class Balance:
         self._left, self._count = Kernel(ca.Function("left", given, [ca.densify(left)]), 4), left.numel()
 
     def along(self, recording: Recording) -> Efforts:
-        """What a recording asks for.
-
-        Raises:
-            ProblemError: if it is too short, or loops do not close along it.
-        """
+        """What a recording asks for; a ProblemError if it is too short, or loops do not close along it."""
         problem, model = self.problem, self.problem.model
         step = max(1 / (_PER_CUTOFF * problem.cutoff), longest_interval(problem, recording))
         recording = _liveliest(recording, [c.signal for c in problem.channels], step * _MOST_STEPS)

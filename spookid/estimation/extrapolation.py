@@ -104,12 +104,8 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
 
 
 def pinned(fine: Fit) -> dict[str, float]:
-    """Parameters to hold, with the numbers of a fit: one for each direction of several that the data do not see, or see
-    less than priors do.
-
-    Along it the fits with h and h/2 may stop anywhere, or where priors draw them; less of it, they tell what the step
-    adds to ratios and products, which the data may see.
-    """
+    """Parameters to hold, with the numbers of a fit: one for each direction of several along which the fits with h and
+    h/2 may stop anywhere, for data do not see it, or see less than priors do."""
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
     sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen = fine.identifiability.sensitivities.seen
@@ -122,11 +118,7 @@ def pinned(fine: Fit) -> dict[str, float]:
 
 
 def extrapolated(coarse: Fit, fine: Fit) -> Solution:
-    """The finer fit, at the steps of the coarser one, with estimates of continuous time.
-
-    Args:
-        coarse: with the noise of the finer fit.
-    """
+    """The finer fit, at the steps of the coarser one with its noise, with estimates of continuous time."""
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
     chosen = step_chosen(coarse.assembly.problem)
     parameters = fine.clock.time(lambda: _all_beyond(coarse, fine, found.parameters))
@@ -173,10 +165,8 @@ def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]
 
 
 def step_added(coarse: Fit, fine: Fit) -> Array:
-    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,).
-
-    None where either fit holds a parameter, or the line through both leaves its bounds.
-    """
+    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,); nothing where
+    either fit holds a parameter, or the line through both leaves its bounds."""
     problem = coarse.assembly.transcription
     values = [fine.values[name] for name in problem.names]
     added = (1 + _SHARE) * (coarse.point.parameters - values)

@@ -113,11 +113,8 @@ class Fit:
 
     @property
     def _determined(self) -> Condensed | None:
-        """The linearized problem without the directions of the parameters that the data do not see; None if the states
-        are not determined.
-
-        Along a common scale of all forces lie the residuals themselves, and would be projected out of them.
-        """
+        """The linearized problem without the directions of the parameters that the data do not see, such as a common
+        scale of all forces, along which the residuals lie; None if the states are not determined."""
         condensed, hidden = self.condensed, self.identifiability.analysis.hidden
         if condensed is None or not len(hidden):
             return condensed

@@ -67,10 +67,8 @@ def fit_at_known_noise(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
 ) -> Searched:
-    """States and parameters by any solver, with noise that another fit has found and its normaliser.
-
-    The normaliser's weight c is the last of the constants.
-    """
+    """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
+    the last of the constants."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
@@ -85,11 +83,8 @@ def fit_at_known_noise(
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
-    """The assembly with the numbers of noise that is known, and its best states there; parameters stay as they are.
-
-    Raises:
-        NotPositiveDefiniteError: if the states are not determined.
-    """
+    """The assembly with the numbers of noise that is known, and its best states there; raises NotPositiveDefiniteError
+    if these are not determined."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
@@ -254,11 +249,8 @@ def _values(problem: Problem, outcome: Outcome) -> dict[str, float]:
 
 
 def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
-    """The outcome, which has not converged if rigid joints, or a hard residual of the user's, do not hold there.
-
-    Rows that others seem to imply are left out of a solve, and so would be what contradicts them; and states for a
-    likelihood are those that are nearest where joints cannot close.
-    """
+    """The outcome, which has not converged if rigid joints, or a hard residual, do not hold there: rows that others
+    seem to imply are left out of a solve, and so would be what contradicts them."""
     problem = assembly.transcription
     asked = [f for f in problem.factors if f in problem.local or (f.group is Group.RESIDUAL and f.hard)]
     if outcome.status is not Status.CONVERGED or not asked:
@@ -374,14 +366,7 @@ _ASSEMBLIES = 8
 
 
 def seconds(assembly: Assembly, building: float) -> float:
-    """Processor time of a whole fit [s].
-
-    Args:
-        building: processor time that the assembly took [s].
-
-    Raises:
-        ProblemError: if the fit is refused.
-    """
+    """Processor time of a whole fit [s], of which the assembly took ``building``."""
     began, solver = time.process_time(), LevenbergMarquardt(max_iterations=1)
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began

@@ -192,10 +192,8 @@ def _judged(
     answer: Solution,
     sure: float = 1e-6,
 ) -> Solution:
-    """The answer, and a finding if the whole fits worse than the parts by more than an accident of that probability.
-
-    With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.
-    """
+    """The answer, and a finding if the whole fits worse than the parts by more than an accident of that probability:
+    squares grow by a χ² of as many degrees of freedom as states are tied together."""
     ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
     scale = 1.0 if problem.estimates_noise else parts.cost.total / max(parts.size.residuals, 1)
     more = (held.cost.total - parts.cost.total) / scale

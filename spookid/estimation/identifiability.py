@@ -49,11 +49,8 @@ _REMEDY = "Fix {} at a value you trust, or give {} a prior"
 
 
 def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
-    """What helps against a direction in which these parameters are hardly seen.
-
-    Args:
-        settled: True if priors tell them.
-    """
+    """What helps against a direction in which these parameters are weakly identified, ``settled`` if priors tell
+    them."""
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
@@ -182,13 +179,8 @@ def judged(
     block: float,
     larger: float,
 ) -> Identifiability:
-    """What the residuals of some recordings say.
-
-    Args:
-        estimates: of the parameters, (n_p,).
-        block: steps of a block of the jackknife.
-        larger: factor beyond which its errors are taken where they are larger.
-    """
+    """What the residuals of some recordings say, in blocks of so many steps; errors of the jackknife are taken where
+    they are larger by more than a factor."""
     names = assembly.transcription.names
     magnitudes = np.maximum(np.abs(estimates), assembly.transcription.magnitudes)
     analysis = analyse(names, statistics, magnitudes, free, estimates)
@@ -242,11 +234,8 @@ def _statistics(
 def _known(
     condensed: Condensed, noise: Sequence[NoiseSize], doubt: Array | float, free: FreeDirections
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
-    """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
-
-    A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
-    parameters could do as well as s, such as scaling all inertias, they do not determine.
-    """
+    """What residuals whitened by estimated noise say, and the edges of the blocks: a size s is among the parameters,
+    its column of the Jacobian in log s being the residuals of its rows."""
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
     C, R = variances.size_products(condensed, [size.names for size in estimated])
     told = np.array([not size.marginalized for size in estimated], dtype=bool)

@@ -175,11 +175,7 @@ def _ended(
 
 
 def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Searched:
-    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Likelihood``.
-
-    Args:
-        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
-    """
+    """What a search has found; its errors are computed when asked for if another fit is to tell them (``leads``)."""
     numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
@@ -204,11 +200,8 @@ def _undisturbed(search: Search) -> bool:
 
 
 def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Array]:
-    """Where a search begins, and the logarithms of sizes there.
-
-    Where every effort is measured, squares over their sizes have a minimum in states and parameters together, near
-    which the likelihood's is: no density of states drives the scale of forces. It takes a few iterations.
-    """
+    """Where a search begins, and the logarithms of sizes there: where every effort is measured, near the minimum of
+    squares in states and parameters together, for no density of states drives the scale of forces."""
     problem = assembly.transcription
     signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     logs = starting_logs(rated(assembly), problem, start, signals, SHARE)
@@ -295,10 +288,8 @@ def least(size: NoiseSize) -> float:
 
 
 def _apart(search: Search) -> tuple[NoiseSize, ...]:
-    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
-
-    The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
-    """
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion and a gain of half
+    gᵀF⁻¹g for the slopes g and the information F of single sizes."""
     which, best = [], search.best
     several = [
         name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names

@@ -65,11 +65,8 @@ def misspecification_tests(
 def misfit_findings(
     of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None
 ) -> list[Finding]:
-    """One of all that the tests find, strongest first; none if the residuals are what the noise makes them.
-
-    Args:
-        coarser: of a fit with steps twice as long and the same noise, to take off what the step does, if need be.
-    """
+    """One of all that the tests find, strongest first, without what the step does if a fit with twice the step tells
+    it."""
     lacking = () if of_fit is None else misfits(of_fit, coarser)
     if not lacking:
         return []
@@ -217,13 +214,7 @@ class _Variation:
 def alternatives(
     assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
 ) -> tuple[Alternative, ...]:
-    """What each variation would do to the whitened residuals.
-
-    Args:
-        point: the estimates.
-        speeds: typical rate of each coordinate by its label.
-        states: linearized there, if there is a likelihood.
-    """
+    """What each variation would do to the whitened residuals, with typical rates of coordinates by their labels."""
     problem = assembly.problem
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
@@ -308,14 +299,8 @@ def _stretched(frame: Frame, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Frame
 
 
 class _Varied:
-    """A model with amounts in it.
-
-    Args:
-        speeds: coordinates that get friction, with their typical rates.
-        forces: True if bodies get longer, heavier and more inert and joints get springs, too. What these do to the
-            volume of the states counts.
-        sticks: True if dry friction has unknowns of its own: then coordinates without it are not asked for it.
-    """
+    """A model with amounts in it: of friction for coordinates with typical rates, where ``forces`` of lengths, masses,
+    inertias and springs, too; coordinates without dry friction get none if that ``sticks``."""
 
     def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool, sticks: bool) -> None:
         self._forces, self._sticks = forces, sticks

@@ -48,12 +48,8 @@ class Given(NamedTuple):
 
 
 def measured(regressor: Regressor, guess: Guess, step: float, held: Array) -> Given:
-    """The smoothed motion of a recording by differences over three steps each.
-
-    Args:
-        step: h [s].
-        held: 1 for each contact that holds from a step to the next, (N − 1, n_c).
-    """
+    """The smoothed motion of a recording by differences over three steps of h each, with contacts as they hold, (N − 1,
+    n_c)."""
     joints = regressor.joints
     x = joints.along(guess.states, guess.displacements)
     two = [ca.SX.sym(name, joints.manifold.ambient) for name in ("before", "after")]
@@ -65,12 +61,8 @@ def measured(regressor: Regressor, guess: Guess, step: float, held: Array) -> Gi
 
 
 def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
-    """States at random, the same every time: angles anywhere, all else of the size of one; no contact holds that does
-    not always hold.
-
-    Raises:
-        ProblemError: if loops do not close anywhere.
-    """
+    """States at random, the same every time: angles anywhere, all else of the size of one, no contact that switches; a
+    ProblemError if loops do not close anywhere."""
     space = regressor.joints.manifold
     rng = np.random.default_rng(0)
     count = _SPARE * len(regressor.quantities) // max(space.tangent, 1) + _SPARE
@@ -92,11 +84,7 @@ def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
 
 def forces(regressor: Regressor, given: Given, widths: Array, values: Values) -> tuple[Array, Array]:
     """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, and what is
-    known of w, (rows, n_c) and (rows,).
-
-    Args:
-        widths: of smooth friction, (n_s,).
-    """
+    known of w, (rows, n_c) and (rows,), for widths of smooth friction (n_s,)."""
     motion = given.motion
     n, count = motion.s.shape[1], len(motion.x)
     slopes, known = linear_rows(regressor, motion, widths, values)
@@ -122,11 +110,8 @@ def linear_rows(
     inputs: Array | None = None,
     balance: Balance = "forces",
 ) -> tuple[Array, Array]:
-    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n).
-
-    Args:
-        inputs: of the model, (N, n_u); None: zeros.
-    """
+    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n); inputs
+    (N, n_u) are zero if None."""
     u = np.zeros((len(motion.x), len(regressor.model.signals))) if inputs is None else inputs
     given = (*(part.T for part in motion), widths, regressor.numbers(values), u.T)
     flat, known = (np.asarray(part.full()).T for part in regressor.function(balance)(*given))

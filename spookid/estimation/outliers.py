@@ -177,11 +177,8 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
 
 
 def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
-    """The result with its outliers, and a finding of them.
-
-    Args:
-        wrong: samples that were left out; what robust losses hardly count is found here.
-    """
+    """The result with its outliers, those that were left out and those that robust losses hardly count, and a finding
+    of them."""
     if any(map(is_robust, problem.channels)):
         none: Wrong = wrong or ({},) * len(problem.recordings)
         light = _all_far_off(problem, ({},) * len(none), found.trajectories, found.values)

@@ -69,12 +69,8 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
 
 
 def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
-    """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
-    single Parameters are left out. Where loops close in few places only they are those that the recordings show.
-
-    Returns:
-        Them, and a finding if they are of the recordings or not known.
-    """
+    """The base parameters that any motion shows, by name, if such bodies are unknown, without single Parameters; those
+    of the recordings, with a finding, where loops close in few places."""
     if next(_quantities(problem), None) is None:
         return {}, []
     declared, limited = {p.name for p in problem.parameter_set.declared}, list[Finding]()

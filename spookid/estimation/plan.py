@@ -58,9 +58,8 @@ def _parts(work: Work) -> None:
 
 
 def _plain(work: Work) -> None:
-    """A scale first, then estimates by it, as MM-estimators do (Yohai, Annals of Statistics 15, 1987). Together they
-    have several maxima, for the Laplace approximation does not compare samples that follow the noise with those that
-    leave it alone."""
+    """A scale first, then estimates by it, as MM-estimators do (Yohai, Annals of Statistics 15, 1987), for together
+    they have several maxima."""
     plain = lead(work.beside(without_outliers(work.problem)))
     assert plain.fit is not None
     work.fit, work.near, work.hold = plain.fit, plain.fit.result, True

@@ -60,11 +60,8 @@ class _Supposition:
 
 
 def questions(problem: Problem) -> tuple[Finding, ...]:
-    """Findings that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
-
-    Recordings are looked at one by one, of files the first few; forces of contacts are not known before a fit, so that
-    suppositions on efforts are not tried with them.
-    """
+    """Findings that ask whether units, clocks and signs of a problem are meant, recording by recording; with contacts,
+    whose forces are not known, without suppositions on efforts."""
     found, model = list(_given_twice(problem)), problem.model
     if not (problem.sample and problem.channels):
         return tuple(found)
@@ -87,13 +84,8 @@ def asking(
     solve: Callable[[Problem], Solution] | None,
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
-    """A result whose findings ask, too.
-
-    Args:
-        solve: a problem like it from its guesses; None where that takes too long.
-        asked: what has been asked before the fit; None: it is asked now if the result is in doubt, that is if it did
-            not converge or says that it does not fit.
-    """
+    """A result whose findings ask, too: what has been ``asked`` before the fit, or what is asked now if the result is
+    in doubt, and what fits of similar problems from their guesses by ``solve`` show."""
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)

@@ -44,13 +44,8 @@ def solve(
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Solution:
-    """Estimate states and parameters of ``problem`` by the stages of its plan; see ``Problem.solve``.
-
-    Together they count as one solve, and as iterations of it.
-
-    Args:
-        hold: True to keep the noise of ``warm_start`` as it is.
-    """
+    """Estimate states and parameters by the stages of a plan, which count as one solve; ``hold`` keeps the noise of the
+    warm start. See ``Problem.solve``."""
     began = time.perf_counter()
     work = begun(problem, backend, options, callback, warm_start, hold)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
@@ -61,11 +56,7 @@ def solve(
 
 
 def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    """What a solve from the guesses will do.
-
-    Raises:
-        ProblemError: as ``solve``.
-    """
+    """What a solve from the guesses will do; it refuses what ``solve`` refuses."""
     return Plan.of(begun(problem, backend, options))
 
 

@@ -59,10 +59,8 @@ def free_delays(problem: Problem) -> list[str]:
 
 
 def with_delays_at_rest(work: Work, found: Fit) -> Fit:
-    """The last of fits, each around the delays of the one before, until they stand still.
-
-    Where they do not come to rest, since samples change their step and the likelihood with it, the best one stands.
-    """
+    """The last of fits, each around the delays of the one before, until they stand still; the best one where they do
+    not, since samples change their step and the likelihood with it."""
     names, before, best = free_delays(found.assembly.problem), math.inf, found
     for _ in range(_ROUNDS if names else 0):
         values, around = {name: found.values[name] for name in names}, found.assembly.problem

@@ -155,16 +155,9 @@ _ROUGH = 0.1
 
 
 def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array) -> Array:
-    """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
-
-    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
-    of the user's own, whose order is not known, where contacts hold at times, whose forces jump, or at acceleration
-    level, where accelerations are observed, or velocities between the steps,
-    where the delay of an input is a parameter, and if recordings have fewer than 20 steps on the average.
-
-    Args:
-        gain: (TᵀT)⁻¹, (n_p, n_p).
-    """
+    """How much larger the estimates are than those of a step of length zero, (n_p,), with gain (TᵀT)⁻¹; NaN where that
+    has no order: multipliers of the step, dry friction, own residuals, contacts that switch, accelerations, late inputs
+    or velocities between steps, and short recordings."""
     problem, chains = assembly.problem, assembly.transcription.chains
     steps = [chain.steps for chain in chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
@@ -200,11 +193,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
 
 
 def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:
-    """Estimates that the time step puts farther off than their standard errors say.
-
-    Args:
-        errors: as of ``step_errors``, (n_p,).
-    """
+    """Estimates that the time step puts farther off, (n_p,), than their standard errors say."""
     if np.all(np.isnan(errors)) and any(p.name in assembly.problem.delays for p in assembly.problem.free):
         return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
@@ -268,12 +257,8 @@ class _Residuals:
         return one
 
     def missed(self, chain: Chain, sampled: SampledRecording, fine: Array, coarse: Array) -> Array:
-        """d at every step, (count, rows).
-
-        Args:
-            fine: unknowns at every step, (N, ambient).
-            coarse: those of which every other one belongs to the motion in steps of 2h.
-        """
+        """d at every step, (count, rows), for unknowns at every step and at those of steps of 2h, every other of which
+        belongs to that motion."""
         count = self._factor.count(chain.steps)
         data = chain.data.get(self._factor.name, np.zeros((count, 0)))
         states = [fine[o : o + count] for o in self._factor.variables]
@@ -313,8 +298,7 @@ class _Residuals:
 
     def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
         """By how much more a double step misses than its halves, over two if it is by an impulse, at the row of its
-        middle with reach 2, of its first half with reach 1. Zero at the ends: a neighbour's would not point along the
-        joints there."""
+        middle with reach 2, of its first half with reach 1; zero at the ends."""
         halves = self._averaged(single)
         rows, twice = np.zeros_like(single), 1 if self._factor.name == VELOCITY_ROWS else 2
         first = self._unknown or self._factor.reach // 2

@@ -38,11 +38,7 @@ _SEEN = 1e-9
 def tensions(
     assembly: Assembly, point: Point, known: Identifiability, normaliser: Array | None
 ) -> Mapping[str, ConstraintTension]:
-    """Of each row, by its title.
-
-    Args:
-        normaliser: what the logarithms in −2 log L add to g, (n_p,); None: nothing.
-    """
+    """Of each row, by its title; the normaliser adds the logarithms in −2 log L to g, (n_p,)."""
     problem, constraints = assembly.transcription, assembly.transcription.constraints
     if constraints is None:
         return {}
@@ -76,12 +72,8 @@ def _gradient(known: Identifiability) -> Array:
 def _freed(
     known: Identifiability, gradient: Array, slope: Array, free: FreeDirections, sizes: Array, weighted: bool
 ) -> tuple[float, float, str]:
-    """Where a row would be without it, its standard error, and why there is none.
-
-    Args:
-        free: what moves without it.
-        weighted: True if the noise that was found is not that of the weights.
-    """
+    """Where a row would be with only ``free`` directions held, its standard error, ``weighted`` if no noise was found,
+    and why there is none."""
     if known.statistics is None or not np.all(np.isfinite(known.statistics.scatter)):
         return np.nan, np.nan, "the data do not determine the states, or leave no freedom"
     if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= _SEEN * np.linalg.norm(sizes * slope):

@@ -84,11 +84,8 @@ class _Trial:
 
 
 def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Iterator[Finding]:
-    """One that names sensors which lag or are off, if the model explains the motion with these.
-
-    It is asked where the forces do not explain the motion, where no minimum was found, or where residuals are not noise
-    and no parameter is identified.
-    """
+    """One that names sensors which lag or are off, if the model explains the motion with these; asked where forces do
+    not, where no minimum was found, or where residuals are no noise and no parameter is identified."""
     codes = {finding.code for finding in result.findings}
     doubted = _UNEXPLAINED in codes or ("residuals.autocorrelated" in codes and not _known(result))
     if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):

@@ -95,11 +95,8 @@ class Work:
             self._stage = before
 
     def run(self, problem: Problem, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
-        """One fit, which goes on counting iterations after another one and has the history and the times of both.
-
-        Args:
-            solver: by default the one that was asked for, but where the noise is to be found that of ``leader``.
-        """
+        """One fit, by default with the solver that was asked for, or ``leader`` where noise is to be found; it counts
+        iterations on after another one and has the history and the times of both."""
         began, iterations = time.perf_counter(), self.done if after is None else after.result.iterations
         if solver is None:
             solver = self.leader if problem.estimates_noise and start.noise is None else self.solver
@@ -164,10 +161,8 @@ def asked_from(problem: Problem, found: Solution) -> Solution:
 
 
 def starting_from(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
-    """The problem and the solution to start from; of one with hard dynamics the estimates alone.
-
-    Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
-    """
+    """The problem and the solution to start from; of one with hard dynamics, whose motion lacks nothing from which a
+    search could find noise, the estimates alone."""
     if known is None or known.choice is None or not known.choice.is_hard:
         return problem, known
     pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
