@@ -192,7 +192,7 @@ def _own(contact: Contact, place: Array, form: str, step: float, speed: float, s
     else:
         beside = np.linalg.norm(slips, axis=1, keepdims=True)
         z = -slips / np.maximum(beside, sharpness)
-    return np.hstack([u, z, beside] if form == "mpcc" else [u, z])
+    return np.hstack([u, z, beside] if contact_law.in_pairs(form) else [u, z])
 
 
 def noise_of(values: Array) -> float:

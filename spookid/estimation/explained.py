@@ -40,22 +40,6 @@ from spookid.mechanics.regressor import Regressor
 from spookid.records import dataclass
 from spookid.solvers.quadratic_program import bounded_least_squares
 
-_PER_CUTOFF = 8
-"""Steps in a period of the cutoff; there may be fewer samples."""
-_MOST_STEPS = 5000
-"""Of a recording, where it moves most."""
-_LEAST = 10
-"""Instants without which nothing is told."""
-_ROWS = 900
-"""That tell whether a model explains a motion."""
-_DECADE = 10.0
-"""Factor by which a parameter may be off its guess."""
-_PASSES = 2
-"""Of least squares, each weighted by the parts at the parameters of the one before."""
-_EVALUATIONS = 10
-_RIDGE = 1e-3
-"""Weight of a change of 100 % of a parameter against what is left, as a share of the parts."""
-
 
 class Balance:
     """The balance of forces of a problem's model, built once for all of its recordings; it refuses loops that cannot
@@ -72,11 +56,12 @@ class Balance:
         self._rows = Kernel(ca.Function("rows", given, [ca.densify(ca.vertcat(left, slopes))]), 4)
         self._left, self._count = Kernel(ca.Function("left", given, [ca.densify(left)]), 4), left.numel()
 
-    def along(self, recording: Recording) -> Efforts:
-        """What a recording asks for; a ProblemError if it is too short, or loops do not close along it."""
+    def along(self, recording: Recording, most: int = 5000, least: int = 10, rows: int = 900) -> Efforts:
+        """What a recording asks for where it moves most, in so many steps and rows; a ProblemError if it is too short,
+        or loops do not close along it."""
         problem, model = self.problem, self.problem.model
-        step = max(1 / (_PER_CUTOFF * problem.cutoff), longest_interval(problem, recording))
-        recording = _liveliest(recording, [c.signal for c in problem.channels], step * _MOST_STEPS)
+        step = max(1 / (8 * problem.cutoff), longest_interval(problem, recording))
+        recording = _liveliest(recording, [c.signal for c in problem.channels], step * most)
         steps, values = grid(recording, step), problem.guess_on(recording.name)
         guess = initialization.guess(model, problem.channels, recording, steps, values, problem.cutoff)
         given = measured(self.regressor, guess, step, np.ones((steps.count - 1, len(model.holding.contacts))))
@@ -84,11 +69,11 @@ class Balance:
         every = math.ceil((steps.count - 2) / len(given.motion.x))
         ends = math.ceil(1 / problem.cutoff / step / every)
         kept = np.arange(len(given.motion.x))[ends:-ends]
-        if len(kept) < _LEAST:
+        if len(kept) < least:
             raise ProblemError(
                 f"recording {recording.name!r} has {len(kept)} instants that tell efforts; record longer"
             )
-        kept = kept[:: max(len(kept) * given.motion.s.shape[1] // _ROWS, 1)]
+        kept = kept[:: max(len(kept) * given.motion.s.shape[1] // rows, 1)]
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
         bases = _together(directions(self.regressor, given, widths, values))
         clock = steps.times()[1:-1]
@@ -168,19 +153,20 @@ class Efforts:
         if not free:
             return at
         sizes = np.array([magnitude(p, self.values[p.name]) for p in free])
+        ridge = 1e-3  # weight of a change of 100 % against what is left, as a share of the parts
         guess, limits = at, np.array([_near(p.lower, p.upper, g, s) for p, g, s in zip(free, at, sizes, strict=True)]).T
-        for _ in range(_PASSES):
+        for _ in range(2):  # weighted by the parts at the guesses, then at what these lead to
             weights = self.parts(at) * math.sqrt(len(self.t))
 
             def weighted(x: Array, weights: Array = weights) -> tuple[Array, Array]:
                 left, slopes = self.balance.rows(self, x)
-                near = _RIDGE * (x - guess) / sizes, _RIDGE * np.diag(1 / sizes)
+                near = ridge * (x - guess) / sizes, ridge * np.diag(1 / sizes)
                 whole = (slopes / weights[:, None]).reshape(-1, len(x))
                 return np.append(left / weights, near[0]), np.vstack([whole, near[1]])
 
             if not np.all(np.isfinite(weighted(at)[0])):
                 return guess
-            at = bounded_least_squares(weighted, at, limits[0], limits[1], _EVALUATIONS)
+            at = bounded_least_squares(weighted, at, limits[0], limits[1], 10)
         return at
 
     def parts(self, free: Array) -> Array:
@@ -225,11 +211,11 @@ def longest_interval(problem: Problem, recording: Recording) -> float:
     return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
 
 
-def _near(lower: float, upper: float, guess: float, size: float) -> tuple[float, float]:
+def _near(lower: float, upper: float, guess: float, size: float, decade: float = 10.0) -> tuple[float, float]:
     """Bounds a decade around a guess; of a parameter that may have either sign a decade around zero."""
     if lower < 0 or guess == 0:
-        return max(lower, -_DECADE * size), min(upper, _DECADE * size)
-    return max(lower, guess / _DECADE), min(upper, guess * _DECADE)
+        return max(lower, -decade * size), min(upper, decade * size)
+    return max(lower, guess / decade), min(upper, guess * decade)
 
 
 def _liveliest(recording: Recording, signals: list[str], duration: float) -> Recording:

@@ -36,10 +36,6 @@ FINER, COARSER = "half the step", "the step"
 """Stages of a plan: a fit with h/2, and one with h at the noise of that."""
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
-_PART = 0.01
-"""Of a direction of length one, of its members."""
-_TOLD = 1.0
-"""Standard errors from which on what a step adds is told."""
 
 
 def finer(problem: Problem) -> Problem:
@@ -103,14 +99,14 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
     return problem.problem.is_hard and len(free) == 1 and not free[0].given and not others
 
 
-def pinned(fine: Fit) -> dict[str, float]:
+def pinned(fine: Fit, part: float = 0.01) -> dict[str, float]:
     """Parameters to hold, with the numbers of a fit: one for each direction of several along which the fits with h and
     h/2 may stop anywhere, for data do not see it, or see less than priors do."""
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
     sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen = fine.identifiability.sensitivities.seen
     open_ones = np.vstack([analysis.hidden, *([] if seen is None else [of_priors(seen, sizes)])])
-    several = np.count_nonzero(np.abs(open_ones) > _PART, axis=1) > 1
+    several = np.count_nonzero(np.abs(open_ones) > part, axis=1) > 1
     if not np.any(several):
         return {}
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
@@ -251,7 +247,7 @@ def _without_step(findings: Sequence[Finding]) -> list[Finding]:
 
 def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
     """What the step would have added, where that is more than a standard error."""
-    large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
+    large = [e for e in parameters.values() if abs(e.step_error) > e.std_err]
     if not large:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)

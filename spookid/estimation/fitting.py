@@ -1,11 +1,5 @@
-"""Fits at noise that is known: found by another fit, or guessed.
-
-One solve of a declared problem, from its guesses or from another result.
-
-How much time a fit takes, from one iteration of it.
-
-What an iteration costs depends on the mechanism, on the recordings, on the solver and on the machine. It is therefore
-measured: the fit begins, and ends after its first iteration.
+"""One fit of a problem, from its guesses or another solution, at noise that is estimated, known or guessed; and the
+time that a whole fit takes, measured by one that ends after its first iteration.
 """
 
 from __future__ import annotations
@@ -29,7 +23,8 @@ from spookid.estimation.likelihood_fit import (
     STATES,
     Likelihood,
     Revise,
-    Searched,
+    first_logs,
+    in_units,
     least,
     maximize_likelihood,
     names_of_places,
@@ -47,14 +42,9 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.marginal import starting_logs
 from spookid.statistics.search import Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
-
-_LEADING = 3e-4
-"""The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
-
 
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
@@ -66,7 +56,7 @@ def fit_at_known_noise(
     known: Sequence[Noise],
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
-) -> Searched:
+) -> Likelihood:
     """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
     the last of the constants."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
@@ -79,7 +69,7 @@ def fit_at_known_noise(
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(known)))
+    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(known))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
@@ -89,8 +79,7 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
     of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
     search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, SHARE))
+    outcome = search.run(assembly.start, first_logs(assembly, sizes, assembly.start))
     if outcome.status is Status.DIVERGED:
         raise NotPositiveDefiniteError(outcome.detail)
     numbered = search.problem.with_numbers(search.numbers(search.logs))
@@ -98,23 +87,21 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
 
 
 def fit_at_guessed_noise(
-    assembly: Assembly, start: Point, solver: LevenbergMarquardt | Ipopt, callback: Callback | None
-) -> Searched:
-    """The same with noise as a search for it would begin: a fit that only leads on."""
-    places = [size.places for size in assembly.noise]
-    constants = assembly.transcription.constants.copy()
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(rated(assembly), assembly.transcription, start, signals, _LEADING)
-    for own, log in zip(places, logs, strict=True):
-        constants[list(own)] = math.exp(log)
+    assembly: Assembly,
+    start: Point,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    share: float = 0.03 * SHARE,
+) -> Likelihood:
+    """The same with noise as a search for it would begin, but smaller: a fit that only leads on."""
+    constants, found = assembly.transcription.constants.copy(), list[Noise]()
+    for size, log in zip(assembly.noise, first_logs(assembly, rated(assembly), start, share), strict=True):
+        constants[list(size.places)] = value = math.exp(log)
+        numbers = in_units(size, value, assembly.problem.step)
+        found.append(Noise(size.kind, size.names, *numbers, math.nan, given=size.given is not None))
     numbered = assembly.transcription.with_numbers(constants)
-    outcome, h, found = solved(solver, numbered, start, callback), assembly.problem.step, list[Noise]()
-    for size, log in zip(assembly.noise, logs, strict=True):
-        value, moving = math.exp(log), size.kind == "disturbance"
-        std = value / h if moving else value / size.averaging
-        density = value / math.sqrt(h) if moving else math.nan
-        found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(found)))
+    outcome = solved(solver, numbered, start, callback)
+    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(found))
 
 
 def _without(outcome: Outcome, weight: float) -> Outcome:
@@ -125,12 +112,6 @@ def _without(outcome: Outcome, weight: float) -> Outcome:
         return replace(iteration, costs={**iteration.costs, Group.PRIOR: prior})
 
     return replace(outcome, history=tuple(map(less, outcome.history)))
-
-
-_MET = 1e-6
-"""Hard residuals of the user's own hold if they are no larger, in their own units."""
-_CLOSED = 1e-4
-"""Rigid joints do if they are no wider open, in m or rad: those that close are so to rounding."""
 
 
 @dataclass(frozen=True)
@@ -210,12 +191,13 @@ def fit(
     found = _at_its_gains(problem, found)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
-    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found.likelihood)
+    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
 
 
-def _at_its_gains(problem: Problem, found: Searched) -> Searched:
-    noise = tuple(at_gains(problem, found.likelihood.noise, _values(problem, found.outcome)))
-    return found._replace(likelihood=replace(found.likelihood, noise=noise))
+def _at_its_gains(problem: Problem, found: Likelihood) -> Likelihood:
+    parameters = found.outcome.point.parameters.tolist()
+    values = problem.guess | dict(zip((p.name for p in problem.free), parameters, strict=True))
+    return replace(found, noise=tuple(at_gains(problem, found.noise, values)))
 
 
 def finished(near: Fit) -> Fit:
@@ -223,7 +205,7 @@ def finished(near: Fit) -> Fit:
     if near.likelihood is None or near.likelihood.carry is None:
         return near
     found, told = _at_its_gains(near.assembly.problem, near.likelihood.carry()), near.result
-    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found.likelihood)
+    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found)
     done = told.iterations - len(near.outcome.history) + 1  # of fits before
     later = (replace(step, iteration=step.iteration + done) for step in made.result.history[1:])
     longer = max(found.outcome.timing.solve - near.outcome.timing.solve, 0.0)
@@ -239,18 +221,13 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     known = at_gains(problem, first.result.noise, first.values, back=True)
     inner = LevenbergMarquardt(max_iterations=0)
     found = maximize_likelihood(first.assembly, second.point, known, inner, None, hold)
-    there = replace(found.likelihood, noise=first.result.noise)
+    there = replace(found, noise=first.result.noise)
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
-def _values(problem: Problem, outcome: Outcome) -> dict[str, float]:
-    """Of all parameters, by name."""
-    return problem.guess | dict(zip((p.name for p in problem.free), outcome.point.parameters.tolist(), strict=True))
-
-
-def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
-    """The outcome, which has not converged if rigid joints, or a hard residual, do not hold there: rows that others
-    seem to imply are left out of a solve, and so would be what contradicts them."""
+def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: float = 1e-6) -> Outcome:
+    """The outcome, which has not converged if rigid joints are open, in m or rad, or hard residuals not met, in their
+    own units: rows that others seem to imply are left out of a solve, and so would be what contradicts them."""
     problem = assembly.transcription
     asked = [f for f in problem.factors if f in problem.local or (f.group is Group.RESIDUAL and f.hard)]
     if outcome.status is not Status.CONVERGED or not asked:
@@ -258,7 +235,7 @@ def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
     for values in problem.residuals(outcome.point):
         for factor, rows in zip(problem.factors, values, strict=True):
             off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
-            if not off <= (_MET if factor.group is Group.RESIDUAL else _CLOSED):
+            if not off <= (met if factor.group is Group.RESIDUAL else closed):
                 detail = f"the hard {factor.name!r} is off by {off:.2g}: joints, or other rows, contradict it"
                 return replace(outcome, status=Status.STALLED, detail=detail)
     return outcome
@@ -358,17 +335,11 @@ def _between(t: Array, values: Array, times: Array) -> Array:
     return found
 
 
-_BEGINNINGS = 5
-"""Fits of one iteration that a whole fit takes as long as, with its refinement and its tables, once its functions are
-made: with the other count, what keeps forecasts of 14 problems of this repository within 0.49 and 1.99 of the truth."""
-_ASSEMBLIES = 8
-"""Assemblies that what is built once takes as long as: the equations at h and h/2, those of residual tests."""
-
-
-def seconds(assembly: Assembly, building: float) -> float:
-    """Processor time of a whole fit [s], of which the assembly took ``building``."""
+def seconds(assembly: Assembly, building: float, beginnings: int = 5, assemblies: int = 8) -> float:
+    """Processor time of a whole fit [s], of which the assembly took ``building``: as long as so many fits of one
+    iteration and assemblies, which keeps forecasts of 14 problems within 0.49 and 1.99 of the truth."""
     began, solver = time.process_time(), LevenbergMarquardt(max_iterations=1)
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began
     once = spent * times.compile / times.total  # both are wall times: other work lengthens them alike
-    return _ASSEMBLIES * building + once + _BEGINNINGS * (spent - once)
+    return assemblies * building + once + beginnings * (spent - once)

@@ -36,10 +36,6 @@ from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.tables.table import number
 
-_SPACINGS = 5.0
-"""Times the usual spacing of a signal's samples from which on one that is longer may be a gap."""
-_PERIOD = 4.0
-"""Part of the motion's typical period that a gap lasts at the least, as samples around a shorter one tell the way."""
 _STEPS = 20
 """Steps of a part at the least; shorter ones lie in a gap."""
 
@@ -86,14 +82,17 @@ def _long_gaps(problem: Problem) -> dict[int, list[Span]]:
     return found
 
 
-def _gaps(problem: Problem, recording: Recording, signal: str, period: float | None) -> list[Span]:
-    """Times without a sample that are long for this signal, and for how fast it turns."""
+def _gaps(
+    problem: Problem, recording: Recording, signal: str, period: float | None, spacings: float = 5.0
+) -> list[Span]:
+    """Times without a sample that are so many spacings long, and a quarter of the motion's typical period: samples
+    around a shorter one show the way."""
     known = recording.t[np.isfinite(recording.signal(signal))]
     if len(known) < _STEPS:
         return []
     edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
     apart, usual = np.diff(edges), float(np.median(np.diff(known)))
-    longest = max(_SPACINGS * usual, _STEPS * problem.step / 2)
+    longest = max(spacings * usual, _STEPS * problem.step / 2)
     if not np.any(apart > longest):
         return []
     steps = grid(recording, problem.step)
@@ -104,7 +103,7 @@ def _gaps(problem: Problem, recording: Recording, signal: str, period: float | N
     rate = np.gradient(shown, problem.step)
     slope = np.gradient(rate, problem.step)[seen]
     typical = 2 * np.pi * np.std(rate[seen]) / np.std(slope) if np.any(slope) else np.inf
-    places = np.flatnonzero(apart > max(longest, typical / _PERIOD))
+    places = np.flatnonzero(apart > max(longest, typical / 4))
     return [(float(edges[k]), float(edges[k + 1])) for k in places]
 
 

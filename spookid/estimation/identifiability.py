@@ -20,10 +20,11 @@ from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.records import dataclass
-from spookid.results.findings import Finding
+from spookid.results.findings import SURE, Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
+from spookid.statistics.combinations import LEADS
 from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
@@ -45,8 +46,6 @@ from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
 
-_REMEDY = "Fix {} at a value you trust, or give {} a prior"
-
 
 def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
     """What helps against a direction in which these parameters are weakly identified, ``settled`` if priors tell
@@ -54,8 +53,8 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
-    names = ", ".join(p.name for p in parameters)
-    remedy = _REMEDY.format(names, "it") if len(parameters) == 1 else _REMEDY.format(f"one of {names}", "one")
+    names, one = ", ".join(p.name for p in parameters), len(parameters) == 1
+    remedy = f"Fix {'' if one else 'one of '}{names} at a value you trust, or give {'it' if one else 'one'} a prior"
     motion = f", or record a motion that shows more: {motions}" if motions else ""
     return f"{remedy}{motion}."
 
@@ -85,16 +84,6 @@ def _stands_in(parameter: Parameter, expressions: Iterable[ca.SX]) -> bool:
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
-_TOO_FAR = 3.0
-"""A prior gets a finding if the noise of a sensor is not within this factor of its sigma."""
-
-_TRADED = 0.9
-"""Correlation from which on a delay is told to trade off against another parameter."""
-_PAPERS_WEIGHT = 100.0
-_FAR = 3.0
-"""Standard deviations between a prior and the data from which on they contradict each other."""
-_LEAST_SHARE, _LEADS = 1e-3, 0.5
-"""Shares of the data in an estimate without which they say nothing against its prior, and no number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +255,10 @@ def _known_from_priors(
         return []
     at_bound = np.array([result.reasons.get(name) == AT_BOUND for name in result.names], dtype=bool)
     alone = statistics.information - statistics.prior, statistics.scatter - statistics.prior
-    told = {*result.reasons, *_rooms(assembly.problem)}
+    inertias = (body.distribution for body in assembly.problem.model.bodies)
+    # What is left of ellipsoids no data see, and nobody asks for.
+    rooms = (one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None)
+    told = {*result.reasons, *rooms}
     without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
     hidden = [name for name in without_priors if name not in told]
     if not hidden:
@@ -276,21 +268,15 @@ def _known_from_priors(
     return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
-def _rooms(problem: Problem) -> list[str]:
-    """Names of what is left of ellipsoids, which no data see and nobody asks for."""
-    inertias = (body.distribution for body in problem.model.bodies)
-    return [one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None]
-
-
-def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
-    """Priors that count too much or too little because the sensors' noise is not what was declared."""
+def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -> list[Finding]:
+    """Priors that count too much or too little because the sensors' noise is off by more than a factor."""
     if assembly.problem.estimates_noise or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
         (o, sigma, sigma * ratio)
         for o, sigma in sigmas
-        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
+        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / factor <= ratio <= factor
     ]
     if not wrong:
         return []
@@ -304,12 +290,14 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     return [Finding("prior.misweighted", tuple(evidence), evidence, f"{said} {'; '.join(words)}.", advice=advice)]
 
 
-def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[Finding]:
+def contradictions(
+    assembly: Assembly, point: Point, identifiability: Identifiability, least: float = 1e-3
+) -> list[Finding]:
     """Priors that the data, with all that is known of the other parameters, put elsewhere.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
-    is standard normal if the prior is right.
+    is standard normal if the prior is right. Of data with less than the ``least`` share nothing is said.
     """
     if _too_heavy(assembly, identifiability.sensitivities):
         return []
@@ -320,15 +308,15 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             continue
         mean, sigma = parameter.prior
         share = 1 - float(variances[i]) / sigma**2
-        if share < _LEAST_SHARE:
+        if share < least:
             continue
         alone = mean + (float(point.parameters[i]) - mean) / share
         error = float(np.sqrt(max(variances[i], raised[i]) / share))
         far = abs(alone - mean) / float(np.hypot(sigma, error))
-        if far > _FAR:
+        if far > SURE:
             unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
-            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
+            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"ask for a {side} one"
             prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
             effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off."
             advice = "Either the prior or the model is wrong: fit without it, and compare."
@@ -337,7 +325,7 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
     return found
 
 
-def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
     """Delays that the data hardly tell from another parameter, such as damping: a torque that comes late
     takes energy from a motion, or gives it."""
     found, names = [], list(known.names)
@@ -345,7 +333,7 @@ def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
         row = np.nan_to_num(known.correlation[place])
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
-        if name in problem.delays and abs(row[other]) > _TRADED:
+        if name in problem.delays and abs(row[other]) > correlation:
             effect = (
                 f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
                 f"the data hardly tell more of one from {'less' if row[other] > 0 else 'more'} of the other."
@@ -355,11 +343,11 @@ def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
     return found
 
 
-def papers_weight(problem: Problem) -> list[Finding]:
+def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
-    if not problem.is_weighted or problem.weight != _PAPERS_WEIGHT:
+    if not problem.is_weighted or problem.weight != paper:
         return []
-    effect = f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it."
+    effect = f"state_weight={paper:g} is the paper's weight; estimates and errors hang on it."
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 

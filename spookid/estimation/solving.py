@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -87,13 +88,16 @@ def answered(problem: Problem, result: Solution, backend: str, options: Mapping[
     loading = time.perf_counter() - began - result.timing.total
     times = replace(result.times, other=result.times.other + max(loading, 0.0))
 
-    def again(other: Problem) -> Solution:
-        found = solve(other, backend, options)
-        if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return found
-
+    again = partial(solve_whole, backend=backend, options=options)
     return asking(problem, result.changed(times=times), again)
+
+
+def solve_whole(problem: Problem, backend: str, options: Mapping[str, Any]) -> Solution:
+    """As ``solve``, from the guesses; a KeyboardInterrupt if it is interrupted."""
+    result = solve(problem, backend, options)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
 
 
 def fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Solution]:

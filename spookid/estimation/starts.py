@@ -46,30 +46,24 @@ from spookid.records import dataclass
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group
 
-_STILL = 1e-3
-"""Share of a step by which a delay may move at the end: an input is then off by 1e-6 of its change in a step."""
-_MET = 0.01
-"""Share of a step by which an impact may move at the end: the pose at which it acts is then off by as little."""
-_ROUNDS = 12
-
 
 def free_delays(problem: Problem) -> list[str]:
     """Names of the delays that are estimated."""
     return [p.name for p in problem.free if p.name in problem.delays]
 
 
-def with_delays_at_rest(work: Work, found: Fit) -> Fit:
-    """The last of fits, each around the delays of the one before, until they stand still; the best one where they do
-    not, since samples change their step and the likelihood with it."""
+def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
+    """The last of fits, each around the delays of the one before, until they stand still to a share of a step, so that
+    an input is off by its square; the best one where they move on, since samples change their step."""
     names, before, best = free_delays(found.assembly.problem), math.inf, found
-    for _ in range(_ROUNDS if names else 0):
+    while names:
         values, around = {name: found.values[name] for name in names}, found.assembly.problem
         moved = max(abs(values[name] - around.guess[name]) for name in names) / around.step
-        if moved <= _STILL or found.outcome.status is not Status.CONVERGED:
+        if moved <= still or found.outcome.status is not Status.CONVERGED:
             return found
-        if moved > before:
+        if moved >= before:
             return best
-        before = max(moved, _STILL)
+        before = max(moved, still)
         around = around.with_(initial={**around.initial, **values})
         later = work.run(around, Start(found.result), found)
         if later.outcome.status in (Status.DIVERGED, Status.STALLED):
@@ -80,14 +74,14 @@ def with_delays_at_rest(work: Work, found: Fit) -> Fit:
     return found
 
 
-def with_impacts_at_rest(work: Work, found: Fit) -> Fit:
-    """A fit carried on around the times of impacts that it has found; itself without impacts."""
-    hits = any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts)
+def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
+    """A fit carried on around the times of impacts that it has found, until they stand still to a share of a step;
+    times that do not come to rest are a matter of ``schedule_findings``."""
     before = math.inf
-    for _ in range(_ROUNDS if hits else 0):
+    while any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts):
         assembly, moved = retimed(found.assembly, found.point)
-        if moved <= _MET or found.outcome.status is not Status.CONVERGED or moved > before / 2:
-            break  # times that do not come to rest are told by ``schedule_findings``
+        if moved <= still or found.outcome.status is not Status.CONVERGED or moved > before / 2:
+            break
         before = moved
         found = work.run(assembly.problem, Start(found.result, assembly=assembly), found)
     return found
@@ -116,11 +110,6 @@ def _in_doubt(fit: Fit) -> bool:
 
 _SPEEDS = (0.03, 0.1, 0.3, 1.0)
 """Velocities of the grid, in shares of the typical rate of the joint."""
-_LESS = 2.0
-"""By how much the squares of what disturbs the motion, over its noise, must fall for other values to be worth a fit: a
-unit of the log-likelihood of that motion."""
-_ON_GRID, _EVALUATIONS = 4, 20
-"""Steps of the least squares at a point of the grid, where all but the velocities move, and from the best one."""
 
 
 def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
@@ -149,8 +138,11 @@ def with_better_friction(work: Work, first: Fit) -> Fit:
     return later if later.rank > first.rank else first
 
 
-def _regressed(first: Fit, law: ContinuousFriction, typical: float, values: Mapping[str, float]) -> dict[str, float]:
-    """Values of the law's parameters with which less disturbs the motion; none if there are no such."""
+def _regressed(
+    first: Fit, law: ContinuousFriction, typical: float, values: Mapping[str, float], less: float = 2.0
+) -> dict[str, float]:
+    """Values of the law's parameters with which less disturbs the motion, by a unit of its log-likelihood; none if
+    there are no such."""
     problem, transcription = first.assembly.problem, first.assembly.transcription
     whole = ca.vertcat(*law.expressions(1))
     own = [p for p in problem.free if ca.depends_on(whole, p)]
@@ -168,9 +160,9 @@ def _regressed(first: Fit, law: ContinuousFriction, typical: float, values: Mapp
         start = guess.copy()
         start[curved] = typical * np.array(shares)
         start = np.clip(start, lower, upper)
-        grid.append(_least(disturbing, start, lower, upper, ~curved, _ON_GRID))
-    best = _least(disturbing, min(grid, key=disturbing.squares), lower, upper, np.ones(len(own), bool), _EVALUATIONS)
-    if not disturbing.squares(disturbing.at[disturbing.places]) - disturbing.squares(best) > _LESS:
+        grid.append(_least(disturbing, start, lower, upper, ~curved, 4))
+    best = _least(disturbing, min(grid, key=disturbing.squares), lower, upper, np.ones(len(own), bool), 20)
+    if not disturbing.squares(disturbing.at[disturbing.places]) - disturbing.squares(best) > less:
         return {}
     return dict(zip((p.name for p in own), best.tolist(), strict=True))
 

@@ -146,15 +146,9 @@ def _pulled(assembly: Assembly, point: Point, condensed: Condensed, place: int, 
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
 """Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
 alike over one interval or like a hat over two."""
-_DOUBLE = 6
-"""Steps from which on a recording has two double ones of either reach; shorter recordings say nothing."""
-_LEAST_STEPS = 20
-"""That recordings need on the average: the ends, which have no double step, are left out."""
-_ROUGH = 0.1
-"""Of errors that are a larger share of an estimate their leading order does not say enough."""
 
 
-def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array) -> Array:
+def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array, least: int = 20) -> Array:
     """How much larger the estimates are than those of a step of length zero, (n_p,), with gain (TᵀT)⁻¹; NaN where that
     has no order: multipliers of the step, dry friction, own residuals, contacts that switch, accelerations, late inputs
     or velocities between steps, and short recordings."""
@@ -167,7 +161,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     late |= any(contact.switches or contact.stabilized for contact in problem.model.holding.contacts)
     sticks = any(joint.rubs for joint in problem.model.joints) or bool(problem.model.contacts)
     disordered = sticks or problem.residuals or accelerated or late
-    if disordered or sum(steps) < _LEAST_STEPS * len(steps):
+    if disordered or sum(steps) < least * len(steps):  # the ends, which have no double step, are left out
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
     skipped = {one.name for one in between}
@@ -176,7 +170,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
         None if f.first_only or f.group is Group.PRIOR or f.name in skipped else _Residuals(assembly, point, f)
         for f in factors
     ]
-    for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
+    for c in (c for c, count in enumerate(steps) if count >= 2 * len(_HALVES[2])):
         coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
         if coarse is None:
             return np.full(len(gain), np.nan)
@@ -207,7 +201,7 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
             sides.append(f"{', '.join(amounts)} too {word}")
     if not sides:
         return []
-    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
+    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > 0.1 * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
     effect = (

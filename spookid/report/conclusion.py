@@ -171,7 +171,7 @@ def how_it_moves(problem: Problem) -> dict[str, str]:
 
 def _estimator(problem: Problem) -> str:
     words = DYNAMICS[problem.dynamics]
-    if not problem.estimates_noise or problem.estimator == "noise":
+    if not problem.estimates_noise or problem.estimates_disturbances:
         return words
     return HARD if problem.is_hard else f"{words}, or hard dynamics where the data say that they are better"
 

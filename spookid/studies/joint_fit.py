@@ -284,7 +284,8 @@ class _Searched:
         states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
         outcome = replace(self.outcome, point=Point(states, there.parameters))
         if search.sizes:
-            assembly, outcome, likelihood = found_by(assembly, search, outcome)
+            likelihood = found_by(assembly, search, outcome)
+            assembly, outcome = likelihood.assembly, likelihood.outcome
         block = -(-everyone.count // _BLOCKS)
         sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
         known = _known(assembly, there.parameters, sums, 0.0 if likelihood is None else likelihood.doubt)

@@ -230,7 +230,7 @@ def _sentence(problem: Problem, comparison: Comparison) -> str:
     sizes = zip(comparison.rms.items(), comparison.units, strict=True)
     known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
     difference = f"; rms difference {', '.join(known)}" if known else ""
-    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.friction == "mpcc" else ""
+    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.sticks_in_pairs else ""
     steps = f"in steps of {number(problem.step, 6)} s{exact}"
     return f"simulated {number(comparison.duration, 6)} s {steps}{difference}"
 
