@@ -14,8 +14,6 @@ To the fit d is a disturbance like any other, which moves the estimates by −(T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Self
 
 import casadi as ca
 import numpy as np
@@ -35,7 +33,7 @@ from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
 from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group
-from spookid.transcription.transcription import Chain, Point
+from spookid.transcription.transcription import Point, Transcription
 
 
 def influence(
@@ -51,7 +49,7 @@ def influence(
     observations = tuple(
         _observations(assembly, identifiability.condensed, i, len(t.t)) @ gain for i, t in enumerate(motion)
     )
-    settings = _settings(assembly, point, identifiability.condensed, [assembly.settings.step, *fixed]) @ -gain
+    settings = _settings(identifiability.condensed, point, [assembly.settings.step, *fixed]) @ -gain
     times = [t.t[0] + problem.step * edges for t, edges in zip(motion, identifiability.edges, strict=True)]
     cuts = np.cumsum([len(edges) - 1 for edges in identifiability.edges])[:-1]
     return Influence(
@@ -106,41 +104,31 @@ def _state_weight(assembly: Assembly, condensed: Condensed) -> Array:
     return total / assembly.problem.weight
 
 
-def _settings(assembly: Assembly, point: Point, condensed: Condensed, symbols: Sequence[ca.SX]) -> Array:
+def _settings(condensed: Condensed, point: Point, symbols: Sequence[ca.SX]) -> Array:
     """Tᵀ ∂r/∂c for symbols c of the factors, (n_c, n_p)."""
-    c = ca.vertcat(*symbols)
-    total = np.zeros((len(symbols), len(assembly.transcription.names)))
+    c, problem = ca.vertcat(*symbols), condensed.linearized.problem
+    total = np.zeros((len(symbols), len(problem.names)))
     kept = [term.factor for term in condensed.linearized.chains[0]]
     for place, factor in enumerate(kept):
         derivative = ca.jacobian(factor.residual, c)
-        if derivative.nnz():
-            total += _pulled(assembly, point, condensed, place, derivative)
-    for factor in condensed.linearized.problem.factors:
+        if not derivative.nnz():
+            continue
+        kernel = _kernel(problem, factor, derivative)
+        for chain, (terms, parts) in enumerate(zip(condensed.linearized.chains, condensed.T, strict=True)):
+            term, change = terms[place], problem.call(kernel, factor, point, chain, len(symbols))(slice(None))
+            if term.complement is not None:
+                change = np.matmul(change, term.complement)
+            total += term.scale * np.einsum("kcr,kir->ci", change, parts[place])
+    for factor in problem.factors:
         if factor not in kept:  # eliminated step by step: how its surface moves is not known here
             total[np.flatnonzero(ca.which_depends(factor.residual, c, 1, False))] = np.nan
     return total
 
 
-def _pulled(assembly: Assembly, point: Point, condensed: Condensed, place: int, derivative: ca.SX) -> Array:
-    """Tᵀ ∂r/∂c of one factor, the ``place``-th that is kept, along all chains, (n_c, n_p)."""
-    factor = condensed.linearized.chains[0][place].factor
-    constants = [assembly.numbers(point, c) for c in range(len(point.states))]
-    codes = [] if factor.box is None else [factor.box.codes]
-    stepwise, shared = [*factor.variables.values(), factor.data, *codes], ca.vertcat(*(c.symbol for c in constants[0]))
-    kernel = Kernel(ca.Function("response", [*stepwise, shared], [ca.densify(derivative)]), len(stepwise))
-    total = 0.0
-    for c, (states, chain) in enumerate(zip(point.states, assembly.transcription.chains, strict=True)):
-        term, T = condensed.linearized.chains[c][place], condensed.T[c][place]
-        count = factor.count(chain.steps)
-        arguments = [states[offset : offset + count] for offset in factor.variables]
-        data = chain.data.get(factor.name, np.zeros((count, 0)))
-        given = [point.codes[c][factor.name]] if codes else []
-        numbers = contiguous([number.value for number in constants[c]])
-        change = kernel([*arguments, data, *given], [numbers], np.empty((count, derivative.shape[1], len(factor.rows))))
-        if term.complement is not None:
-            change = np.matmul(change, term.complement)
-        total = total + term.scale * np.einsum("kcr,kir->ci", change, T)
-    return np.asarray(total)
+def _kernel(problem: Transcription, factor: Factor, expression: ca.SX) -> Kernel:
+    """An expression of a factor's symbols along its chain."""
+    symbols = problem.symbols(factor)
+    return Kernel(ca.Function("along", symbols, [ca.densify(expression)]), len(symbols) - len(problem.shared))
 
 
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
@@ -152,8 +140,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     """How much larger the estimates are than those of a step of length zero, (n_p,), with gain (TᵀT)⁻¹; NaN where that
     has no order: multipliers of the step, dry friction, own residuals, contacts that switch, accelerations, late inputs
     or velocities between steps, and short recordings."""
-    problem, chains = assembly.problem, assembly.transcription.chains
-    steps = [chain.steps for chain in chains]
+    problem, steps = assembly.problem, [chain.steps for chain in assembly.transcription.chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
     between = [one for one in assembly.observed if one.reach]
@@ -177,9 +164,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
         for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
-            missed = of_factor.on(c).missed(chains[c], assembly.sampled[c], point.states[c], contiguous(coarse))[
-                :, None
-            ]
+            missed = of_factor.missed(c, contiguous(coarse))[:, None]
             if term.complement is not None:
                 missed = np.matmul(missed, term.complement)
             total += term.scale * np.einsum("kr,kir->i", term.alive * missed[:, 0], T)
@@ -224,48 +209,29 @@ def _of_delays(problem: Problem) -> Finding:
 
 
 class _Residuals:
-    """Those of one factor at the solution, with steps of h and of 2h; ``on`` a recording."""
-
-    _single: Array
-    """Numbers of all symbols but the stepwise ones."""
-    _double: Array
-    """With steps of 2h."""
+    """Those of one factor at the solution, with steps of h and of 2h."""
 
     def __init__(self, assembly: Assembly, point: Point, factor: Factor) -> None:
-        chains = [assembly.numbers(point, c) for c in range(len(point.states))]
-        constants = chains[0]
-        self._numbers = [contiguous([c.value for c in numbers]) for numbers in chains]
-        is_step = [ca.is_equal(ca.SX(c.symbol), assembly.settings.step) for c in constants]
-        self._doubling = np.where(is_step, 2, 1)
-        self._factor, self._problem = factor, assembly.problem
-        symbols = [*factor.variables.values(), factor.data]
-        every = ca.vertcat(*(c.symbol for c in constants))
-        function = ca.Function("residual", [*symbols, every], [ca.densify(factor.residual)])
-        self._kernel = Kernel(function, len(symbols))
+        self._assembly, self._point, self._factor, self._problem = assembly, point, factor, assembly.problem
+        self._kernel = _kernel(assembly.transcription, factor, factor.residual)
+        shared, step = map(ca.vertsplit, assembly.transcription.shared), assembly.settings.step
+        self._doubling = [np.array([1 + ca.is_equal(one, step) for one in symbols]) for symbols in shared]
 
-    def on(self, recording: int) -> Self:
-        """The same with the numbers of a recording."""
-        one = copy(self)
-        one._single = self._numbers[recording]
-        one._double = contiguous(self._doubling * one._single)
-        return one
-
-    def missed(self, chain: Chain, sampled: SampledRecording, fine: Array, coarse: Array) -> Array:
-        """d at every step, (count, rows), for unknowns at every step and at those of steps of 2h, every other of which
-        belongs to that motion."""
-        count = self._factor.count(chain.steps)
-        data = chain.data.get(self._factor.name, np.zeros((count, 0)))
-        states = [fine[o : o + count] for o in self._factor.variables]
-        single = self._at(states, data, self._single)
-        length = count - self._factor.reach - self._unknown
+    def missed(self, recording: int, coarse: Array) -> Array:
+        """d at every step of a recording, (count, rows), for unknowns every other of which belongs to the motion in
+        steps of 2h."""
+        (*states, data), numbers = self._assembly.transcription.arguments(self._factor, recording, self._point)
+        double = [contiguous(twice * own) for twice, own in zip(self._doubling, numbers, strict=True)]
+        single = self._at(states, data, numbers)
+        length = len(data) - self._factor.reach - self._unknown
         nodes = [coarse[self._unknown + 2 * o :][:length] for o in self._factor.variables]
         share = 2**self._problem.scheme.order - 1
         if self._factor.group is Group.OBSERVATION:
-            return np.asarray(self._mistaken(single, nodes, data) / share)
-        missed = np.asarray(self._truncated(single, nodes, data) / share)
+            return np.asarray(self._mistaken(single, nodes, data, double) / share)
+        missed = np.asarray(self._truncated(single, nodes, data, double) / share)
         if data.shape[1]:
-            acting = self._acting(sampled)
-            missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), self._single)
+            acting = self._acting(self._assembly.sampled[recording])
+            missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), numbers)
         return missed
 
     @property
@@ -279,24 +245,24 @@ class _Residuals:
         """Double steps at the start that rates lead back before."""
         return 2 if self._lags else 0
 
-    def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:
+    def _mistaken(self, single: Array, nodes: list[Array], data: Array, double: list[Array]) -> Array:
         """By how much more an observation misses, on lines through the two rows next to them at the ends."""
         before = self._unknown or self._factor.reach // 2
         middle = slice(before, before + len(nodes[0]))
-        rows = self._at(nodes, data[middle], self._double) - single[middle]
+        rows = self._at(nodes, data[middle], double) - single[middle]
         for _ in range(before):
             rows = np.vstack([2 * rows[:1] - rows[1:2], rows])
         for _ in range(len(single) - middle.stop):
             rows = np.vstack([rows, 2 * rows[-1:] - rows[-2:-1]])
         return rows
 
-    def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
+    def _truncated(self, single: Array, nodes: list[Array], data: Array, double: list[Array]) -> Array:
         """By how much more a double step misses than its halves, over two if it is by an impulse, at the row of its
         middle with reach 2, of its first half with reach 1; zero at the ends."""
         halves = self._averaged(single)
         rows, twice = np.zeros_like(single), 1 if self._factor.name == VELOCITY_ROWS else 2
         first = self._unknown or self._factor.reach // 2
-        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / twice - halves
+        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), double) / twice - halves
         return rows
 
     def _averaged(self, rows: Array) -> Array:
@@ -313,6 +279,6 @@ class _Residuals:
             return hats(now.mean, now.late)
         return now.mean if self._factor.reach == 1 else hats(now.mean, now.late)[1:]
 
-    def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
+    def _at(self, states: list[Array], data: Array, numbers: list[Array]) -> Array:
         arguments = [contiguous(a) for a in (*states, data)]
-        return self._kernel(arguments, [numbers], np.empty((len(arguments[0]), 1, self._factor.residual.numel())))[:, 0]
+        return self._kernel(arguments, numbers, np.empty((len(arguments[0]), self._factor.residual.numel())))
