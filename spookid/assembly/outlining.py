@@ -34,9 +34,7 @@ from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, is_zero, stacked, substitute
 from spookid.records import dataclass
-from spookid.results.motion import moments
-from spookid.results.result import MeasuredPoses
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import MeasuredPoses, Trajectory, moments
 from spookid.results.values import (
     BodyOutline,
     ConstraintOutline,

@@ -23,9 +23,7 @@ from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import number, stacked, substitute
-from spookid.results.motion import rms
-from spookid.results.trajectory import Trajectory
-from spookid.results.values import EffortFit
+from spookid.results.trajectory import EffortFit, Trajectory, rms
 from spookid.stepping.impulses import StepFunction
 from spookid.transcription.factor import Constant, Group, measured_noise
 from spookid.transcription.transcription import Point

@@ -29,9 +29,8 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, di
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
 from spookid.results.findings import OFF, Finding
-from spookid.results.motion import rms, rms_of_samples
 from spookid.results.result import Noise
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, rms, rms_of_samples
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.statistics.condensing import Condensed

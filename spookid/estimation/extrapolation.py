@@ -24,8 +24,8 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding, ranked
-from spookid.results.result import Estimate, MeasuredPoses, Noise, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.result import Estimate, Noise, Solution
+from spookid.results.trajectory import MeasuredPoses, Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Influence, Sensitivities

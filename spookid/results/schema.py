@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.folders import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, MeasuredPoses, Noise, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, Noise, Solution
+from spookid.results.trajectory import MeasuredPoses, Trajectory
 from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import WeakDirection

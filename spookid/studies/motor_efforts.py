@@ -33,8 +33,8 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.parameter import number, own_name
-from spookid.results.motion import rms
 from spookid.results.result import Solution
+from spookid.results.trajectory import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulation_start import Parameters, values_of

@@ -16,7 +16,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters
 from spookid.kernels.arrays import Array
 from spookid.parameter import parameters_in, stacked
-from spookid.results.motion import rms
+from spookid.results.trajectory import rms
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.studies.regression_rows import Balances, Rows
 

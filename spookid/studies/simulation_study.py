@@ -30,8 +30,8 @@ from spookid.report import pictures
 from spookid.report.conclusion import how_it_moves
 from spookid.report.export import load
 from spookid.report.study_page import Answer
-from spookid.results.motion import rms
 from spookid.results.result import Solution
+from spookid.results.trajectory import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.job import Job
