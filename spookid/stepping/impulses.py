@@ -325,13 +325,7 @@ class DryFriction:
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """Z L − K of every coordinate, (n_s,) [N s or N m s].
-
-        Args:
-            slips: slip rates of all joints.
-            multipliers: constraint impulses λ, (n_g,), which load the friction.
-            unknowns: this step's unknowns of the law.
-        """
+        """Z L − K of every coordinate, (n_s,) [N s or N m s], loaded by constraint impulses λ, (n_g,)."""
         free = self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
         leans = self.leans(model, settings, slips, multipliers)
         return free - leans if leans.nnz() else free
