@@ -15,6 +15,7 @@ Biometrika 69, 1982). Where what the model lacks lasts longer than a block, erro
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -254,72 +255,55 @@ class InputLag:
         return bool(min(abs(self.late) / self.error, math.sqrt(max(self.gain, 0.0))) > most)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows (N, m) around the parameters that leave least, weighted, without what parameters near these explain."""
-
-    efforts: Efforts
-    weights: Array
-    """(m,)."""
-    basis: Array
-    """Orthonormal, of what parameters explain, (N m, rank)."""
-
-    @classmethod
-    def of(cls, efforts: Efforts, slopes: Array, weights: Array) -> _Rows:
-        count, m, n = slopes.shape
-        matrix = (slopes / weights[:, None]).reshape(count * m, n)
-        sizes = np.linalg.norm(matrix, axis=0)
-        directions, values, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
-        return cls(efforts, weights, directions[:, values > ROUNDING * np.max(values, initial=0.0)])
-
-    def left(self, *lags: float) -> Array:
-        """What is left with inputs that act later, (lags, N, m)."""
-        balance, at = self.efforts.balance, self.efforts.nearest
-        return self._without(np.array([balance.left(self.efforts.delayed(late), at) for late in lags]))
-
-    def slope(self, late: float, apart: float) -> Array:
-        """What is left of its slope with the lag."""
-        balance, at = self.efforts.balance, self.efforts.nearest
-        later, sooner = (balance.left(self.efforts.delayed(late + d), at) for d in (apart, -apart))
-        return np.asarray(self._without((later - sooner)[None] / (2 * apart))[0])
-
-    def _without(self, values: Array) -> Array:
-        rows = (values / self.weights).reshape(len(values), -1)
-        return np.asarray(rows - (rows @ self.basis) @ self.basis.T).reshape(values.shape)
-
-
 def input_lag(efforts: Efforts, blocks: int = 16) -> InputLag | None:
     """The lag of all inputs of a recording, up to a period of the cutoff, with scores of so many blocks; None if its
     motion tells none of half a step of the balance or more."""
-    rows, step = _weighted(efforts), efforts.step
-    most = math.floor(1 / efforts.balance.problem.cutoff / step + 1e-9)
+    step, balance, at = efforts.step, efforts.balance, efforts.nearest
+    without = _weighted(efforts)
+
+    def left(*lags: float) -> Array:
+        """What is left with inputs that act later, and what other parameters do not explain, (lags, N, m)."""
+        return without(np.array([balance.left(efforts.delayed(late), at) for late in lags]))
+
+    most = math.floor(1 / balance.problem.cutoff / step + 1e-9)
     lags = step * np.arange(-most, most + 1)  # whole steps: what is interpolated is smaller, and would leave less
-    candidates = rows.left(*lags)
+    candidates = left(*lags)
     squares = np.sum(candidates**2, axis=(1, 2))
     least = int(np.argmin(squares))
     if least in (0, most, 2 * most):
         return None
-    left, slope = candidates[least], rows.slope(lags[least], step)
+    nearest, (later, sooner) = candidates[least], left(lags[least] + step, lags[least] - step)
+    slope = (later - sooner) / (2 * step)
     told = np.sum(slope**2, axis=1)
     if (whole := float(told.sum())) == 0:
         return None
-    more = -float(np.sum(slope * left)) / whole
+    more = -float(np.sum(slope * nearest)) / whole
     begins = np.unique(np.searchsorted(np.cumsum(told), np.arange(blocks) * whole / blocks))
-    scores = np.add.reduceat(np.sum(slope * (left + more * slope), axis=1), begins)
+    scores = np.add.reduceat(np.sum(slope * (nearest + more * slope), axis=1), begins)
     if (variance := float(np.sum(scores**2)) * len(begins) / max(len(begins) - 1, 1)) == 0:
         return None
     gain = float(squares[most] - squares[least]) * whole / variance
     return InputLag(lags[least] + float(np.clip(more, -step, step)), math.sqrt(variance) / whole, gain, len(begins))
 
 
-def _weighted(efforts: Efforts, weighings: int = 3) -> _Rows:
-    """Weights by what is left without a lag, each by those before. Gains are held, or all others might vanish."""
+def _weighted(efforts: Efforts, weighings: int = 3) -> Callable[[Array], Array]:
+    """Takes from weighted rows (lags, N, m) what parameters near those that leave least explain. Weights are what is
+    left without a lag, by the weights before; gains are held, or all others might vanish."""
     balance, at = efforts.balance, efforts.nearest
     slopes = balance.rows(efforts, at)[1]
     still = balance.rows(replace(efforts, samples=0 * efforts.samples), at)[1]
     slopes = slopes[:, :, np.all(slopes == still, axis=(0, 1))]
-    parts = weights = efforts.parts(at)
+    weights = parts = efforts.parts(at)
+
+    def without(values: Array) -> Array:
+        matrix = (slopes / weights[:, None]).reshape(len(slopes) * len(weights), slopes.shape[2])
+        sizes = np.linalg.norm(matrix, axis=0)
+        directions, shares, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
+        basis = directions[:, shares > ROUNDING * np.max(shares, initial=0.0)]
+        rows = (values / weights).reshape(len(values), -1)
+        return np.asarray(rows - (rows @ basis) @ basis.T).reshape(values.shape)
+
+    given = balance.left(efforts, at)[None]
     for _ in range(weighings):
-        left = _Rows.of(efforts, slopes, weights).left(0.0)[0]
-        weights = np.maximum(weights * np.sqrt(np.mean(left**2, axis=0)), ROUNDING * parts)
-    return _Rows.of(efforts, slopes, weights)
+        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), ROUNDING * parts)
+    return without

@@ -1,13 +1,13 @@
-"""What would help the data to see a parameter: where it stands in the mechanism decides.
-
-Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori.
+"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori, and what
+would help them to say more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -59,27 +59,19 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     return f"{remedy}{motion}."
 
 
-def _motions(model: Model, parameter: Parameter) -> Iterable[str]:
-    for motor in model.motors:
-        if _stands_in(parameter, motor.expressions()):
-            yield f"drive {motor.label} with a larger and more varied {motor.signal}"
-    for joint in model.joints:
-        if _stands_in(parameter, joint.expressions()):
-            yield f"excite {joint.name} more, fast and slow"
-    for load in model.loads:
-        if _stands_in(parameter, load.expressions()):
-            yield f"move what {load.title} acts on more, fast and slow"
+def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
+    """What shows more of a parameter, by where it stands in the mechanism."""
+    stands = [
+        (one.expressions(), f"drive {one.label} with a larger and more varied {one.signal}") for one in model.motors
+    ]
+    stands += [(joint.expressions(), f"excite {joint.name} more, fast and slow") for joint in model.joints]
+    stands += [(load.expressions(), f"move what {load.title} acts on more, fast and slow") for load in model.loads]
     for body in model.bodies:
-        if _stands_in(parameter, [body.inertia]):
-            yield f"turn body {body.name} about other axes, if its joints let it"
-        if _stands_in(parameter, [body.mass]):
-            yield f"act on body {body.name} with a known force"
-    if _stands_in(parameter, [model.gravity]):
-        yield "start from other positions"
-
-
-def _stands_in(parameter: Parameter, expressions: Iterable[ca.SX]) -> bool:
-    return any(bool(ca.depends_on(ca.densify(ca.vec(e)), parameter)) for e in expressions if e.numel())
+        stands.append(([body.inertia], f"turn body {body.name} about other axes, if its joints let it"))
+        stands.append(([body.mass], f"act on body {body.name} with a known force"))
+    for expressions, text in [*stands, ([model.gravity], "start from other positions")]:
+        if any(ca.depends_on(ca.densify(ca.vec(e)), parameter) for e in expressions if e.numel()):
+            yield text
 
 
 OBSERVATION = "observation of "
@@ -105,16 +97,9 @@ class Identifiability:
         return self.analysis.sensitivities
 
 
-def a_posteriori(
-    assembly: Assembly,
-    point: Point,
-    free: FreeDirections,
-    doubt: Array | float = 0.0,
-    noisy: bool = False,
-    roughly: bool = False,
-) -> Identifiability:
-    """Linearize at ``point``; arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), doubt, noisy, roughly)
+def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, *noise: Any, **known: Any) -> Identifiability:
+    """Linearize at ``point``; further arguments as of ``identified``."""
+    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), *noise, **known)
 
 
 def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:

@@ -84,18 +84,9 @@ def maximize_likelihood(
     revised: Revise | None = None,
     leads: bool = False,
 ) -> Likelihood:
-    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
-
-    Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
-    both compare.
-
-    Args:
-        hold: True to keep the known noise as it is, and leave out what is not known of it.
-        roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
-            and its errors wait until they are asked for.
-        revised: gives the problem with other samples once it is near, or None; the search goes on with it.
-        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
-    """
+    """The maximum of the likelihood from a start and the noise of another fit, whose sizes stay apart as they are: held
+    with ``hold``, only near if others go on from here (``roughly``), with other samples once it is near (``revised``),
+    its errors computed when asked for if another fit is to tell them (``leads``)."""
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:

@@ -1,24 +1,18 @@
-"""Fits around delays that are parameters, and around times of impacts.
+"""Other starts of a fit: around delays and times of impacts that it has found, and where noise has taken the place of
+the mechanics, or a motion speaks for another law of friction.
 
 Samples and inputs are laid out around the delays with which a fit begins: a sample belongs to the step in which what it
 shows took place then, and an input is a line through its value and slope there. Forces of an impact are those of the
-time at which it is known to be. Fits are carried on, each around the delays and times of the one before, until these
-stand still; then none of that is left in the answer.
-
-Another way to the maximum of the likelihood, where a fit has put noise in the place of the mechanics.
+time at which it is known to be. Fits are carried on until these stand still; then none of that is left in the answer.
 
 The likelihood has worse maxima far from the best one: inertias out of all proportion, whose motion disturbances make,
 or a sensor whose errors count as motion. A search for the noise may end there from guesses that are off by a decade, as
-each step makes room for more noise. At noise that is small and held, the same guesses lead to the motion; the search
-goes on from there, and the larger likelihood stands.
+each step makes room for more noise. At noise that is small and held, the same guesses lead to the motion.
 
-Another start for ``ContinuousFriction``, where the motion of a fit speaks for other values of it.
-
-The velocities of the law enter it as curves: from guesses that are off by a factor of two a fit may take what friction
-does near rest for disturbance, its stiction at zero, where nothing tells the velocities any more. By then the motion is
-known. With it and all other parameters held, what disturbs the steps is a function of the few parameters of the law, of
-which least squares from a grid of velocities find the least; a fit goes on from there, and the larger likelihood
-stands. (That is regression of the dynamics on smoothed motion, as of Atkeson, An and Hollerbach, IJRR 5, 1986.)
+From velocities of ``ContinuousFriction`` that are off by a factor of two a fit may take what friction does near rest
+for disturbance. By then the motion is known. With it and all other parameters held, what disturbs the steps is a
+function of the few parameters of the law, of which least squares from a grid of velocities find the least. (That is
+regression of the dynamics on smoothed motion, as of Atkeson, An and Hollerbach, IJRR 5, 1986.)
 """
 
 from __future__ import annotations
@@ -42,7 +36,6 @@ from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.mechanics.joints import Joint
-from spookid.records import dataclass
 from spookid.solvers.status import Status
 from spookid.transcription.factor import Group
 
@@ -149,63 +142,46 @@ def _regressed(
     curved = np.array([any(ca.is_equal(velocity, p) for velocity in law.velocities) for p in own], dtype=bool)
     if not curved.any() or not typical > 0:
         return {}
-    disturbing = _Disturbing(
-        first,
-        np.array([values[name] for name in transcription.names]),
-        [transcription.names.index(p.name) for p in own],
-    )
+    at = np.array([values[name] for name in transcription.names])
+    places = [transcription.names.index(p.name) for p in own]
     lower, upper, guess = np.array([(p.lower, p.upper, problem.guess[p.name]) for p in own]).T
+
+    def disturbing(those: Array) -> Array:
+        """What disturbs the motion, over the noise that the fit found."""
+        parameters = at.copy()
+        parameters[places] = those
+        chains = transcription.residuals(replace(first.point, parameters=parameters))
+        pairs = (pair for rows in chains for pair in zip(transcription.factors, rows, strict=True))
+        return np.concatenate([rows.ravel() for factor, rows in pairs if factor.group is Group.STATE])
+
+    def squares(those: Array) -> float:
+        found = float(np.sum(disturbing(those) ** 2))
+        return found if np.isfinite(found) else np.inf
+
+    def least(start: Array, moving: Mask, most: int) -> Array:
+        """Values in their bounds at which squares are least, found from a start by moving some of them."""
+        if not moving.any() or not np.isfinite(squares(start)):
+            return start
+
+        def whole(part: Array) -> Array:
+            moved = start.copy()
+            moved[moving] = part
+            return moved
+
+        from scipy.optimize import least_squares  # slow to load, and few ask for it
+
+        bounds, sizes = (lower[moving], upper[moving]), np.where(start[moving] != 0, np.abs(start[moving]), 1.0)
+        found = least_squares(
+            lambda p: disturbing(whole(p)), start[moving], bounds=bounds, x_scale=sizes, max_nfev=most
+        )
+        return whole(found.x)
+
     grid = []
     for shares in product(_SPEEDS, repeat=int(np.sum(curved))):
         start = guess.copy()
         start[curved] = typical * np.array(shares)
-        start = np.clip(start, lower, upper)
-        grid.append(_least(disturbing, start, lower, upper, ~curved, 4))
-    best = _least(disturbing, min(grid, key=disturbing.squares), lower, upper, np.ones(len(own), bool), 20)
-    if not disturbing.squares(disturbing.at[disturbing.places]) - disturbing.squares(best) > less:
+        grid.append(least(np.clip(start, lower, upper), ~curved, 4))
+    best = least(min(grid, key=squares), np.ones(len(own), bool), 20)
+    if not squares(at[places]) - squares(best) > less:
         return {}
     return dict(zip((p.name for p in own), best.tolist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class _Disturbing:
-    """What disturbs the motion of a fit, over the noise that it found, as a function of a few parameters."""
-
-    fit: Fit
-    at: Array
-    """All free parameters, (n_p,)."""
-    places: list[int]
-    """Of those few."""
-
-    def __call__(self, values: Array) -> Array:
-        parameters = self.at.copy()
-        parameters[self.places] = values
-        problem = self.fit.assembly.transcription
-        chains = problem.residuals(replace(self.fit.point, parameters=parameters))
-        pairs = (pair for rows in chains for pair in zip(problem.factors, rows, strict=True))
-        return np.concatenate([rows.ravel() for factor, rows in pairs if factor.group is Group.STATE])
-
-    def squares(self, values: Array) -> float:
-        """Their sum; infinite where it is not known."""
-        found = float(np.sum(self(values) ** 2))
-        return found if np.isfinite(found) else np.inf
-
-
-def _least(disturbing: _Disturbing, start: Array, lower: Array, upper: Array, moving: Mask, most: int) -> Array:
-    """Values in their bounds at which squares are least, found from a start by moving some of them."""
-    if not moving.any() or not np.isfinite(disturbing.squares(start)):
-        return start
-
-    def whole(part: Array) -> Array:
-        values = start.copy()
-        values[moving] = part
-        return values
-
-    from scipy.optimize import least_squares  # slow to load, and few ask for it
-
-    bounds = lower[moving], upper[moving]
-    sizes = np.where(start[moving] != 0, np.abs(start[moving]), 1.0)
-    found = least_squares(
-        lambda part: disturbing(whole(part)), start[moving], bounds=bounds, x_scale=sizes, max_nfev=most
-    )
-    return whole(found.x)
