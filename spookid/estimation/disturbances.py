@@ -15,7 +15,6 @@ projector takes P away but for noise of measured efforts in it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -62,49 +61,33 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     for label in found:
         force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
         if sizes[label] > force:
-            told[label] = _Excess(sizes[label], force, units[label])
-    if not told:
-        return []
+            told[label] = sizes[label], force, units[label]
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
-    driven = f" or of {signals}" if signals else ""
-    evidence = {label: {"disturbance": one.size, "acting": one.against} for label, one in told.items()}
-    said = "What disturbs the motion exceeds all that acts in the model"
-    effect = f"{said} (rms): {_listed(told)}. The model does not explain the motion."
-    signs = f"Is the sign of a sensor, of the axis of a joint, of gravity{driven} reversed"
-    return [Finding("motion.unexplained", tuple(told), evidence, effect, f"{signs}, a unit wrong, or a force missing?")]
+    reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
+    cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
+    said = "What disturbs the motion exceeds all that acts in the model", "The model does not explain the motion."
+    return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
 
 
 def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
     those with a robust loss."""
-    told = {}
-    for i, channel in enumerate(problem.channels):
-        if channel.sigma and not is_robust(channel):
-            size = rms_of_samples(motion, i)
-            if size > OFF * channel.sigma:
-                told[channel.signal] = _Excess(size, channel.sigma, channel.unit)
-    if not told:
-        return []
-    evidence = {signal: {"rms": one.size, "sigma": one.against} for signal, one in told.items()}
-    said = "The fit misses what sensors show by far more than their sigma"
-    effect = f"{said} (rms): {_listed(told)}. This minimum does not explain the data."
+    given = [(i, c, c.sigma) for i, c in enumerate(problem.channels) if c.sigma and not is_robust(c)]
+    sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
+    told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
+    said = "The fit misses what sensors show by far more than their sigma", "This minimum does not explain the data."
     advice = "Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is wrong."
-    return [Finding("residuals.excess", tuple(told), evidence, effect, advice=advice)]
+    return _exceeding("residuals.excess", told, ("rms", "sigma"), said, advice=advice)
 
 
-class _Excess(NamedTuple):
-    """Root mean square of something, what it exceeds, and the unit of both."""
-
-    size: float
-    against: float
-    unit: str
-
-
-def _listed(told: Mapping[str, _Excess]) -> str:
-    return "; ".join(
-        f"{name} {quantity(one.size, one.unit, 2)} against {quantity(one.against, one.unit, 2)}"
-        for name, one in told.items()
-    )
+def _exceeding(
+    code: str, told: Mapping[str, tuple[float, float, str]], keys: tuple[str, str], said: tuple[str, str], **words: str
+) -> list[Finding]:
+    """One of root mean squares that exceed something, by name with that and their unit; none if there are none."""
+    sizes = (f"{name} {quantity(a, unit, 2)} against {quantity(b, unit, 2)}" for name, (a, b, unit) in told.items())
+    evidence = {name: dict(zip(keys, one[:2], strict=True)) for name, one in told.items()}
+    effect = f"{said[0]} (rms): {'; '.join(sizes)}. {said[1]}"
+    return [Finding(code, tuple(told), evidence, effect, **words)] if told else []
 
 
 def _tree(joints: JointCoordinates) -> tuple[str, ...]:
@@ -214,18 +197,14 @@ def disturbances(
     assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
 ) -> tuple[Disturbance, ...]:
     """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be."""
-    if not assembly.problem.estimates_noise or assembly.problem.is_hard:
-        return tuple(_none(assembly, trajectory) for trajectory in motion)
-    return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
-
-
-def _none(assembly: Assembly, trajectory: Trajectory) -> Disturbance:
-    labels, units = _labels(assembly.problem.model), _units(assembly.problem.model)
-    shape = len(trajectory.t), len(labels)
-    hard = not assembly.problem.is_weighted
-    value = np.full(shape, 0.0 if hard else np.nan)
-    return Disturbance(
-        trajectory.name, labels, units, HARD if hard else GIVEN, trajectory.t, value, np.full(shape, np.nan)
+    problem, labels, units = assembly.problem, _labels(assembly.problem.model), _units(assembly.problem.model)
+    if problem.estimates_noise and not problem.is_hard:
+        return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
+    why, size = (GIVEN, np.nan) if problem.is_weighted else (HARD, 0.0)
+    none = (np.full((len(t.t), len(labels)), np.nan) for t in motion)
+    return tuple(
+        Disturbance(t.name, labels, units, why, t.t, np.full_like(error, size), error)
+        for t, error in zip(motion, none, strict=True)
     )
 
 

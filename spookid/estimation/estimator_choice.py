@@ -41,7 +41,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         return first
 
     def chosen(choice: Choice, fit: Fit = first) -> Fit:
-        work.remarks.append(partial(_remark, choice, first))
+        work.remarks.append(partial(with_choice, choice, first))
         return fit
 
     if not problem.chooses_estimator:
@@ -67,7 +67,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     return chosen(choice, second)
 
 
-def _remark(choice: Choice, first: Fit, solution: Solution) -> Solution:
+def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
     """A solution with the choice, and what it says."""
 
     def more() -> list[Finding]:

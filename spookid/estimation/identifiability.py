@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -97,9 +96,9 @@ class Identifiability:
         return self.analysis.sensitivities
 
 
-def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, *noise: Any, **known: Any) -> Identifiability:
+def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, **known: bool) -> Identifiability:
     """Linearize at ``point``; further arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), *noise, **known)
+    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), **known)
 
 
 def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:
@@ -119,14 +118,9 @@ def identified(
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
-    """What the problem says where it is linearized.
-
-    Args:
-        free: directions in which parameters move.
-        condensed: at the point; None if the states are not determined.
-        doubt: what is not known of the noise of ``assembly`` adds to the covariance of the parameters, (n_p, n_p).
-        noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
-        roughly: True to find it out to two digits.
+    """What the problem says where it is linearized, with free directions of the parameters. Doubt about the noise adds
+    to their covariance, (n_p, n_p); ``noisy`` is True if it is to be found out, as with given weights, maybe
+    ``roughly``.
     """
     transcription = assembly.transcription
     if condensed is None:
