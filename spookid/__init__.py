@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _NAMES = {
+    "assembly.loading": "load_problem",
+    "assembly.problem": "Problem",
     "data.channels": "Sensor",
     "data.energy": "EnergyBalance",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
@@ -37,13 +39,12 @@ _NAMES = {
     "mechanics.point_loads": "PointDrag PointForce PointLoad PointTorque Propeller SpringDamper",
     "mechanics.relations": "Relation mirrored total_mass",
     "parameter": "Parameter",
-    "problem": "Problem load_problem",
+    "report.export": "load",
     "results.findings": "Finding",
     "results.result": "Cost Estimate Noise Solution",
     "results.trajectory": "Trajectory",
     "smoothing.monitor": "Monitor",
     "smoothing.smoother": "FixedLagSmoother",
-    "solution": "load solve_jointly",
     "solvers.levenberg_marquardt": "LevenbergMarquardt",
     "solvers.status": "Status",
     "stepping.base": "Stepper",
@@ -51,6 +52,7 @@ _NAMES = {
     "stepping.simulation": "StepFailedError",
     "stepping.spook": "Spook",
     "stepping.variational": "Variational",
+    "studies.joint_fit": "solve_jointly",
     "studies.motion_limits": "MotionLimits",
     "studies.sweep_points": "Sweep",
     "studies.sweeping": "sweep",
@@ -61,6 +63,8 @@ __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
     from spookid import robots as robots
+    from spookid.assembly.loading import load_problem as load_problem
+    from spookid.assembly.problem import Problem as Problem
     from spookid.data.channels import Sensor as Sensor
     from spookid.data.energy import EnergyBalance as EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer as Accelerometer
@@ -134,8 +138,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.servo import DCDrive as DCDrive
     from spookid.mechanics.servo import Servo as Servo
     from spookid.parameter import Parameter as Parameter
-    from spookid.problem import Problem as Problem
-    from spookid.problem import load_problem as load_problem
+    from spookid.report.export import load as load
     from spookid.results.findings import Finding as Finding
     from spookid.results.result import Cost as Cost
     from spookid.results.result import Estimate as Estimate
@@ -144,8 +147,6 @@ if TYPE_CHECKING:
     from spookid.results.trajectory import Trajectory as Trajectory
     from spookid.smoothing.monitor import Monitor as Monitor
     from spookid.smoothing.smoother import FixedLagSmoother as FixedLagSmoother
-    from spookid.solution import load as load
-    from spookid.solution import solve_jointly as solve_jointly
     from spookid.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
     from spookid.solvers.status import Status as Status
     from spookid.stepping.base import Stepper as Stepper
@@ -154,6 +155,7 @@ if TYPE_CHECKING:
     from spookid.stepping.simulation import StepFailedError as StepFailedError
     from spookid.stepping.spook import Spook as Spook
     from spookid.stepping.variational import Variational as Variational
+    from spookid.studies.joint_fit import solve_jointly as solve_jointly
     from spookid.studies.motion_limits import MotionLimits as MotionLimits
     from spookid.studies.sweep_points import Sweep as Sweep
     from spookid.studies.sweeping import sweep as sweep

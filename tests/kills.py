@@ -244,7 +244,9 @@ def allowed(folder: Path) -> float:
     """How long a command may take to end now [s]: as long as one that loads the package and ends, after the patience
     with its work, which is as many times longer as that one waits for a processor."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", "import spookid.problem"], check=True, cwd=folder, env=environment(folder))
+    subprocess.run(
+        [sys.executable, "-c", "import spookid.assembly.problem"], check=True, cwd=folder, env=environment(folder)
+    )
     lasted, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return lasted + PATIENCE * lasted / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 

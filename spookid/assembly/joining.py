@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spookid.assembly.assembly import Assembly, gather, unknowns
 from spookid.assembly.chain import chain_of
+from spookid.assembly.declared import check_recording
 from spookid.assembly.observations import without_room
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.recording import Recording
@@ -22,7 +23,7 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
         ProblemError: if it does not fit the problem, or has samples where those of the assembly have none.
     """
     problem = assembly.problem
-    problem.check_recording(recording)
+    check_recording(problem, recording)
     sampled = gather(problem, recording)
     _check_room(assembly, sampled)
     chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)

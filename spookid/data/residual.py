@@ -72,6 +72,16 @@ class Residual(metaclass=Checked):
     def _what(self) -> str:
         return f"{self.place}: Residual {self.name!r}"
 
+    @property
+    def is_hard(self) -> bool:
+        """True if its rows are held at zero."""
+        return self.kind == "hard"
+
+    @property
+    def is_inequality(self) -> bool:
+        """True if its rows are held at zero or below."""
+        return self.kind == "inequality"
+
     @cached_property
     def states(self) -> int:
         """How many states it is a function of."""
@@ -144,7 +154,7 @@ class Residual(metaclass=Checked):
         if not rows.numel():
             raise ProblemError(f"{self._what} has no rows; return one or more")
         moving = ca.which_depends(rows, ca.vertcat(*(x for state in states for x in (state.q, state.v))), 1, True)
-        if self.kind == "hard" and not all(moving):
+        if self.is_hard and not all(moving):
             raise ProblemError(
                 f"{self._what} has a hard row that no state moves; write one parameter as an expression of the others"
             )

@@ -1,11 +1,8 @@
-"""Findings on contacts whose measured heights and planes do not fit together.
+"""What motion says of contacts: heights and planes that do not fit together, schedules that it contradicts, friction
+whose direction it does not show.
 
-Findings on schedules of contacts that the motion contradicts: where impulses are missing, and what holds that moves.
-
-A fit puts what a schedule leaves out into what disturbs the motion, at the steps where it is, and what a schedule holds
-against the data into errors of sensors while it does. Both stand out of the rest, whose size is told by the median.
-
-A finding on friction whose direction the motion does not tell: rates are known less well than the law's width.
+A fit puts what a schedule leaves out into the process noise, at the steps where it is, and what a schedule holds
+against the data into errors of sensors while it does. Both stand out of the rest, whose size the median gives.
 
 States are integrated out by Laplace's method, around the most probable ones. Where a rate is known less well than the
 width over which friction turns, and is within two of its errors of rest, the law is no straight line over what is
@@ -15,7 +12,6 @@ likely, and most probable states choose the direction that suits the noise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import casadi as ca
 import numpy as np
@@ -26,6 +22,7 @@ from spookid.assembly.impact_estimates import encounters
 from spookid.assembly.schedules import FAR
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.data.sampling import wrap
+from spookid.estimation.suspects import runs, spread
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
@@ -33,7 +30,7 @@ from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import number
-from spookid.results.findings import Finding
+from spookid.results.findings import OFF, SURE, Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
@@ -41,10 +38,12 @@ from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
-_OUT = 5.0
-"""Standard deviations of the noise of heights from which on one is off."""
-_OFTEN = 0.05
-"""Share of the samples that are below a plane, where it is too high: impacts alone are fewer."""
+_OPEN = 8.0
+"""Standard deviations from which on something is no noise, whatever its distribution and however many there are."""
+_NEAR = 3
+"""Steps between those that stand out up to which they are one, and over which an impulse is that of an impact."""
+FEW = 0.05
+"""Share of the steps, or the samples, up to which what is off is an exception."""
 
 
 def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
@@ -61,12 +60,14 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
             gaps.append(heights.min(axis=1))
             noise = max(noise, max(noise_of(column) for column in heights.T))
             reach = max(reach, float(np.max(np.abs(np.diff(gaps[-1])), initial=0.0)))
-        every, far = np.concatenate(gaps), _OUT * noise
+        every, far = np.concatenate(gaps), OFF * noise
         below = every[every < -far]
-        if len(below) > _OFTEN * len(every):
+        if len(below) > FEW * len(every):  # impacts alone are fewer
             share, depth = len(below) / len(every), -float(np.median(below))
-            below_by = f"{100 * share:.0f} % of the samples are below the plane, by {quantity(depth, 'm', 2)}"
-            where, evidence = f"{below_by} in the median", {"share_below": share, "median_depth": depth}
+            where = (
+                f"{100 * share:.0f} % of the samples are below the plane, in the median by {quantity(depth, 'm', 2)}"
+            )
+            evidence = {"share_below": share, "median_depth": depth}
         elif every.min() > far + reach:
             where = f"no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}"
             evidence = {"nearest": float(every.min())}
@@ -79,29 +80,15 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
     return found
 
 
-_OPEN = 8.0
-"""Standard deviations from which on something is no noise, whatever its distribution and however many there are."""
-_SEEN = 3.0
-"""Standard deviations that the fit has found, which what stands out has made larger."""
-_EXPLAINED = 0.8
-"""Share of the squares of an impulse that one at a contact explains, for that to be named."""
-_SHORT = 4
-"""Steps over which an impulse is one of an impact."""
-_GAP = 3
-"""Steps between those that stand out up to which they belong together."""
-_MOST = 3
-"""Findings of one kind."""
-
-
-def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
-    """What the motion of each recording says of the schedules; none of models without contacts."""
+def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory], most: int = 3) -> list[Finding]:
+    """What the motion of each recording says of the schedules, of each kind the first few."""
     if not assembly.problem.model.holding.contacts or not assembly.problem.scheme.switches:
         return []
     told = list[Finding]()
     for chain, trajectory in enumerate(motion):
         told += _impacts(assembly, point, chain)
-        told += _missing(assembly, point, chain, trajectory)[:_MOST]
-        told += _moving(assembly, chain, trajectory)[:_MOST]
+        told += _missing(assembly, point, chain, trajectory)[:most]
+        told += _moving(assembly, chain, trajectory)[:most]
     return told
 
 
@@ -138,13 +125,13 @@ def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajector
     joints = JointCoordinates(assembly.problem.model)
     n, names = len(joints.places), joints.names
     impulses = np.nan_to_num(trajectory.impulse_residual[:, :n])
-    scale, told = np.maximum(_OPEN * _scale(impulses), _SEEN * noise_of_impulses(assembly)[:n]), []
+    # What stands out has made larger what the fit has found.
+    scale, told = np.maximum(_OPEN * _scale(impulses), SURE * noise_of_impulses(assembly)[:n]), []
     for first, last in _runs(np.any(np.abs(impulses) > scale, axis=1)):
         whole = impulses[max(first - 1, 0) : last + 2].sum(axis=0)
-        middle = round((first + last) / 2)
-        contact, force, share = _borne(assembly, point, chain, middle, whole / scale, scale)
+        contact, force, share = _borne(assembly, point, chain, round((first + last) / 2), whole / scale, scale)
         subject, where, size = contact.name, f"{contact.kind} {contact.name!r}", float(np.linalg.norm(force))
-        if share <= _EXPLAINED:
+        if share < 1 - 1 / 5:  # no contact explains it
             subject = where = names[int(np.argmax(np.abs(whole / scale)))]
             size = np.nan
         what = _words(assembly, chain, trajectory, (first, last), where, size)
@@ -156,42 +143,27 @@ def _missing(assembly: Assembly, point: Point, chain: int, trajectory: Trajector
 def _words(
     assembly: Assembly, chain: int, trajectory: Trajectory, steps: tuple[int, int], where: str, size: float
 ) -> str:
-    """That an impulse is missing.
-
-    Args:
-        where: what it acts on.
-        size: of it [N s]; NaN if that is not known.
-    """
+    """That an impulse of some size [N s], NaN if that is not known, is missing where it acts."""
     (first, last), t, name = steps, trajectory.t, trajectory.name
     held = np.any(assembly.sampled[chain].held[max(first - 1, 0) : last + 1], axis=0)
     contacts = assembly.problem.model.holding.contacts
     holding = ", ".join(f"{c.kind} {c.name!r}" for c, holds in zip(contacts, held, strict=True) if holds)
-    brief = last - first < _SHORT
-    when = f"around {(t[first] + t[last]) / 2:.4g} s" if brief else f"from {t[first]:.4g} to {t[last]:.4g} s"
-    amount = quantity(size, "N s", 2) if brief else quantity(size / (t[last] - t[first]), "N", 2)
-    of = f" of {amount}" if np.isfinite(size) else ""
+    if last - first <= _NEAR:
+        when, kind, amount = f"around {(t[first] + t[last]) / 2:.4g} s", "an impulse", quantity(size, "N s", 2)
+        ask = "does a schedule lack an impact there, or is a time wrong?"
+    else:
+        when, kind = f"from {t[first]:.4g} to {t[last]:.4g} s", "a force"
+        amount, ask = quantity(size / (t[last] - t[first]), "N", 2), "does a contact hold longer than told?"
     if holding and not np.isfinite(size):
         return f"{when} of {name} {where} lacks an impulse while {holding} holds: does it hold then?"
-    ask = (
-        "does a schedule lack an impact there, or is a time wrong?"
-        if brief
-        else "does a contact hold longer than told?"
-    )
-    return (
-        f"{when} of {name} an impulse{of} on {where} is missing: {ask}"
-        if brief
-        else (f"{when} of {name} a force{of} on {where} is missing: {ask}")
-    )
+    return f"{when} of {name} {kind}{f' of {amount}' if np.isfinite(size) else ''} on {where} is missing: {ask}"
 
 
 def _borne(
     assembly: Assembly, point: Point, chain: int, step: int, whole: Array, scale: Array
 ) -> tuple[Touch, Array, float]:
-    """The contact that bears most of an impulse, the impulse there (3,) [N s], and the share that it explains.
-
-    Args:
-        whole: along the coordinates of the tree, over ``scale``, (n,).
-    """
+    """The contact that bears most of an impulse (n,) along the tree, over ``scale``, the impulse there (3,) [N s], and
+    the share that it explains."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     states = point.states[chain][[step]]
     x, s = ca.SX.sym("x", states.shape[1]), ca.SX.sym("s", joints.manifold.tangent)
@@ -238,35 +210,18 @@ def _moving(assembly: Assembly, chain: int, trajectory: Trajectory) -> list[Find
 
 
 def _scale(values: Array) -> Array:
-    """Standard deviation of each column that its median tells."""
-    return np.asarray(np.maximum(1.4826 * np.median(np.abs(values), axis=0), np.finfo(float).tiny))
+    return np.maximum(spread(values), np.finfo(float).tiny)
 
 
 def _runs(out: Mask) -> list[tuple[int, int]]:
     """First and last of those that stand out together."""
-    places = np.flatnonzero(out)
-    if not len(places):
-        return []
-    cuts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(places)) if b - a > _GAP), len(places)]
-    return [(int(places[a]), int(places[b - 1])) for a, b in pairwise(cuts)]
-
-
-_NEAR_REST = 2.0
-"""Standard errors of a rate within which its sign is not known."""
-_MANY = 0.1
-"""Share of the steps from which on it is told: fits that cover leave up to 0.03, the noisy twin of results/bayesian.md
-0.3 to 0.5."""
+    return runs(np.flatnonzero(out), _NEAR)
 
 
 def sliding_findings(
     assembly: Assembly, point: Point, condensed: Condensed | None, values: Mapping[str, float]
 ) -> list[Finding]:
-    """One that names the coordinates.
-
-    Args:
-        condensed: the fit linearized at its noise; None if the states are not determined.
-        values: of the parameters by name.
-    """
+    """One that names the coordinates whose direction of sliding is not known."""
     problem = assembly.problem
     widths = _widths(assembly, values)
     if not widths or condensed is None or not problem.estimates_noise or problem.is_hard:
@@ -274,8 +229,8 @@ def sliding_findings(
     rates, errors = known_rates(assembly, point, condensed)
     told, evidence = [], {}
     for i, width in widths.items():
-        unknown = (errors[:, i] > width) & (np.abs(rates[:, i]) < _NEAR_REST * errors[:, i])
-        if np.mean(unknown) > _MANY:
+        unknown = (errors[:, i] > width) & (np.abs(rates[:, i]) < 2 * errors[:, i])
+        if np.mean(unknown) > 2 * FEW:
             freedom = problem.model.freedoms[i]
             unit = f"{freedom.coordinate.unit}/s"
             share, error = float(np.mean(unknown)), float(np.median(errors[unknown, i]))

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.assembly.contact_start import touching
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.outliers import revision
-from spookid.estimation.work import Solver, Work
+from spookid.estimation.work import Solver, Work, holds_pairs
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.solvers.ipopt import Ipopt
@@ -30,49 +30,38 @@ _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
 _SOFT = 100.0
 """State weight of fits that lead to hard dynamics."""
-_SHARPENING = 15
-"""Iterations of a fit on the way at the most: it only has to lead on."""
 
 
-_GROWN = 2.0
-"""Times by which noise is larger than it was if it takes the part of impacts."""
-_PAIRS = 500
-"""The same of relaxed pairs."""
-
-
-def is_staged(problem: Declaration, backend: str) -> bool:
+def is_staged(problem: Problem, solver: Solver) -> bool:
     """True if a problem is solved by way of others."""
     if touches(problem) or sticks(problem):
         return True
     if problem.estimates_noise:
-        return any(residual.kind == "inequality" for residual in problem.residuals)
-    return backend == "ipopt" and problem.stepper.leader != problem.stepper
+        return any(residual.is_inequality for residual in problem.residuals)
+    return holds_pairs(solver) and problem.stepper.leader != problem.stepper
 
 
-def touches(problem: Declaration) -> bool:
+def touches(problem: Problem) -> bool:
     """True if contacts push by their law."""
     return not problem.rubs_smoothly and bool(problem.model.contacts)
 
 
-def sticks(problem: Declaration) -> bool:
+def sticks(problem: Problem) -> bool:
     """True if joints stick, and are not led by contacts."""
     return not problem.rubs_smoothly and any(j.rubs for j in problem.model.joints) and not touches(problem)
 
 
 def go(
-    work: Work, problem: Declaration, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
+    work: Work, problem: Problem, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
 ) -> bool:
-    """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
-
-    Args:
-        guessed: True to take noise as a search for it would begin.
-    """
+    """One fit from the last one, at noise as a search would begin if that is to be ``guessed``; False if it is
+    interrupted, or finds no noise that others could keep."""
     own = {} if work.fit else problem.given
     start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed, leads=True)
     if work.noise is None and sharpness == 1.0:
         start = replace(start, revised=revision(work))
-    if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
-        problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
+    if not holds_pairs(solver):  # it only leads on
+        problem = problem.with_(residuals=[r for r in problem.residuals if not r.is_inequality])
     if isinstance(solver, Ipopt):
         told = work.found is not None and not work.found.rubs_smoothly
         solver = replace(solver, told=solver.told or told or sharpness < 1)
@@ -97,11 +86,11 @@ def begin(work: Work) -> None:
         return
     smooth = smoothed(problem)
     first = smooth if smooth.estimates_noise else smooth.with_(stepper=smooth.stepper.leader)
-    if go(work, first, _own(work, newton=True)) and first.stepper != smooth.stepper:
-        go(work, smooth, _own(work, newton=True))
+    if go(work, first, _own(work)) and first.stepper != smooth.stepper:
+        go(work, smooth, _own(work))
 
 
-def smoothed(problem: Declaration) -> Declaration:
+def smoothed(problem: Problem) -> Problem:
     """The problem with smooth friction; where what sticks is to be hard, with a weight that lets it err."""
     if not sticks(problem):
         return problem
@@ -109,15 +98,15 @@ def smoothed(problem: Declaration) -> Declaration:
     return _soft(problem).with_(friction="smooth", friction_width=width)
 
 
-def _soft(problem: Declaration) -> Declaration:
+def _soft(problem: Problem) -> Problem:
     return problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
 
 
-def _own(work: Work, newton: bool) -> LevenbergMarquardt:
-    """The solver of fits on the way."""
-    threads = work.solver.threads if isinstance(work.solver, LevenbergMarquardt) else 1
-    most = work.solver.max_iterations
-    return LevenbergMarquardt(max_iterations=most if newton else min(most, _SHARPENING), newton=newton, threads=threads)
+def _own(work: Work, newton: bool = True, most: int = 15) -> LevenbergMarquardt:
+    """The solver of fits on the way, which without exact Hessians have so many iterations at the most."""
+    leader = work.leader
+    most = leader.max_iterations if newton else min(leader.max_iterations, most)
+    return LevenbergMarquardt(max_iterations=most, newton=newton, threads=leader.threads)
 
 
 def held_by_pairs(work: Work) -> None:
@@ -128,11 +117,8 @@ def held_by_pairs(work: Work) -> None:
 
 
 def stick(work: Work) -> None:
-    """Fits of ever sharper friction, then those of friction that sticks.
-
-    Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
-    friction they are soft until the last.
-    """
+    """Fits of ever sharper friction, then those of friction that sticks; hard dynamics are soft until the last, for a
+    motion that sticks at the wrong time is far off at all later ones."""
     problem, known = work.problem, work.found
     if problem.estimates_noise and (work.noise is None or work.noise.normaliser is None):
         return
@@ -146,7 +132,7 @@ def stick(work: Work) -> None:
     lead = work.found if soft is problem else None
     stages = [(problem, work.solver, True)]
     if soft is not problem and problem.sticks_exactly:
-        stages.insert(0, (soft, _own(work, newton=True), True))
+        stages.insert(0, (soft, _own(work), True))
     if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
@@ -159,9 +145,9 @@ def stick(work: Work) -> None:
     return None
 
 
-def stick_finer(work: Work, problem: Declaration, first: Fit) -> None:
+def stick_finer(work: Work, problem: Problem, first: Fit) -> None:
     """The same with half the step, from the fit of the whole one: its noise, then who sticks."""
-    go(work, smoothed(problem), _own(work, newton=True))
+    go(work, smoothed(problem), _own(work))
     if work.fit is not None and work.fit.result.status is Status.CONVERGED:
         work.found = first.told()
         go(work, problem, work.solver, SHARPNESS[-1])
@@ -173,11 +159,11 @@ def _named(work: Work) -> None:
     if work.fit is None:
         return
     problem, noise = work.problem, work.noise
+    if noise is not None and noise.status is not Status.CONVERGED:
+        effect = f"The noise is that of a smooth fit that did not converge: {noise.detail}."
+        work.fit = _with(work.fit, Finding("noise.not-converged", effect=effect, advice="Raise max_iterations."))
     named = {"backend": work.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
-    rough = noise is not None and noise.status is not Status.CONVERGED
-    effect = f"The noise is that of a smooth fit that did not converge: {noise.detail if noise else ''}."
-    told = [Finding("noise.not-converged", effect=effect, advice="Raise max_iterations.")] if rough else []
-    work.fit = _telling(work.fit, told).with_(**named)
+    work.fit = work.fit.with_(**named)
 
 
 def touch(work: Work) -> None:
@@ -192,7 +178,7 @@ def touch(work: Work) -> None:
     work.found, work.noise = near, near if estimated and done else None
     exact = problem.with_(friction="exact")
     soft = exact if estimated else exact.with_(state_weight=min(problem.weight, _SOFT))
-    solver, led = _own(work, newton=True), None
+    solver, led = _own(work), None
     if not done:
         going = go(work, soft, solver, guessed=estimated)
         led = work.found
@@ -216,29 +202,29 @@ def _made(work: Work) -> Fit:
     return work.fit
 
 
-def _if_led(made: Fit, led: Solution | None) -> Fit:
-    """An answer, which has not converged if noise takes the part of impacts: it has grown since a fit that led to it,
-    which did not settle who touches."""
+def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
+    """An answer, which has not converged if noise takes the part of impacts: it has grown by such a factor since a fit
+    that led to it, which did not settle who touches."""
     found = made.result
     if led is None or led.status is Status.CONVERGED or found.status is not Status.CONVERGED:
         return made
     before = {name: one.std for one in led.noise for name in one.names}
-    if all(one.std <= _GROWN * before.get(name, np.inf) for one in found.noise for name in one.names):
+    if all(one.std <= grown * before.get(name, np.inf) for one in found.noise for name in one.names):
         return made
     detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
     return made.with_(status=Status.STALLED, detail=detail)
 
 
-def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> bool:
-    """Another way to the exact law, from the beginning: relaxed pairs first. The better of both; False if that is
-    interrupted."""
+def _by_pairs(work: Work, exact: Problem, solver: LevenbergMarquardt, most: int = 500) -> bool:
+    """Another way to the exact law, from the beginning: relaxed pairs first, in so many iterations. The better of
+    both; False if that is interrupted."""
     best, work.found, work.touching, work.noise = _made(work), None, (), None
     weight = {} if exact.estimates_noise else {"state_weight": min(exact.weight, _SOFT)}
     pairs, estimated = exact.with_(friction="mpcc", **weight), exact.estimates_noise
-    going = go(work, pairs, Ipopt(max_iterations=_PAIRS), guessed=estimated)
+    going = go(work, pairs, Ipopt(max_iterations=most), guessed=estimated)
     led = work.found
     if going and not estimated and exact.weight > _SOFT:
-        going = go(work, exact.with_(friction="mpcc"), Ipopt(max_iterations=_PAIRS), SHARPNESS[-1])
+        going = go(work, exact.with_(friction="mpcc"), Ipopt(max_iterations=most), SHARPNESS[-1])
     going = going and go(work, exact, solver, SHARPNESS[-1])
     _named(work)
     work.fit = _if_led(_made(work), led)
@@ -248,7 +234,7 @@ def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> boo
     return going
 
 
-def _sharpened(work: Work, smooth: Declaration) -> float | None:
+def _sharpened(work: Work, smooth: Problem) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
@@ -263,12 +249,12 @@ def _sharpened(work: Work, smooth: Declaration) -> float | None:
     return reached
 
 
-def _compared(work: Work, problem: Declaration, lead: Solution, sharpness: float) -> None:
+def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
     best = _made(work)
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
-    others: list[list[tuple[Declaration, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
+    others: list[list[tuple[Problem, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
     for stages in others if problem.sticks_exactly else others[:1]:
         if not _is_worse(best.result, lead):
             break
@@ -280,8 +266,13 @@ def _compared(work: Work, problem: Declaration, lead: Solution, sharpness: float
                 return
         _named(work)
         best = min(best, _made(work), key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
-    told = _worse(best.result, lead) if _is_worse(best.result, lead) else []
-    work.fit = _telling(_after_all(best, _made(work)), told)
+    work.fit = _after_all(best, _made(work))
+    cost, smooth = best.result.cost.total, lead.cost.total
+    if _is_worse(best.result, lead) and cost > smooth and lead.status is Status.CONVERGED:
+        effect = f"Smooth friction fits better: its cost is {smooth:.4g} in a sharp smooth fit, here it is {cost:.4g}."
+        cause = "What sticks has several minima, and a step resolves it less."
+        advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
+        work.fit = _with(work.fit, Finding("friction.smooth-better", (), evidence, effect, cause, advice))
 
 
 def _after_all(best: Fit, last: Fit) -> Fit:
@@ -298,19 +289,6 @@ def _excess(solution: Solution, smoothed: Solution) -> float:
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Solution, smoothed: Solution) -> list[Finding]:
-    """Where a better answer lies, if it does."""
-    cost, smooth = solution.cost.total, smoothed.cost.total
-    if cost <= smooth or smoothed.status is not Status.CONVERGED:
-        return []
-    effect = (
-        f"Smooth friction fits better: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}."
-    )
-    cause = "What sticks has several minima, and a step resolves it less."
-    advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
-    return [Finding("friction.smooth-better", (), evidence, effect, cause, advice)]
-
-
-def _telling(made: Fit, told: list[Finding]) -> Fit:
-    """A fit with further findings."""
-    return made.with_(findings=made.later(lambda: ranked([*made.result.findings, *told]))) if told else made
+def _with(made: Fit, finding: Finding) -> Fit:
+    """A fit with a further finding."""
+    return made.with_(findings=made.later(lambda: ranked([*made.result.findings, finding])))

@@ -1,8 +1,10 @@
-"""What disturbed the motion of each recording, with standard errors: the posterior of what is random, all data given.
+"""What disturbed the motion of each recording, with standard errors, and findings where that takes the place of the
+mechanics, as where a sign is reversed, or where a sensor's errors count as motion.
 
-The random rows of a step are r = w/(s √h), of unit variance. With H = JᵀJ in states and parameters, r has the mean r̂
-and the covariance J H⁻¹Jᵀ. Where loops close, λ and the random impulses along the coordinates of cut joints are private
-to the step: r̂ and J are known in the complement C of their rows P alone, and the rest is what it was before any data,
+It is the posterior of what is random, all data given. The random rows of a step are r = w/(s √h), of unit variance.
+With H = JᵀJ in states and parameters, r has the mean r̂ and the covariance J H⁻¹Jᵀ. Where loops close, λ and the random
+impulses along the coordinates of cut joints are private to the step: r̂ and J are known in the complement C of their
+rows P alone, and the rest is what it was before any data,
 
     cov r = C (J H⁻¹Jᵀ) Cᵀ + PPᵀ,
 
@@ -12,48 +14,197 @@ projector takes P away but for noise of measured efforts in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import along, noise_of_impulses
-from spookid.kernels.arrays import Array, contiguous
+from spookid.estimation.suspects import is_robust
+from spookid.kernels.arrays import ROUNDING, Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
-from spookid.results.trajectory import Trajectory
+from spookid.parameter import stacked
+from spookid.results.findings import OFF, Finding
+from spookid.results.result import Noise
+from spookid.results.trajectory import Trajectory, rms, rms_of_samples
 from spookid.results.values import Disturbance
+from spookid.results.wording import is_seen
 from spookid.statistics.condensing import Condensed
+from spookid.tables.table import quantity
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point
 
+
+def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
+    """One that names the coordinates of the tree whose disturbance is larger than what acts along them; none where
+    loops close and joints bear what is not known here."""
+    problem = assembly.problem
+    model = problem.model
+    if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
+        return []
+    joints, labels = JointCoordinates(model), assembly.transcription.motion.noise
+    random = [label for label in _tree(joints) if label in labels]
+    if not random:
+        return []
+    disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
+    acting = np.concatenate([_acting(assembly, point, c, t) for c, t in enumerate(motion)])
+    sizes = {label: rms(disturbed[:, labels.index(label)]) for label in random}
+    forces = {label: rms(acting[:, joints.names.index(label)]) for label in random}
+    found = [label for label in random if sizes[label] > forces[label]]
+    if not found:
+        return []
+    carried = np.concatenate([_coupling(assembly, point, c, t) for c, t in enumerate(motion)])
+    told, units = {}, {freedom.label: freedom.coordinate.effort for freedom in model.freedoms}
+    for label in found:
+        force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
+        if sizes[label] > force:
+            told[label] = sizes[label], force, units[label]
+    signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
+    reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
+    cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
+    said = "What disturbs the motion exceeds all that acts in the model", "The model does not explain the motion."
+    return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
+
+
+def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
+    """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
+    those with a robust loss."""
+    given = [(i, c, c.sigma) for i, c in enumerate(problem.channels) if c.sigma and not is_robust(c)]
+    sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
+    told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
+    said = "The fit misses what sensors show by far more than their sigma", "This minimum does not explain the data."
+    advice = "Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is wrong."
+    return _exceeding("residuals.excess", told, ("rms", "sigma"), said, advice=advice)
+
+
+def _exceeding(
+    code: str, told: Mapping[str, tuple[float, float, str]], keys: tuple[str, str], said: tuple[str, str], **words: str
+) -> list[Finding]:
+    """One of root mean squares that exceed something, by name with that and their unit; none if there are none."""
+    sizes = (f"{name} {quantity(a, unit, 2)} against {quantity(b, unit, 2)}" for name, (a, b, unit) in told.items())
+    evidence = {name: dict(zip(keys, one[:2], strict=True)) for name, one in told.items()}
+    effect = f"{said[0]} (rms): {'; '.join(sizes)}. {said[1]}"
+    return [Finding(code, tuple(told), evidence, effect, **words)] if told else []
+
+
+def _tree(joints: JointCoordinates) -> tuple[str, ...]:
+    """Labels of the coordinates of the tree's joints, the first of all rates."""
+    return joints.names[: len(joints.names) - 6 * len(joints.roots)]
+
+
+def _symbols(model: Model) -> tuple[ca.SX, ca.SX, ca.SX]:
+    n = model.configuration.tangent
+    return ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", n), ca.SX.sym("a", n)
+
+
+def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array:
+    """Root of the squares of gravity with loads on points, of loads, of motors and of dry friction along each
+    coordinate of the tree, (N, n_t) [N or N m]."""
+    model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
+    q, v, _ = _symbols(model)
+    u = ca.SX.sym("u", len(model.signals))
+    weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
+    rates, inputs = model.rates(q, v), {signal: u[i] for i, signal in enumerate(model.signals)}
+    loads, motors = [], ca.SX.zeros(len(model.freedoms))
+    for joint in model.joints:
+        own = model.freedoms_of(joint)
+        width = assembly.settings.slip_width[own, 0]
+        loads.append(model.effort(joint, model.joint(joint, q).displacement, rates[own, 0], inputs, width))
+    for motor in model.motors:
+        place = model.freedoms_of(motor.joint).start + motor.coordinate
+        motors[place] += motor.effort(u[model.signals.index(motor.signal)])
+    every = ca.vertcat(weight, stacked(loads), motors)
+    held = contiguous(assembly.sampled[chain].acting.held)
+    values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
+    n, slips = len(joints.names), len(model.freedoms)
+    tree = joints.places[: len(_tree(joints))]
+    total = values[:, : len(tree)] ** 2
+    friction = np.nan_to_num(trajectory.friction) / assembly.problem.step
+    for part in (values[:, n : n + slips], values[:, n + slips :], friction):
+        total += part[:, tree] ** 2
+    return np.sqrt(total)
+
+
+def _coupling(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array:
+    """What the motion of other coordinates asks of each coordinate of the tree, (N, n_t) [N or N m]."""
+    model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
+    q, v, a = _symbols(model)
+    p = ca.SX.sym("p", model.configuration.tangent)
+    whole, turning = model.inertia() @ a, []
+    for i, body in enumerate(model.bodies):
+        omega = v[6 * i + 3 : 6 * i + 6]
+        turning.append(ca.vertcat(ca.SX(3, 1), ca.cross(omega, body.inertia @ omega)))
+    carried = joints.transmitted(q, p).along
+    S = ca.jacobian(carried, p).T
+    needed = ca.substitute(carried, p, whole + ca.vertcat(*turning))
+    own = ca.vertcat(*(S[:, j].T @ model.inertia() @ S[:, j] for j in range(S.shape[1])))
+    states = _states(trajectory)
+    slopes = np.gradient(states[1], assembly.problem.step, axis=0)
+    constants = assembly.numbers(point, chain)
+    values = along([q, v, a], ca.vertcat(needed, own), [*states, contiguous(slopes)], constants)
+    n, tree = len(joints.names), len(_tree(joints))
+    rates = along([q, v], model.rates(q, v), states, constants)[:, joints.places[:tree]]
+    changes = np.gradient(rates, assembly.problem.step, axis=0)
+    return np.asarray(values[:, :tree] - values[:, n : n + tree] * changes)
+
+
+def _states(trajectory: Trajectory) -> list[Array]:
+    """q (N, 7 n_b) and v (N, 6 n_b)."""
+    return [contiguous(part.reshape(len(trajectory.t), -1)) for part in (trajectory.q, trajectory.v)]
+
+
+def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[Finding]:
+    """Of sensors whose noise was estimated and is not seen: those that differ from the motion by rounding, and measured
+    efforts, which drive it as if they had none."""
+    unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
+    signals = motion[0].signals if motion else ()
+    found = [name for name in unseen if name in signals and _is_followed(motion, signals.index(name))]
+    efforts = [name for name in unseen if name not in signals]
+    told = []
+    if found:
+        each = "its sensor" if len(found) == 1 else "each sensor"
+        said = f"The estimated motion follows {', '.join(found)} exactly"
+        effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
+        advice = f"Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
+        told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
+    if efforts:
+        effect = (
+            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not tell "
+            "that noise, as where other efforts or disturbances can stand for it, and standard errors take it for none."
+        )
+        advice = "Declare JointTorque or JointForce with the sigma that is known of it."
+        told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
+    return told
+
+
+def _is_followed(motion: Sequence[Trajectory], column: int) -> bool:
+    values = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
+    known = values[np.isfinite(values)]
+    return bool(known.size and rms_of_samples(motion, column) <= ROUNDING * np.std(known))
+
+
+# --- of each recording ---
+
 HARD = "the dynamics are hard: nothing disturbs the motion"
 GIVEN = "a state weight was given, which is no size of a disturbance"
-_NOTHING = 1e-9
-"""Share of a disturbance elsewhere that is rounding."""
 UNDETERMINED = "the states are not determined"
 
 
 def disturbances(
     assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
 ) -> tuple[Disturbance, ...]:
-    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be.
-
-    Args:
-        condensed: the fit linearized at its noise; None if the states are not determined.
-    """
-    if not assembly.problem.estimates_noise or assembly.problem.is_hard:
-        return tuple(_none(assembly, trajectory) for trajectory in motion)
-    return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
-
-
-def _none(assembly: Assembly, trajectory: Trajectory) -> Disturbance:
-    labels, units = _labels(assembly.problem.model), _units(assembly.problem.model)
-    shape = len(trajectory.t), len(labels)
-    hard = assembly.problem.dynamics in ("estimated", "hard")
-    value = np.full(shape, 0.0 if hard else np.nan)
-    return Disturbance(
-        trajectory.name, labels, units, HARD if hard else GIVEN, trajectory.t, value, np.full(shape, np.nan)
+    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be."""
+    problem, labels, units = assembly.problem, _labels(assembly.problem.model), _units(assembly.problem.model)
+    if problem.estimates_noise and not problem.is_hard:
+        return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
+    why, size = (GIVEN, np.nan) if problem.is_weighted else (HARD, 0.0)
+    none = (np.full((len(t.t), len(labels)), np.nan) for t in motion)
+    return tuple(
+        Disturbance(t.name, labels, units, why, t.t, np.full_like(error, size), error)
+        for t, error in zip(motion, none, strict=True)
     )
 
 
@@ -70,7 +221,7 @@ def _of(
     labels, units = _labels(model), _units(model)
     whole = np.eye(len(random))[None] if whole is None else whole
     disturbed = np.abs(whole[:, :, random]).max(axis=(0, 2), initial=0.0)
-    kept = np.flatnonzero(disturbed > _NOTHING)  # what is measured is disturbed only through loops
+    kept = np.flatnonzero(disturbed > ROUNDING)  # what is measured is disturbed only through loops
     whole = whole[:, kept]
     impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual[:, :along_all]), 0.0) / step
     value = np.matmul(whole, impulses[:, :, None])[:, :, 0]
@@ -115,12 +266,8 @@ def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Traject
 
 
 def _bearing(held: Array) -> Array:
-    """True for the contacts whose λ is free in the step around each t_k, for they hold in an interval beside it,
-    (N, n_c).
-
-    Args:
-        held: those that hold from each step to the next, (N − 1, n_c).
-    """
+    """True for the contacts whose λ is free in the step around each t_k, (N, n_c): they hold from a step to the next,
+    (N − 1, n_c), beside it."""
     if not held.size:
         return np.zeros((len(held) + 1, held.shape[1]), dtype=bool)
     wide = np.vstack([held[:1], held, held[-1:], held[-1:]])  # of intervals −1 to N

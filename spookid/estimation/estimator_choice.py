@@ -1,11 +1,11 @@
-"""Which of two estimators is the answer: noise estimated, or hard dynamics with errors from stretches.
+"""Which of two estimators is the answer: noise estimated, or deterministic dynamics with errors from stretches.
 
 The fit with estimated noise is consistent and stands by default. Steps of an encoder or a clock that jitters look like
-a random torque to it, and make its errors wide; hard dynamics take them for errors of the sensors. They replace it only
-if white noise of the size that was found is denied, as it would make them leave more than they do; if no recording is
-driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if their errors are
-smaller by more than a factor of 1.5 in the median (``statistics.hard_dynamics``, ``statistics.hausman``). Two
-fits that differ say that the model lacks something, and so does the answer.
+a random torque to it, and make its errors wide; deterministic dynamics take them for errors of the sensors. They are
+the answer only if white noise of the size that was found is rejected, as it would make them leave more than they do; if
+no recording is driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if
+their errors are smaller by more than a factor of 1.5 in the median (``statistics.hausman``). Two fits that differ say
+that the model lacks something, and so does the answer.
 """
 
 from __future__ import annotations
@@ -16,74 +16,43 @@ from functools import partial
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.identifiability import condensed_at
 from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
-from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.results.result import Choice, Noise, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
-from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.block_jackknife import BLOCKS
-from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import without_blocks
 from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
-from spookid.statistics.linearized import linearize
 from spookid.statistics.sensitivities import LEAST_BLOCK
 from spookid.statistics.whiteness import FALSE_ALARMS
 
 
-@dataclass(frozen=True, eq=False)
-class Decision:
-    """The estimator that was chosen."""
-
-    problem: Declaration
-    """As it is solved with this estimator from now on."""
-    fit: Fit
-    choice: Choice | None
-    """None if there was none."""
-    first: Fit
-    """With noise estimated."""
-
-    def told(self, solution: Solution) -> Solution:
-        """A solution with this estimator, and what the decision says of it."""
-        if self.choice is None:
-            return solution
-        choice = self.choice
-
-        def more() -> list[Finding]:
-            hard = misspecification.misfit_findings(self.first.score_tests) if choice.is_hard else []
-            misfit = [replace(f, advice=f"{f.advice} This is from the fit with noise estimated.") for f in hard]
-            return [*_lacking(choice), *misfit]
-
-        solution = solution.with_findings(more).changed(choice=choice)
-        if not choice.is_hard:
-            return solution
-        noise, likelihood = tuple(map(_none, solution.noise)), self.first.result.log_likelihood
-        return solution.changed(noise=noise, normaliser=None, log_likelihood=likelihood)
-
-
-def choose_estimator(work: Work, first: Fit) -> Decision:
-    """Choose between the first fit, which may have ended near its maximum, and one with hard dynamics."""
-    problem = first.assembly.problem
-    stands = Decision(problem, first, None, first)
-    converged = first.result.status is Status.CONVERGED
+def choose_estimator(work: Work, first: Fit) -> Fit:
+    """The first fit, which may have ended near its maximum, or one with deterministic dynamics."""
+    problem, converged = first.assembly.problem, first.result.status is Status.CONVERGED
     if first.likelihood is None or not (converged and problem.scheme.offers_hard and problem.free):
-        return stands
+        return first
+
+    def chosen(choice: Choice, fit: Fit = first) -> Fit:
+        work.remarks.append(partial(with_choice, choice, first))
+        return fit
+
     if not problem.chooses_estimator:
-        return replace(stands, choice=Choice(problem.estimator, "as asked"))
+        return chosen(Choice(problem.estimator, "as asked"))
     disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
     if all(noise.given for noise in disturbances):
-        return stands
+        return first
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):
-        return replace(stands, choice=Choice("noise", doubt))
-    if first.likelihood.carry is not None:  # what two estimators differ by is told by their ends
+        return chosen(Choice("noise", doubt))
+    if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
     hard = problem.with_(estimator="hard")
     try:
@@ -91,13 +60,36 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
     except KeyboardInterrupt:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:
-        interrupted = {"status": Status.INTERRUPTED, "detail": "while hard dynamics were tried"}
-        return replace(stands, fit=first.with_(**interrupted))
+        return first.with_(status=Status.INTERRUPTED, detail="while hard dynamics were tried")
     choice = first.clock.time(partial(_chosen, first, second))
-    if choice.is_hard:
-        return Decision(hard, second, choice, first)
-    both = {"times": second.result.times, "clocks": second.result.clocks}
-    return replace(stands, fit=first.with_(**both), choice=choice)
+    if not choice.is_hard:
+        return chosen(choice, first.with_(times=second.result.times, clocks=second.result.clocks))
+    work.problem = hard
+    return chosen(choice, second)
+
+
+def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
+    """A solution with the choice, and what it says."""
+
+    def more() -> list[Finding]:
+        found = []
+        if choice.differing:
+            differing = _listed(choice.differing)
+            effect = (
+                f"Fits with noise estimated and with hard dynamics differ on {differing}: the model lacks something "
+                "that is no white noise."
+            )
+            advice = "Take half the step; if this stays, look at the residuals."
+            evidence = {"standard_errors": dict(choice.differing)}
+            found = [Finding("estimators.differ", tuple(choice.differing), evidence, effect, advice=advice)]
+        hard = misspecification.misfit_findings(first.score_tests) if choice.is_hard else []
+        return found + [replace(f, advice=f"{f.advice} This is from the fit with noise estimated.") for f in hard]
+
+    solution = solution.with_findings(more).changed(choice=choice)
+    if not choice.is_hard:
+        return solution
+    noise = tuple(replace(n, std=0.0, density=0.0) if n.kind == "disturbance" else n for n in solution.noise)
+    return solution.changed(noise=noise, normaliser=None, log_likelihood=first.result.log_likelihood)
 
 
 # --- before the second fit ---
@@ -117,7 +109,11 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     for sampled, trajectory in pairs:
         if words := _closed(sampled.recording, sampled.acting.held, trajectory, level):
             return f"{sampled.recording.name} is driven in closed loop ({words})"
-    if not _denied(first):
+    stiff = first.likelihood.stiff if first.likelihood else None
+    if stiff is None:
+        return "what disturbs the motion adds up as white noise does"
+    there = condensed_at(stiff.problem, first.point, stiff.problem.free_directions(first.point.parameters))
+    if there is None or not denied(there, stiff.sizes):
         return "what disturbs the motion adds up as white noise does"
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
@@ -130,19 +126,6 @@ def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: 
     return "its input answers to what disturbs it" if feedback(inputs, noise) < level else ""
 
 
-def _denied(first: Fit) -> bool:
-    """True if the disturbance is no white noise of the size that was found; linearized at the first fit."""
-    stiff = None if first.likelihood is None else first.likelihood.stiff
-    if stiff is None:
-        return False
-    try:
-        free = stiff.problem.free_directions(first.point.parameters)
-        there = Condensed(linearize(stiff.problem, first.point), free)
-    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-        return False
-    return denied(there, stiff.sizes)
-
-
 # --- after it ---
 
 
@@ -152,7 +135,9 @@ def _chosen(first: Fit, second: Fit) -> Choice:
         return Choice("noise", "the fit with hard dynamics did not converge")
     verdict = hausman_test(one, other)
     if np.any(verdict.differ):  # so may what the step adds to each
-        verdict = hausman_test(_without_step(one, first), _without_step(other, second))
+        added = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
+        pairs = zip((one, other), added, strict=True)
+        verdict = hausman_test(*(replace(answer, estimates=answer.estimates - step) for answer, step in pairs))
     return choice_by(first.identifiability.sensitivities.names, verdict)
 
 
@@ -178,25 +163,5 @@ def _answer(fit: Fit) -> EstimatorOutput | None:
     return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
 
 
-def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
-    """In continuous time, as far as that is known."""
-    return replace(answer, estimates=answer.estimates - np.nan_to_num(fit.influence.step_error))
-
-
-def _lacking(choice: Choice) -> list[Finding]:
-    if not choice.differing:
-        return []
-    said = f"Fits with noise estimated and with hard dynamics differ on {_listed(choice.differing)}"
-    effect = f"{said}: the model lacks something that is no white noise."
-    advice = "Take half the step; if this stays, look at the residuals."
-    evidence = {"standard_errors": dict(choice.differing)}
-    return [Finding("estimators.differ", tuple(choice.differing), evidence, effect, advice=advice)]
-
-
 def _listed(differing: Mapping[str, float]) -> str:
     return ", ".join(f"{name} ({sigma:.1f} sigma)" for name, sigma in differing.items())
-
-
-def _none(noise: Noise) -> Noise:
-    """The same, but a disturbance as none."""
-    return replace(noise, std=0.0, density=0.0) if noise.kind == "disturbance" else noise

@@ -4,11 +4,18 @@ The motion is that of the initial guess. What it takes less what acts is left al
 directions that loops leave; it is compared with the parts that it is made of, which come from accelerations, rates,
 positions and inputs. Where a time, an angle or a force is in another unit one part dwarfs the others, and nothing that
 is near the guesses balances it: the share is then about one, whatever the mechanism and its size.
+
+All inputs of a log share a clock, so that one lag τ is estimated for all rows together, beside the parameters: least
+squares, weighted by what each direction leaves as it is given, as at the null hypothesis. Residuals are not white; the
+variance of τ follows from sums of scores over blocks of time that tell equally much (Ibragimov,
+Müller, Journal of Business and Economic Statistics 28, 2010), and the ratio of likelihoods is corrected by it (Kent,
+Biometrika 69, 1982). Where what the model lacks lasts longer than a block, errors are too small.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,45 +26,27 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.checks import check_closure
 from spookid.assembly.constants import magnitude, width_along
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
-from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.arrays import ROUNDING, Array, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.scipy_parts import special
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
 from spookid.records import dataclass
 from spookid.solvers.quadratic_program import bounded_least_squares
 
-_PER_CUTOFF = 8
-"""Steps in a period of the cutoff; there may be fewer samples."""
-_MOST_STEPS = 5000
-"""Of a recording, where it moves most."""
-_LEAST = 10
-"""Instants without which nothing is told."""
-_ROWS = 900
-"""That tell whether a model explains a motion."""
-_DECADE = 10.0
-"""Factor by which a parameter may be off its guess."""
-_PASSES = 2
-"""Of least squares, each weighted by the parts at the parameters of the one before."""
-_EVALUATIONS = 10
-_RIDGE = 1e-3
-"""Weight of a change of 100 % of a parameter against what is left, as a share of the parts."""
-
 
 class Balance:
-    """The balance of forces of a problem's model, built once for all of its recordings.
+    """The balance of forces of a problem's model, built once for all of its recordings; it refuses loops that cannot
+    close."""
 
-    Raises:
-        ProblemError: if its loops cannot close.
-    """
-
-    def __init__(self, problem: Declaration) -> None:
+    def __init__(self, problem: Problem) -> None:
         check_closure(problem)
         self.problem, self.free = problem, unknown(problem)
         self.regressor = Regressor(problem.model, self.free)
@@ -68,15 +57,12 @@ class Balance:
         self._rows = Kernel(ca.Function("rows", given, [ca.densify(ca.vertcat(left, slopes))]), 4)
         self._left, self._count = Kernel(ca.Function("left", given, [ca.densify(left)]), 4), left.numel()
 
-    def along(self, recording: Recording) -> Efforts:
-        """What a recording asks for.
-
-        Raises:
-            ProblemError: if it is too short, or loops do not close along it.
-        """
+    def along(self, recording: Recording, most: int = 5000, least: int = 10, rows: int = 900) -> Efforts:
+        """What a recording asks for where it moves most, in so many steps and rows; a ProblemError if it is too short,
+        or loops do not close along it."""
         problem, model = self.problem, self.problem.model
-        step = max(1 / (_PER_CUTOFF * problem.cutoff), longest_interval(problem, recording))
-        recording = _liveliest(recording, [c.signal for c in problem.channels], step * _MOST_STEPS)
+        step = max(1 / (8 * problem.cutoff), longest_interval(problem, recording))
+        recording = _liveliest(recording, [c.signal for c in problem.channels], step * most)
         steps, values = grid(recording, step), problem.guess_on(recording.name)
         guess = initialization.guess(model, problem.channels, recording, steps, values, problem.cutoff)
         given = measured(self.regressor, guess, step, np.ones((steps.count - 1, len(model.holding.contacts))))
@@ -84,11 +70,11 @@ class Balance:
         every = math.ceil((steps.count - 2) / len(given.motion.x))
         ends = math.ceil(1 / problem.cutoff / step / every)
         kept = np.arange(len(given.motion.x))[ends:-ends]
-        if len(kept) < _LEAST:
+        if len(kept) < least:
             raise ProblemError(
                 f"recording {recording.name!r} has {len(kept)} instants that tell efforts; record longer"
             )
-        kept = kept[:: max(len(kept) * given.motion.s.shape[1] // _ROWS, 1)]
+        kept = kept[:: max(len(kept) * given.motion.s.shape[1] // rows, 1)]
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
         bases = _together(directions(self.regressor, given, widths, values))
         clock = steps.times()[1:-1]
@@ -168,19 +154,20 @@ class Efforts:
         if not free:
             return at
         sizes = np.array([magnitude(p, self.values[p.name]) for p in free])
+        ridge = 1e-3  # weight of a change of 100 % against what is left, as a share of the parts
         guess, limits = at, np.array([_near(p.lower, p.upper, g, s) for p, g, s in zip(free, at, sizes, strict=True)]).T
-        for _ in range(_PASSES):
+        for _ in range(2):  # weighted by the parts at the guesses, then at what these lead to
             weights = self.parts(at) * math.sqrt(len(self.t))
 
             def weighted(x: Array, weights: Array = weights) -> tuple[Array, Array]:
                 left, slopes = self.balance.rows(self, x)
-                near = _RIDGE * (x - guess) / sizes, _RIDGE * np.diag(1 / sizes)
+                near = ridge * (x - guess) / sizes, ridge * np.diag(1 / sizes)
                 whole = (slopes / weights[:, None]).reshape(-1, len(x))
                 return np.append(left / weights, near[0]), np.vstack([whole, near[1]])
 
             if not np.all(np.isfinite(weighted(at)[0])):
                 return guess
-            at = bounded_least_squares(weighted, at, limits[0], limits[1], _EVALUATIONS)
+            at = bounded_least_squares(weighted, at, limits[0], limits[1], 10)
         return at
 
     def parts(self, free: Array) -> Array:
@@ -219,17 +206,17 @@ def _together(bases: list[Array] | None) -> Array | None:
     return np.array([basis[:, :count] for basis in bases])
 
 
-def longest_interval(problem: Declaration, recording: Recording) -> float:
+def longest_interval(problem: Problem, recording: Recording) -> float:
     """The median interval between samples of the sensor that has fewest [s]; 0 of one sample each."""
     times = (finite_samples(recording, channel.signal)[0] for channel in problem.channels)
     return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
 
 
-def _near(lower: float, upper: float, guess: float, size: float) -> tuple[float, float]:
+def _near(lower: float, upper: float, guess: float, size: float, decade: float = 10.0) -> tuple[float, float]:
     """Bounds a decade around a guess; of a parameter that may have either sign a decade around zero."""
     if lower < 0 or guess == 0:
-        return max(lower, -_DECADE * size), min(upper, _DECADE * size)
-    return max(lower, guess / _DECADE), min(upper, guess * _DECADE)
+        return max(lower, -decade * size), min(upper, decade * size)
+    return max(lower, guess / decade), min(upper, guess * decade)
 
 
 def _liveliest(recording: Recording, signals: list[str], duration: float) -> Recording:
@@ -244,3 +231,79 @@ def _liveliest(recording: Recording, signals: list[str], duration: float) -> Rec
     spread = [float(np.nansum(np.nanstd(columns[a:b], axis=0))) for a, b in pairwise(edges) if b > a + 1]
     begin = begins[int(np.argmax(spread))]
     return recording.between(begin, begin + duration)
+
+
+# --- lags of inputs ---
+
+
+@dataclass(frozen=True)
+class InputLag:
+    """A lag for which the squares are least."""
+
+    late: float
+    """[s]; negative if inputs act sooner than their stamps say."""
+    error: float
+    """Its standard error [s]."""
+    gain: float
+    """By what the likelihood rises: twice its logarithm, corrected for what the model lacks."""
+    blocks: int
+    """From which that is known."""
+
+    def is_clear(self, level: float = 1e-3) -> bool:
+        """True if it differs from none both by its error and by the likelihood, which differ where inputs jump."""
+        most = special.stdtrit(self.blocks - 1, 1 - level / 2)
+        return bool(min(abs(self.late) / self.error, math.sqrt(max(self.gain, 0.0))) > most)
+
+
+def input_lag(efforts: Efforts, blocks: int = 16) -> InputLag | None:
+    """The lag of all inputs of a recording, up to a period of the cutoff, with scores of so many blocks; None if its
+    motion tells none of half a step of the balance or more."""
+    step, balance, at = efforts.step, efforts.balance, efforts.nearest
+    without = _weighted(efforts)
+
+    def left(*lags: float) -> Array:
+        """What is left with inputs that act later, and what other parameters do not explain, (lags, N, m)."""
+        return without(np.array([balance.left(efforts.delayed(late), at) for late in lags]))
+
+    most = math.floor(1 / balance.problem.cutoff / step + 1e-9)
+    lags = step * np.arange(-most, most + 1)  # whole steps: what is interpolated is smaller, and would leave less
+    candidates = left(*lags)
+    squares = np.sum(candidates**2, axis=(1, 2))
+    least = int(np.argmin(squares))
+    if least in (0, most, 2 * most):
+        return None
+    nearest, (later, sooner) = candidates[least], left(lags[least] + step, lags[least] - step)
+    slope = (later - sooner) / (2 * step)
+    told = np.sum(slope**2, axis=1)
+    if (whole := float(told.sum())) == 0:
+        return None
+    more = -float(np.sum(slope * nearest)) / whole
+    begins = np.unique(np.searchsorted(np.cumsum(told), np.arange(blocks) * whole / blocks))
+    scores = np.add.reduceat(np.sum(slope * (nearest + more * slope), axis=1), begins)
+    if (variance := float(np.sum(scores**2)) * len(begins) / max(len(begins) - 1, 1)) == 0:
+        return None
+    gain = float(squares[most] - squares[least]) * whole / variance
+    return InputLag(lags[least] + float(np.clip(more, -step, step)), math.sqrt(variance) / whole, gain, len(begins))
+
+
+def _weighted(efforts: Efforts, weighings: int = 3) -> Callable[[Array], Array]:
+    """Takes from weighted rows (lags, N, m) what parameters near those that leave least explain. Weights are what is
+    left without a lag, by the weights before; gains are held, or all others might vanish."""
+    balance, at = efforts.balance, efforts.nearest
+    slopes = balance.rows(efforts, at)[1]
+    still = balance.rows(replace(efforts, samples=0 * efforts.samples), at)[1]
+    slopes = slopes[:, :, np.all(slopes == still, axis=(0, 1))]
+    weights = parts = efforts.parts(at)
+
+    def without(values: Array) -> Array:
+        matrix = (slopes / weights[:, None]).reshape(len(slopes) * len(weights), slopes.shape[2])
+        sizes = np.linalg.norm(matrix, axis=0)
+        directions, shares, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
+        basis = directions[:, shares > ROUNDING * np.max(shares, initial=0.0)]
+        rows = (values / weights).reshape(len(values), -1)
+        return np.asarray(rows - (rows @ basis) @ basis.T).reshape(values.shape)
+
+    given = balance.left(efforts, at)[None]
+    for _ in range(weighings):
+        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), ROUNDING * parts)
+    return without

@@ -16,16 +16,16 @@ import numpy as np
 
 from spookid.assembly.checks import step_chosen
 from spookid.assembly.constants import at_gains
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import measured_poses
+from spookid.assembly.problem import Problem
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding, ranked
-from spookid.results.result import Estimate, MeasuredPoses, Noise, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.result import Estimate, Noise, Solution
+from spookid.results.trajectory import MeasuredPoses, Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.sensitivities import Influence, Sensitivities, of_priors
 from spookid.statistics.weak_directions import in_units, pivots, references
@@ -35,13 +35,9 @@ FINER, COARSER = "half the step", "the step"
 """Stages of a plan: a fit with h/2, and one with h at the noise of that."""
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
-_PART = 0.01
-"""Of a direction of length one, of its members."""
-_TOLD = 1.0
-"""Standard errors from which on what a step adds is told."""
 
 
-def finer(problem: Declaration) -> Declaration:
+def finer(problem: Problem) -> Problem:
     """The same with steps half as long, observed where the problem is."""
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
@@ -102,18 +98,14 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
     return problem.problem.is_hard and len(free) == 1 and not free[0].given and not others
 
 
-def pinned(fine: Fit) -> dict[str, float]:
-    """Parameters to hold, with the numbers of a fit: one for each direction of several that the data do not see, or see
-    less than priors do.
-
-    Along it the fits with h and h/2 may stop anywhere, or where priors draw them; less of it, they tell what the step
-    adds to ratios and products, which the data may see.
-    """
+def pinned(fine: Fit, part: float = 0.01) -> dict[str, float]:
+    """Parameters to hold, with the numbers of a fit: one for each direction of several along which the fits with h and
+    h/2 may stop anywhere, for data do not see it, or see less than priors do."""
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
     sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen = fine.identifiability.sensitivities.seen
     open_ones = np.vstack([analysis.hidden, *([] if seen is None else [of_priors(seen, sizes)])])
-    several = np.count_nonzero(np.abs(open_ones) > _PART, axis=1) > 1
+    several = np.count_nonzero(np.abs(open_ones) > part, axis=1) > 1
     if not np.any(several):
         return {}
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
@@ -121,11 +113,7 @@ def pinned(fine: Fit) -> dict[str, float]:
 
 
 def extrapolated(coarse: Fit, fine: Fit) -> Solution:
-    """The finer fit, at the steps of the coarser one, with estimates of continuous time.
-
-    Args:
-        coarse: with the noise of the finer fit.
-    """
+    """The finer fit, at the steps of the coarser one with its noise, with estimates of continuous time."""
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
     chosen = step_chosen(coarse.assembly.problem)
     parameters = fine.clock.time(lambda: _all_beyond(coarse, fine, found.parameters))
@@ -172,10 +160,8 @@ def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]
 
 
 def step_added(coarse: Fit, fine: Fit) -> Array:
-    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,).
-
-    None where either fit holds a parameter, or the line through both leaves its bounds.
-    """
+    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,); nothing where
+    either fit holds a parameter, or the line through both leaves its bounds."""
     problem = coarse.assembly.transcription
     values = [fine.values[name] for name in problem.names]
     added = (1 + _SHARE) * (coarse.point.parameters - values)
@@ -260,7 +246,7 @@ def _without_step(findings: Sequence[Finding]) -> list[Finding]:
 
 def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
     """What the step would have added, where that is more than a standard error."""
-    large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
+    large = [e for e in parameters.values() if abs(e.step_error) > e.std_err]
     if not large:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)

@@ -17,6 +17,7 @@ from spookid.assembly.schedules import unsettled_findings
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import disturbances, misspecification, physical, step_errors, tensions
 from spookid.estimation.contact_findings import contact_findings, schedule_findings, sliding_findings
+from spookid.estimation.disturbances import excess_findings, followed_findings, unexplained_findings
 from spookid.estimation.identifiability import (
     Identifiability,
     condensed_at,
@@ -28,7 +29,6 @@ from spookid.estimation.identifiability import (
 )
 from spookid.estimation.likelihood_fit import Likelihood
 from spookid.estimation.tensions import held_findings
-from spookid.estimation.unexplained import excess_findings, followed_findings, unexplained_findings
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass
@@ -82,7 +82,7 @@ class Fit:
     @cached_property
     def condensed(self) -> Condensed | None:
         """The linearized problem; None if the states are not determined."""
-        return condensed_at(self.assembly, self.point, self._free)
+        return condensed_at(self.assembly.transcription, self.point, self._free)
 
     @cached_property
     def identifiability(self) -> Identifiability:
@@ -112,11 +112,8 @@ class Fit:
 
     @property
     def _determined(self) -> Condensed | None:
-        """The linearized problem without the directions of the parameters that the data do not see; None if the states
-        are not determined.
-
-        Along a common scale of all forces lie the residuals themselves, and would be projected out of them.
-        """
+        """The linearized problem without the directions of the parameters that the data do not see, such as a common
+        scale of all forces, along which the residuals lie; None if the states are not determined."""
         condensed, hidden = self.condensed, self.identifiability.analysis.hidden
         if condensed is None or not len(hidden):
             return condensed

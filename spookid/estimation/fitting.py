@@ -1,11 +1,5 @@
-"""Fits at noise that is known: found by another fit, or guessed.
-
-One solve of a declared problem, from its guesses or from another result.
-
-How much time a fit takes, from one iteration of it.
-
-What an iteration costs depends on the mechanism, on the recordings, on the solver and on the machine. It is therefore
-measured: the fit begins, and ends after its first iteration.
+"""One fit of a problem, from its guesses or another solution, at noise that is estimated, known or guessed; and the
+time that a whole fit takes, measured by one that ends after its first iteration.
 """
 
 from __future__ import annotations
@@ -19,9 +13,9 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.constants import at_gains
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import around
 from spookid.assembly.priors import feasible
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import (
@@ -29,7 +23,8 @@ from spookid.estimation.likelihood_fit import (
     STATES,
     Likelihood,
     Revise,
-    Searched,
+    first_logs,
+    in_units,
     least,
     maximize_likelihood,
     names_of_places,
@@ -38,6 +33,7 @@ from spookid.estimation.likelihood_fit import (
     with_sizes,
 )
 from spookid.kernels.arrays import Array
+from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass
 from spookid.results.result import Noise, Solution, Times
 from spookid.solvers.ipopt import Ipopt
@@ -46,14 +42,9 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import solved
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.marginal import starting_logs
 from spookid.statistics.search import Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
-
-_LEADING = 3e-4
-"""The same for fits that only lead on, where who touches is to be told by what the law makes of a motion."""
-
 
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
@@ -65,11 +56,9 @@ def fit_at_known_noise(
     known: Sequence[Noise],
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
-) -> Searched:
-    """States and parameters by any solver, with noise that another fit has found and its normaliser.
-
-    The normaliser's weight c is the last of the constants.
-    """
+) -> Likelihood:
+    """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
+    the last of the constants."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
@@ -80,21 +69,17 @@ def fit_at_known_noise(
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
-    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(known)))
+    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(known))
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
-    """The assembly with the numbers of noise that is known, and its best states there; parameters stay as they are.
-
-    Raises:
-        NotPositiveDefiniteError: if the states are not determined.
-    """
+    """The assembly with the numbers of noise that is known, and its best states there; raises NotPositiveDefiniteError
+    if these are not determined."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
     search = Search(assembly.transcription, sizes, STATES, 0, lambda _: None)
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    outcome = search.run(assembly.start, starting_logs(sizes, search.problem, assembly.start, signals, SHARE))
+    outcome = search.run(assembly.start, first_logs(assembly, sizes, assembly.start))
     if outcome.status is Status.DIVERGED:
         raise NotPositiveDefiniteError(outcome.detail)
     numbered = search.problem.with_numbers(search.numbers(search.logs))
@@ -102,23 +87,21 @@ def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Poin
 
 
 def fit_at_guessed_noise(
-    assembly: Assembly, start: Point, solver: LevenbergMarquardt | Ipopt, callback: Callback | None
-) -> Searched:
-    """The same with noise as a search for it would begin: a fit that only leads on."""
-    places = [size.places for size in assembly.noise]
-    constants = assembly.transcription.constants.copy()
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(rated(assembly), assembly.transcription, start, signals, _LEADING)
-    for own, log in zip(places, logs, strict=True):
-        constants[list(own)] = math.exp(log)
+    assembly: Assembly,
+    start: Point,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    share: float = 0.03 * SHARE,
+) -> Likelihood:
+    """The same with noise as a search for it would begin, but smaller: a fit that only leads on."""
+    constants, found = assembly.transcription.constants.copy(), list[Noise]()
+    for size, log in zip(assembly.noise, first_logs(assembly, rated(assembly), start, share), strict=True):
+        constants[list(size.places)] = value = math.exp(log)
+        numbers = in_units(size, value, assembly.problem.step)
+        found.append(Noise(size.kind, size.names, *numbers, math.nan, given=size.given is not None))
     numbered = assembly.transcription.with_numbers(constants)
-    outcome, h, found = solved(solver, numbered, start, callback), assembly.problem.step, list[Noise]()
-    for size, log in zip(assembly.noise, logs, strict=True):
-        value, moving = math.exp(log), size.kind == "disturbance"
-        std = value / h if moving else value / size.averaging
-        density = value / math.sqrt(h) if moving else math.nan
-        found.append(Noise(size.kind, size.names, std, size.unit, density, math.nan, given=size.given is not None))
-    return Searched(with_sizes(assembly, numbered, assembly.noise), outcome, Likelihood(float, math.nan, tuple(found)))
+    outcome = solved(solver, numbered, start, callback)
+    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(found))
 
 
 def _without(outcome: Outcome, weight: float) -> Outcome:
@@ -129,12 +112,6 @@ def _without(outcome: Outcome, weight: float) -> Outcome:
         return replace(iteration, costs={**iteration.costs, Group.PRIOR: prior})
 
     return replace(outcome, history=tuple(map(less, outcome.history)))
-
-
-_MET = 1e-6
-"""Hard residuals of the user's own hold if they are no larger, in their own units."""
-_CLOSED = 1e-4
-"""Rigid joints do if they are no wider open, in m or rad: those that close are so to rounding."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +152,7 @@ _GUESSES = Start()
 
 
 def fit(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
+    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
 ) -> Fit:
     """One solve."""
     began, known = time.perf_counter(), start.solution
@@ -214,12 +191,13 @@ def fit(
     found = _at_its_gains(problem, found)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
-    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found.likelihood)
+    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
 
 
-def _at_its_gains(problem: Declaration, found: Searched) -> Searched:
-    noise = tuple(at_gains(problem, found.likelihood.noise, _values(problem, found.outcome)))
-    return found._replace(likelihood=replace(found.likelihood, noise=noise))
+def _at_its_gains(problem: Problem, found: Likelihood) -> Likelihood:
+    parameters = found.outcome.point.parameters.tolist()
+    values = problem.guess | dict(zip((p.name for p in problem.free), parameters, strict=True))
+    return replace(found, noise=tuple(at_gains(problem, found.noise, values)))
 
 
 def finished(near: Fit) -> Fit:
@@ -227,7 +205,7 @@ def finished(near: Fit) -> Fit:
     if near.likelihood is None or near.likelihood.carry is None:
         return near
     found, told = _at_its_gains(near.assembly.problem, near.likelihood.carry()), near.result
-    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found.likelihood)
+    made = Fit(found.assembly, _if_met(found.assembly, found.outcome), near.backend, near.times, found)
     done = told.iterations - len(near.outcome.history) + 1  # of fits before
     later = (replace(step, iteration=step.iteration + done) for step in made.result.history[1:])
     longer = max(found.outcome.timing.solve - near.outcome.timing.solve, 0.0)
@@ -243,21 +221,13 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     known = at_gains(problem, first.result.noise, first.values, back=True)
     inner = LevenbergMarquardt(max_iterations=0)
     found = maximize_likelihood(first.assembly, second.point, known, inner, None, hold)
-    there = replace(found.likelihood, noise=first.result.noise)
+    there = replace(found, noise=first.result.noise)
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
-def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:
-    """Of all parameters, by name."""
-    return problem.guess | dict(zip((p.name for p in problem.free), outcome.point.parameters.tolist(), strict=True))
-
-
-def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
-    """The outcome, which has not converged if rigid joints, or a hard residual of the user's, do not hold there.
-
-    Rows that others seem to imply are left out of a solve, and so would be what contradicts them; and states for a
-    likelihood are those that are nearest where joints cannot close.
-    """
+def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: float = 1e-6) -> Outcome:
+    """The outcome, which has not converged if rigid joints are open, in m or rad, or hard residuals not met, in their
+    own units: rows that others seem to imply are left out of a solve, and so would be what contradicts them."""
     problem = assembly.transcription
     asked = [f for f in problem.factors if f in problem.local or (f.group is Group.RESIDUAL and f.hard)]
     if outcome.status is not Status.CONVERGED or not asked:
@@ -265,7 +235,7 @@ def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
     for values in problem.residuals(outcome.point):
         for factor, rows in zip(problem.factors, values, strict=True):
             off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
-            if not off <= (_MET if factor.group is Group.RESIDUAL else _CLOSED):
+            if not off <= (met if factor.group is Group.RESIDUAL else closed):
                 detail = f"the hard {factor.name!r} is off by {off:.2g}: joints, or other rows, contradict it"
                 return replace(outcome, status=Status.STALLED, detail=detail)
     return outcome
@@ -276,7 +246,7 @@ def _asked(known: Solution | None) -> float:
     return known.timing.analysis if known else 0.0
 
 
-def _normaliser(problem: Declaration, known: Solution) -> Array:
+def _normaliser(problem: Problem, known: Solution) -> Array:
     """θ₀, v and c for ``assemble``: the normaliser around the estimates of a fit that has found the noise."""
     assert known.normaliser is not None
     names, values = [e.name for e in known.parameters.values() if not e.fixed], known.values
@@ -333,7 +303,7 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
                 f"{problem.place}: warm_start has no states of recording {recording!r} for all of its time; give a "
                 "solution of the same recordings and bodies"
             )
-    given = [_onto(*one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
+    given = [_onto(problem.model.configuration, *one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
     if len(given) != len(wanted):
         raise ProblemError(
             f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
@@ -347,41 +317,29 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
     )
 
 
-def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
-    """States of a recording at other times, by cubic polynomials through those of four neighbouring steps."""
+def _onto(space: Manifold, name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
+    """States of a recording at other times."""
+    poses = _between(t, space.continuous(q.reshape(len(q), -1)).reshape(q.shape), times)
+    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
+    return name, times, poses, _between(t, v, times)
+
+
+def _between(t: Array, values: Array, times: Array) -> Array:
+    """Values (N, ...) at other times, by cubic polynomials through those of four neighbouring steps."""
     points = min(len(t), 4)
     at = np.interp(times, t, np.arange(len(t)))
     low = np.clip(at.astype(int) - (points - 1) // 2, 0, len(t) - points)
-    others, poses, rates = at - low, np.zeros((len(at), *q.shape[1:])), np.zeros((len(at), *v.shape[1:]))
-    first = q[low, :, 3:]
+    found, others = np.zeros((len(at), *values.shape[1:])), (at - low).reshape(-1, *[1] * (values.ndim - 1))
     for i in range(points):
-        share = np.prod([(others - j) / (i - j) for j in range(points) if j != i], axis=0)[:, None, None]
-        pose = q[low + i].copy()
-        pose[:, :, 3:] *= np.where(np.sum(first * pose[:, :, 3:], axis=2, keepdims=True) < 0, -1.0, 1.0)
-        poses += share * pose
-        rates += share * v[low + i]
-    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
-    return name, times, poses, rates
+        found += np.prod([(others - j) / (i - j) for j in range(points) if j != i], axis=0) * values[low + i]
+    return found
 
 
-_BEGINNINGS = 5
-"""Fits of one iteration that a whole fit takes as long as, with its refinement and its tables, once its functions are
-made: with the other count, what keeps forecasts of 14 problems of this repository within 0.49 and 1.99 of the truth."""
-_ASSEMBLIES = 8
-"""Assemblies that what is built once takes as long as: the equations at h and h/2, those of residual tests."""
-
-
-def seconds(assembly: Assembly, building: float) -> float:
-    """Processor time of a whole fit [s].
-
-    Args:
-        building: processor time that the assembly took [s].
-
-    Raises:
-        ProblemError: if the fit is refused.
-    """
+def seconds(assembly: Assembly, building: float, beginnings: int = 5, assemblies: int = 8) -> float:
+    """Processor time of a whole fit [s], of which the assembly took ``building``: as long as so many fits of one
+    iteration and assemblies, which keeps forecasts of 14 problems within 0.49 and 1.99 of the truth."""
     began, solver = time.process_time(), LevenbergMarquardt(max_iterations=1)
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began
     once = spent * times.compile / times.total  # both are wall times: other work lengthens them alike
-    return _ASSEMBLIES * building + once + _BEGINNINGS * (spent - once)
+    return assemblies * building + once + beginnings * (spent - once)

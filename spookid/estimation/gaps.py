@@ -9,12 +9,14 @@ end of the part before. The fit of the whole goes on from there, and must fit th
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from spookid.assembly.assembly import gather
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import order
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -22,10 +24,10 @@ from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.suspects import leading
 from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
-from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
@@ -34,90 +36,63 @@ from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.tables.table import number
 
-_SPACINGS = 5.0
-"""Times the usual spacing of a signal's samples from which on one that is longer may be a gap."""
-_PERIOD = 4.0
-"""Part of the motion's typical period that a gap lasts at the least, as samples around a shorter one tell the way."""
 _STEPS = 20
 """Steps of a part at the least; shorter ones lie in a gap."""
-_SURE = 1e-6
-"""Probability of a worse fit of the whole by accident, where the model is right."""
 
 Span = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Crossing:
-    """How the whole fits across its gaps, beside its parts."""
-
-    problem: Declaration
-    parts: Solution
-    held: Solution
-    """The whole at the noise of the parts."""
-    spans: dict[int, list[Span]]
-
-
-def has_gaps(problem: Declaration) -> bool:
-    """True if samples are missing for long, and parts of the recordings can be fitted first."""
-    spans = _long_gaps(problem) if _can_grow(problem) else {}
+def has_gaps(problem: Problem) -> bool:
+    """True if samples are missing for long, and parts of the recordings can be fitted first: they are recordings, and
+    smooth motion joins them."""
+    model = problem.model
+    apart = model.contacts or model.holding.contacts or problem.parameter_set.own
+    spans = {} if apart else _long_gaps(problem)
     return bool(spans) and all(_pieces(problem, i, spans) for i in range(len(problem.recordings)))
 
 
-def parts_of(problem: Declaration) -> Declaration:
+def parts_of(problem: Problem) -> Problem:
     """The problem whose recordings are the parts beside the gaps, which tells its noise alone."""
-    lead, spans = _leading(problem), _long_gaps(problem)
+    lead, spans = leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
     return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)
 
 
-def across(work: Work, parts: Fit) -> Crossing | None:
+def across(work: Work, parts: Fit) -> None:
     """Carry the fit of the parts across the gaps: simulated there, then fitted at the noise of the parts, so that the
-    next fit begins at it. None if the parts did not converge: what they do not tell, the whole may."""
+    next fit begins at it. Not if the parts did not converge: what they do not show, the whole may."""
     problem = work.problem
     if parts.outcome.status is not Status.CONVERGED:
-        return None
-    lead, spans, told = _leading(problem), _long_gaps(problem), parts.told()
-    counts = [len(_pieces(problem, i, spans)) for i in range(len(problem.recordings))]
-    crossed = told.changed(trajectories=_crossed(lead, told, counts))
-    work.fit = work.run(as_begun(lead), Start(crossed, hold=True), parts)
+        return
+    lead, spans, told = leading(problem), _long_gaps(problem), parts.told()
+    ends = np.cumsum([0, *(len(_pieces(problem, i, spans)) for i in range(len(problem.recordings)))])
+    crossed = tuple(_joined(lead, told, i, told.trajectories[a:b]) for i, (a, b) in enumerate(pairwise(ends)))
+    work.fit = work.run(as_begun(lead), Start(told.changed(trajectories=crossed), hold=True), parts)
     work.near, work.problem = work.fit.result, as_begun(problem)
-    return Crossing(problem, told, work.fit.told(), spans)
+    work.remarks.append(partial(_judged, problem, told, work.fit.told(), spans))
 
 
-def _leading(problem: Declaration) -> Declaration:
-    estimator = "hard" if problem.is_hard else "noise"
-    return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
-
-
-def _can_grow(problem: Declaration) -> bool:
-    """True if parts of recordings are recordings, and smooth motion joins them."""
-    return not (problem.model.contacts or problem.model.holding.contacts or problem.parameter_set.own)
-
-
-def _long_gaps(problem: Declaration) -> dict[int, list[Span]]:
+def _long_gaps(problem: Problem) -> dict[int, list[Span]]:
     """Times without samples of a position, by number of the recording."""
     found = {}
     for i, recording in enumerate(problem.recordings):
-        spans = _merged(
-            [span for signal, period in _positions(problem) for span in _gaps(problem, recording, signal, period)]
-        )
-        if spans:
+        positions = [(c.signal, c.period) for c in problem.channels if order(c, problem.model) == 0]
+        if spans := _merged([span for one in positions for span in _gaps(problem, recording, *one)]):
             found[i] = spans
     return found
 
 
-def _positions(problem: Declaration) -> list[tuple[str, float | None]]:
-    return [(c.signal, c.period) for c in problem.channels if order(c, problem.model) == 0]
-
-
-def _gaps(problem: Declaration, recording: Recording, signal: str, period: float | None) -> list[Span]:
-    """Times without a sample that are long for this signal, and for how fast it turns."""
+def _gaps(
+    problem: Problem, recording: Recording, signal: str, period: float | None, spacings: float = 5.0
+) -> list[Span]:
+    """Times without a sample that are so many spacings long, and a quarter of the motion's typical period: samples
+    around a shorter one show the way."""
     known = recording.t[np.isfinite(recording.signal(signal))]
     if len(known) < _STEPS:
         return []
     edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
     apart, usual = np.diff(edges), float(np.median(np.diff(known)))
-    longest = max(_SPACINGS * usual, _STEPS * problem.step / 2)
+    longest = max(spacings * usual, _STEPS * problem.step / 2)
     if not np.any(apart > longest):
         return []
     steps = grid(recording, problem.step)
@@ -128,7 +103,7 @@ def _gaps(problem: Declaration, recording: Recording, signal: str, period: float
     rate = np.gradient(shown, problem.step)
     slope = np.gradient(rate, problem.step)[seen]
     typical = 2 * np.pi * np.std(rate[seen]) / np.std(slope) if np.any(slope) else np.inf
-    places = np.flatnonzero(apart > max(longest, typical / _PERIOD))
+    places = np.flatnonzero(apart > max(longest, typical / 4))
     return [(float(edges[k]), float(edges[k + 1])) for k in places]
 
 
@@ -143,7 +118,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> list[Recording]:
+def _pieces(problem: Problem, place: int, spans: dict[int, list[Span]]) -> list[Recording]:
     """Parts of a recording beside its gaps that are long enough; itself if it has none."""
     recording, gaps = problem.recordings[place], spans.get(place, [])
     begins, ends = [recording.t[0], *(high for _, high in gaps)], [*(low for low, _ in gaps), recording.t[-1]]
@@ -162,15 +137,7 @@ def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> l
 # --- across ---
 
 
-def _crossed(problem: Declaration, parts: Solution, counts: list[int]) -> tuple[Trajectory, ...]:
-    """The motion on each recording, of its parts and simulated between them."""
-    ends = np.cumsum([0, *counts])
-    return tuple(
-        _joined(problem, parts, i, parts.trajectories[ends[i] : ends[i + 1]]) for i in range(len(problem.recordings))
-    )
-
-
-def _joined(problem: Declaration, parts: Solution, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
+def _joined(problem: Problem, parts: Solution, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
     whole = grid(problem.recordings[place], problem.step)
     first, last = known[0], known[-1]
     motion: list[tuple[Array, Array, Array]] = []
@@ -187,7 +154,7 @@ def _joined(problem: Declaration, parts: Solution, place: int, known: tuple[Traj
 
 
 def _simulated(
-    problem: Declaration, parts: Solution, place: int, before: Trajectory, count: int
+    problem: Problem, parts: Solution, place: int, before: Trajectory, count: int
 ) -> tuple[Array, Array, Array]:
     """Times and states of the steps behind a part; of those that have a solution."""
     values = {name: value for name, value in parts.values.items() if name in problem.parameter_set.known}
@@ -216,16 +183,20 @@ def _simulated(
 # --- whether they fit together ---
 
 
-def judged(crossing: Crossing, answer: Solution) -> Solution:
-    """The answer, and a notice if the whole fits worse than the parts by more than accident.
-
-    With the noise of the parts the squares grow by a χ² of as many degrees of freedom as states are tied together.
-    """
-    problem, parts, held, spans = crossing.problem, crossing.parts, crossing.held, crossing.spans
+def _judged(
+    problem: Problem,
+    parts: Solution,
+    held: Solution,
+    spans: dict[int, list[Span]],
+    answer: Solution,
+    sure: float = 1e-6,
+) -> Solution:
+    """The answer, and a finding if the whole fits worse than the parts by more than an accident of that probability:
+    squares grow by a χ² of as many degrees of freedom as states are tied together."""
     ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
     scale = 1.0 if problem.estimates_noise else parts.cost.total / max(parts.size.residuals, 1)
     more = (held.cost.total - parts.cost.total) / scale
-    if held.status is Status.CONVERGED and more <= special.chdtri(ties, _SURE):
+    if held.status is Status.CONVERGED and more <= special.chdtri(ties, sure):
         return answer
     places = [
         f"from {number(low)} to {number(high)} s of {problem.recordings[i].name}"

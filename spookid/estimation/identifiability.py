@@ -1,26 +1,25 @@
-"""What would help the data to see a parameter: where it stands in the mechanism decides.
-
-Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori.
+"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori, and what
+would help them to say more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
+from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.records import dataclass
-from spookid.results.findings import Finding
+from spookid.results.findings import SURE, Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
@@ -29,65 +28,51 @@ from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse,
 from spookid.statistics.linearized import linearize
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.regrouping import common_scale, without_direction
-from spookid.statistics.sensitivities import AT_BOUND, ROBUST, Sensitivities, doubted, is_settled, prior_led, times
+from spookid.statistics.sensitivities import (
+    AT_BOUND,
+    LEADS,
+    ROBUST,
+    Sensitivities,
+    doubted,
+    is_settled,
+    prior_led,
+    times,
+)
 from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.parameter_constraints import FreeDirections
-from spookid.transcription.transcription import Point
-
-_REMEDY = "Fix {} at a value you trust, or give {} a prior"
+from spookid.transcription.transcription import Point, Transcription
 
 
 def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
-    """What helps against a direction in which these parameters are hardly seen.
-
-    Args:
-        settled: True if priors tell them.
-    """
+    """What helps against a direction in which these parameters are weakly identified, ``settled`` if priors tell
+    them."""
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
-    names = ", ".join(p.name for p in parameters)
-    remedy = _REMEDY.format(names, "it") if len(parameters) == 1 else _REMEDY.format(f"one of {names}", "one")
+    names, one = ", ".join(p.name for p in parameters), len(parameters) == 1
+    remedy = f"Fix {'' if one else 'one of '}{names} at a value you trust, or give {'it' if one else 'one'} a prior"
     motion = f", or record a motion that shows more: {motions}" if motions else ""
     return f"{remedy}{motion}."
 
 
-def _motions(model: Model, parameter: Parameter) -> Iterable[str]:
-    for motor in model.motors:
-        if _stands_in(parameter, motor.expressions()):
-            yield f"drive {motor.label} with a larger and more varied {motor.signal}"
-    for joint in model.joints:
-        if _stands_in(parameter, joint.expressions()):
-            yield f"excite {joint.name} more, fast and slow"
-    for load in model.loads:
-        if _stands_in(parameter, load.expressions()):
-            yield f"move what {load.title} acts on more, fast and slow"
+def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
+    """What shows more of a parameter, by where it stands in the mechanism."""
+    stands = [
+        (one.expressions(), f"drive {one.label} with a larger and more varied {one.signal}") for one in model.motors
+    ]
+    stands += [(joint.expressions(), f"excite {joint.name} more, fast and slow") for joint in model.joints]
+    stands += [(load.expressions(), f"move what {load.title} acts on more, fast and slow") for load in model.loads]
     for body in model.bodies:
-        if _stands_in(parameter, [body.inertia]):
-            yield f"turn body {body.name} about other axes, if its joints let it"
-        if _stands_in(parameter, [body.mass]):
-            yield f"act on body {body.name} with a known force"
-    if _stands_in(parameter, [model.gravity]):
-        yield "start from other positions"
-
-
-def _stands_in(parameter: Parameter, expressions: Iterable[ca.SX]) -> bool:
-    return any(bool(ca.depends_on(ca.densify(ca.vec(e)), parameter)) for e in expressions if e.numel())
+        stands.append(([body.inertia], f"turn body {body.name} about other axes, if its joints let it"))
+        stands.append(([body.mass], f"act on body {body.name} with a known force"))
+    for expressions, text in [*stands, ([model.gravity], "start from other positions")]:
+        if any(ca.depends_on(ca.densify(ca.vec(e)), parameter) for e in expressions if e.numel()):
+            yield text
 
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
-_TOO_FAR = 3.0
-"""A prior gets a finding if the noise of a sensor is not within this factor of its sigma."""
-
-_TRADED = 0.9
-"""Correlation from which on a delay is told to trade off against another parameter."""
-_PAPERS_WEIGHT = 100.0
-_FAR = 3.0
-"""Standard deviations between a prior and the data from which on they contradict each other."""
-_LEAST_SHARE, _LEADS = 1e-3, 0.5
-"""Shares of the data in an estimate without which they say nothing against its prior, and no number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,22 +94,15 @@ class Identifiability:
         return self.analysis.sensitivities
 
 
-def a_posteriori(
-    assembly: Assembly,
-    point: Point,
-    free: FreeDirections,
-    doubt: Array | float = 0.0,
-    noisy: bool = False,
-    roughly: bool = False,
-) -> Identifiability:
-    """Linearize at ``point``; arguments as of ``identified``."""
-    return identified(assembly, point, free, condensed_at(assembly, point, free), doubt, noisy, roughly)
+def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, **known: bool) -> Identifiability:
+    """Linearize at ``point``; further arguments as of ``identified``."""
+    return identified(assembly, point, free, condensed_at(assembly.transcription, point, free), **known)
 
 
-def condensed_at(assembly: Assembly, point: Point, free: FreeDirections) -> Condensed | None:
+def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:
     """The linearized problem there; None if the states are not determined."""
     try:
-        return Condensed(linearize(assembly.transcription, point), free)
+        return Condensed(linearize(problem, point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None
 
@@ -138,14 +116,9 @@ def identified(
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
-    """What the problem says where it is linearized.
-
-    Args:
-        free: directions in which parameters move.
-        condensed: at the point; None if the states are not determined.
-        doubt: what is not known of the noise of ``assembly`` adds to the covariance of the parameters, (n_p, n_p).
-        noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
-        roughly: True to find it out to two digits.
+    """What the problem says where it is linearized, with free directions of the parameters. Doubt about the noise adds
+    to their covariance, (n_p, n_p); ``noisy`` is True if it is to be found out, as with given weights, maybe
+    ``roughly``.
     """
     transcription = assembly.transcription
     if condensed is None:
@@ -172,13 +145,8 @@ def judged(
     block: float,
     larger: float,
 ) -> Identifiability:
-    """What the residuals of some recordings say.
-
-    Args:
-        estimates: of the parameters, (n_p,).
-        block: steps of a block of the jackknife.
-        larger: factor beyond which its errors are taken where they are larger.
-    """
+    """What the residuals of some recordings say, in blocks of so many steps; errors of the jackknife are taken where
+    they are larger by more than a factor."""
     names = assembly.transcription.names
     magnitudes = np.maximum(np.abs(estimates), assembly.transcription.magnitudes)
     analysis = analyse(names, statistics, magnitudes, free, estimates)
@@ -232,11 +200,8 @@ def _statistics(
 def _known(
     condensed: Condensed, noise: Sequence[NoiseSize], doubt: Array | float, free: FreeDirections
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
-    """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
-
-    A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
-    parameters could do as well as s, such as scaling all inertias, they do not determine.
-    """
+    """What residuals whitened by estimated noise say, and the edges of the blocks: a size s is among the parameters,
+    its column of the Jacobian in log s being the residuals of its rows."""
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
     C, R = variances.size_products(condensed, [size.names for size in estimated])
     told = np.array([not size.marginalized for size in estimated], dtype=bool)
@@ -267,7 +232,10 @@ def _known_from_priors(
         return []
     at_bound = np.array([result.reasons.get(name) == AT_BOUND for name in result.names], dtype=bool)
     alone = statistics.information - statistics.prior, statistics.scatter - statistics.prior
-    told = {*result.reasons, *_rooms(assembly.problem)}
+    inertias = (body.distribution for body in assembly.problem.model.bodies)
+    # What is left of ellipsoids no data see, and nobody asks for.
+    rooms = (one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None)
+    told = {*result.reasons, *rooms}
     without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
     hidden = [name for name in without_priors if name not in told]
     if not hidden:
@@ -277,21 +245,15 @@ def _known_from_priors(
     return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
-def _rooms(problem: Declaration) -> list[str]:
-    """Names of what is left of ellipsoids, which no data see and nobody asks for."""
-    inertias = (body.distribution for body in problem.model.bodies)
-    return [one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None]
-
-
-def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
-    """Priors that count too much or too little because the sensors' noise is not what was declared."""
+def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -> list[Finding]:
+    """Priors that count too much or too little because the sensors' noise is off by more than a factor."""
     if assembly.problem.estimates_noise or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
         (o, sigma, sigma * ratio)
         for o, sigma in sigmas
-        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
+        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / factor <= ratio <= factor
     ]
     if not wrong:
         return []
@@ -305,12 +267,14 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     return [Finding("prior.misweighted", tuple(evidence), evidence, f"{said} {'; '.join(words)}.", advice=advice)]
 
 
-def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[Finding]:
+def contradictions(
+    assembly: Assembly, point: Point, identifiability: Identifiability, least: float = 1e-3
+) -> list[Finding]:
     """Priors that the data, with all that is known of the other parameters, put elsewhere.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
-    is standard normal if the prior is right.
+    is standard normal if the prior is right. Of data with less than the ``least`` share nothing is said.
     """
     if _too_heavy(assembly, identifiability.sensitivities):
         return []
@@ -321,15 +285,15 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             continue
         mean, sigma = parameter.prior
         share = 1 - float(variances[i]) / sigma**2
-        if share < _LEAST_SHARE:
+        if share < least:
             continue
         alone = mean + (float(point.parameters[i]) - mean) / share
         error = float(np.sqrt(max(variances[i], raised[i]) / share))
         far = abs(alone - mean) / float(np.hypot(sigma, error))
-        if far > _FAR:
+        if far > SURE:
             unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
-            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
+            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"ask for a {side} one"
             prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
             effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off."
             advice = "Either the prior or the model is wrong: fit without it, and compare."
@@ -338,7 +302,7 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
     return found
 
 
-def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
     """Delays that the data hardly tell from another parameter, such as damping: a torque that comes late
     takes energy from a motion, or gives it."""
     found, names = [], list(known.names)
@@ -346,7 +310,7 @@ def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
         row = np.nan_to_num(known.correlation[place])
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
-        if name in problem.delays and abs(row[other]) > _TRADED:
+        if name in problem.delays and abs(row[other]) > correlation:
             effect = (
                 f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
                 f"the data hardly tell more of one from {'less' if row[other] > 0 else 'more'} of the other."
@@ -356,11 +320,11 @@ def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
     return found
 
 
-def papers_weight(problem: Declaration) -> list[Finding]:
+def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
-    if not problem.is_weighted or problem.weight != _PAPERS_WEIGHT:
+    if not problem.is_weighted or problem.weight != paper:
         return []
-    effect = f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it."
+    effect = f"state_weight={paper:g} is the paper's weight; estimates and errors hang on it."
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,19 +28,13 @@ Revise = Callable[[Assembly, Point], Assembly | None]
 
 SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
-_PROBES = 16
-"""Random vectors by which sizes are told apart, so that chance does not."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _HALVED = 16.0
 """Factor by which digits fall short with half the step: at the same density of the noise, the information of a row of
 impulses in the states of neighbouring steps grows with h⁻³, and that of the samples of a step falls with h."""
-_SEEN = 1.0
-"""Information in the logarithm of a size from which on it is seen: a standard error below one."""
 STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
-"""How well states are fitted for a likelihood."""
-_TOGETHER = replace(STATES, max_iterations=30, decrease_tolerance=1e-4)
-"""How well states and parameters are, for a likelihood to begin with."""
+"""How well states are fitted for a likelihood; states and parameters to begin with less so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +48,22 @@ class Stiff:
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """What the likelihood says where a fit has ended."""
+    """Where a fit with noise has ended, and what the likelihood says there."""
 
-    find_doubt: Callable[[], Array | float]
+    assembly: Assembly
+    """With the numbers of the noise."""
+    outcome: Outcome
+    noise: tuple[Noise, ...] = ()
+    find_doubt: Callable[[], Array | float] = float
     """Gives ``doubt``."""
-    log_likelihood: float
-    noise: tuple[Noise, ...]
+    log_likelihood: float = math.nan
     normaliser: Array | None = None
     """See ``Solution.normaliser``."""
     stiff: Stiff | None = None
     """None where noise is taken from another fit."""
     states: States | None = None
     """Linearized where they were found; None where noise is taken from another fit."""
-    carry: Callable[[], Searched] | None = None
+    carry: Callable[[], Likelihood] | None = None
     """Carries a fit that ended near a maximum on to its end; None if that is where it ended."""
 
     @cached_property
@@ -75,15 +71,6 @@ class Likelihood:
         """What is not known of sizes adds to the covariance, (n_p, n_p); nothing where noise is taken from another
         fit."""
         return self.find_doubt()
-
-
-class Searched(NamedTuple):
-    """Where a search has ended."""
-
-    assembly: Assembly
-    """With the numbers of the noise."""
-    outcome: Outcome
-    likelihood: Likelihood
 
 
 def maximize_likelihood(
@@ -96,19 +83,10 @@ def maximize_likelihood(
     roughly: bool = False,
     revised: Revise | None = None,
     leads: bool = False,
-) -> Searched:
-    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
-
-    Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
-    both compare.
-
-    Args:
-        hold: True to keep the known noise as it is, and leave out what is not known of it.
-        roughly: True if another fit goes on from this one: it may end where a step promises 0.1 of the log-likelihood,
-            and its errors wait until they are asked for.
-        revised: gives the problem with other samples once it is near, or None; the search goes on with it.
-        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
-    """
+) -> Likelihood:
+    """The maximum of the likelihood from a start and the noise of another fit, whose sizes stay apart as they are: held
+    with ``hold``, only near if others go on from here (``roughly``), with other samples once it is near (``revised``),
+    its errors computed when asked for if another fit is to tell them (``leads``)."""
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:
@@ -123,7 +101,7 @@ def maximize_likelihood(
         start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Searched(assembly, outcome, Likelihood(float, math.nan, ()))
+        return Likelihood(assembly, outcome)
     known_sizes = bool(alike)
     if revised is not None and outcome.status is Status.CONVERGED:
         outcome, search = _near(outcome, search, known_sizes)
@@ -162,7 +140,7 @@ def _ended(
     hold: bool,
     roughly: bool,
     leads: bool = False,
-) -> Searched:
+) -> Likelihood:
     """What a search has found that is near a maximum: there, or at its end."""
     rough = roughly and outcome.status is Status.CONVERGED
     if rough:
@@ -171,15 +149,13 @@ def _ended(
         outcome, search = _finished(outcome, search, search.sizes if known_sizes else _apart(search), False)
     found = found_by(assembly, search, outcome, hold, roughly or leads)
     carry = partial(_ended, assembly, search, outcome, True, hold, False) if rough else None
-    return found._replace(likelihood=replace(found.likelihood, carry=carry))
+    return replace(found, carry=carry)
 
 
-def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False) -> Searched:
-    """What a search has found; arguments as of ``maximize_likelihood`` and fields as of ``Likelihood``.
-
-    Args:
-        leads: True if another fit is to tell the errors, so that those of this one are computed when asked for.
-    """
+def found_by(
+    assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False
+) -> Likelihood:
+    """What a search has found; its errors are computed when asked for if another fit is to tell them (``leads``)."""
     numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
@@ -195,7 +171,7 @@ def found_by(assembly: Assembly, search: Search, outcome: Outcome, hold: bool = 
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = with_sizes(assembly, numbered, sizes), search.best
     states = best.states if isinstance(best.states, States) else None
-    return Searched(whole, outcome, Likelihood(find, value, noise, best.marginal.counted, _stiff(search), states))
+    return Likelihood(whole, outcome, noise, find, value, best.marginal.counted, _stiff(search), states)
 
 
 def _undisturbed(search: Search) -> bool:
@@ -204,21 +180,24 @@ def _undisturbed(search: Search) -> bool:
 
 
 def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Array]:
-    """Where a search begins, and the logarithms of sizes there.
-
-    Where every effort is measured, squares over their sizes have a minimum in states and parameters together, near
-    which the likelihood's is: no density of states drives the scale of forces. It takes a few iterations.
-    """
+    """Where a search begins, and the logarithms of sizes there: where every effort is measured, near the minimum of
+    squares in states and parameters together, for no density of states drives the scale of forces."""
     problem = assembly.transcription
-    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
-    logs = starting_logs(rated(assembly), problem, start, signals, SHARE)
+    logs = first_logs(assembly, rated(assembly), start)
     if problem.has_density:
         return start, logs
+    together = replace(STATES, max_iterations=30, decrease_tolerance=1e-4)
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
-        outcome = solved(search.inner.like(_TOGETHER), problem.with_numbers(search.numbers(logs)), start, None)
+        outcome = solved(search.inner.like(together), problem.with_numbers(search.numbers(logs)), start, None)
     if outcome.status is Status.DIVERGED:
         return start, logs
-    return outcome.point, starting_logs(rated(assembly), problem, outcome.point, signals, SHARE)
+    return outcome.point, first_logs(assembly, rated(assembly), outcome.point)
+
+
+def first_logs(assembly: Assembly, sizes: Sequence[NoiseSize], start: Point, share: float = SHARE) -> Array:
+    """Logarithms of sizes with which a search begins; see ``starting_logs``."""
+    signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
+    return starting_logs(sizes, assembly.transcription, start, signals, share)
 
 
 def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], roughly: bool) -> tuple[Outcome, Search]:
@@ -294,19 +273,17 @@ def least(size: NoiseSize) -> float:
     return size.floor if size.of_motion else 0.0
 
 
-def _apart(search: Search) -> tuple[NoiseSize, ...]:
-    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
-
-    The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
-    """
+def _apart(search: Search, probes: int = 16) -> tuple[NoiseSize, ...]:
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion and a gain of half
+    gᵀF⁻¹g for the slopes g and the information F of single sizes."""
     which, best = [], search.best
     several = [
         name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
     ]
-    fisher = size_information(best.states, several, _PROBES) if several and isinstance(best.states, States) else {}
+    fisher = size_information(best.states, several, probes) if several and isinstance(best.states, States) else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         gain = 0.0
-        if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
+        if information > 1 and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
@@ -331,12 +308,20 @@ def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[Noise
     return tuple(found)
 
 
+def in_units(size: NoiseSize, value: float, step: float) -> tuple[float, str, float]:
+    """Standard deviation, unit and density of a size, from the number of its symbols."""
+    if size.kind == "disturbance":
+        return value / step, size.unit, value / math.sqrt(step)
+    return value / size.averaging, size.unit, math.nan
+
+
 def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
+    """Sizes that a search has found; seen where the standard error of the logarithm is below one."""
     h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
-    seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
+    seen = np.array([s.given is None for s in search.sizes]) & (information > 1)
     errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
     for i, (size, log, error) in enumerate(zip(search.sizes, search.logs, errors, strict=True)):
-        value, moving = float(np.exp(log)), size.kind == "disturbance"
+        value = float(np.exp(log))
         if size.of_motion and size.given == 0:  # as small as digits allow
             value = 0.0
         slope, freedom = float(search.best.slopes[i]), float(search.best.freedom[i])
@@ -345,9 +330,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
             Noise(
                 size.kind,
                 size.names,
-                value / h if moving else value / size.averaging,
-                size.unit,
-                value / math.sqrt(h) if moving else math.nan,
+                *in_units(size, value, h),
                 float(error),
                 float(size.floor * math.sqrt(12)),
                 size.given is not None,

@@ -9,23 +9,11 @@ import numpy as np
 
 from spookid.assembly.initialization import Guess
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.arrays import ROUNDING, Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.regressor import Balance, Regressor
-
-_MOST = 2000
-"""States of a recording, evenly spaced."""
-_SPARE = 4
-"""Rows of states at random for each column."""
-_CLOSED = 1e-10
-"""Largest violation of a loop that is closed [m; cosines]."""
-_CORRECTIONS = 100
-_TRIALS = 20
-"""Of states at random for each that is wanted, until loops close."""
-_FREE = 1e-8
-"""Share of the largest singular value of closing rows below which a direction is free."""
 
 
 class Motion(NamedTuple):
@@ -47,37 +35,29 @@ class Given(NamedTuple):
     """1 for each contact that may push, else 0, (N, n_c)."""
 
 
-def measured(regressor: Regressor, guess: Guess, step: float, held: Array) -> Given:
-    """The smoothed motion of a recording by differences over three steps each.
-
-    Args:
-        step: h [s].
-        held: 1 for each contact that holds from a step to the next, (N − 1, n_c).
-    """
+def measured(regressor: Regressor, guess: Guess, step: float, held: Array, most: int = 2000) -> Given:
+    """The smoothed motion of a recording at about so many states, by differences over three steps of h each, with
+    contacts as they hold, (N − 1, n_c)."""
     joints = regressor.joints
     x = joints.along(guess.states, guess.displacements)
     two = [ca.SX.sym(name, joints.manifold.ambient) for name in ("before", "after")]
     apart = ca.Function("apart", two, [ca.densify(joints.manifold.difference(two[1], two[0]))])
     rates = np.asarray(apart(x[:-1].T, x[1:].T).full()).T / step
-    every = max((len(x) - 2) // _MOST, 1)
+    every = max((len(x) - 2) // most, 1)
     parts = x[1:-1], (rates[1:] + rates[:-1]) / 2, (rates[1:] - rates[:-1]) / step
     return Given(Motion(*(part[::every] for part in parts)), np.maximum(held[:-1], held[1:])[::every])
 
 
-def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
-    """States at random, the same every time: angles anywhere, all else of the size of one; no contact holds that does
-    not always hold.
-
-    Raises:
-        ProblemError: if loops do not close anywhere.
-    """
+def anywhere(regressor: Regressor, values: Values, widths: Array, spare: int = 4, trials: int = 20) -> Given:
+    """States at random, so many for each unknown and the same every time: angles anywhere, all else of the size of one,
+    no contact that switches; a ProblemError if loops do not close anywhere."""
     space = regressor.joints.manifold
     rng = np.random.default_rng(0)
-    count = _SPARE * len(regressor.quantities) // max(space.tangent, 1) + _SPARE
+    count = spare * len(regressor.quantities) // max(space.tangent, 1) + spare
     at = _Ties(regressor, values, widths)
     holding = np.array([float(not contact.switches) for contact in regressor.model.holding.contacts])
     found: list[tuple[Array, Array, Array]] = []
-    for _ in range(_TRIALS * count):
+    for _ in range(trials * count):
         x, (s, a) = _point(space, rng), rng.normal(size=(2, space.tangent))
         state = at.closed(x, s, a, holding)
         found += [state] if state is not None else []
@@ -92,11 +72,7 @@ def anywhere(regressor: Regressor, values: Values, widths: Array) -> Given:
 
 def forces(regressor: Regressor, given: Given, widths: Array, values: Values) -> tuple[Array, Array]:
     """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, and what is
-    known of w, (rows, n_c) and (rows,).
-
-    Args:
-        widths: of smooth friction, (n_s,).
-    """
+    known of w, (rows, n_c) and (rows,), for widths of smooth friction (n_s,)."""
     motion = given.motion
     n, count = motion.s.shape[1], len(motion.x)
     slopes, known = linear_rows(regressor, motion, widths, values)
@@ -122,11 +98,8 @@ def linear_rows(
     inputs: Array | None = None,
     balance: Balance = "forces",
 ) -> tuple[Array, Array]:
-    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n).
-
-    Args:
-        inputs: of the model, (N, n_u); None: zeros.
-    """
+    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n); inputs
+    (N, n_u) are zero if None."""
     u = np.zeros((len(motion.x), len(regressor.model.signals))) if inputs is None else inputs
     given = (*(part.T for part in motion), widths, regressor.numbers(values), u.T)
     flat, known = (np.asarray(part.full()).T for part in regressor.function(balance)(*given))
@@ -159,21 +132,24 @@ class _Ties:
         for own, holds in zip(self._of_contacts, given.holding.T, strict=True):
             acts[:, own] = holds[:, None]
         _, sizes, directions = np.linalg.svd(acts[:, :, None] * J)
-        ranks = np.sum(sizes > _FREE * sizes[:, :1], axis=1)
+        ranks = np.sum(sizes > ROUNDING * sizes[:, :1], axis=1)
         return [one[rank:].T for one, rank in zip(directions, ranks, strict=True)]
 
     def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
         """A state near the given one in which the rows hold; None if there is none near."""
         if not self._rows:
             return x, s, a
-        for _ in range(_CORRECTIONS):
+        left = np.inf
+        while True:
             gap, J, _ = self._at(x, s, holding)
-            if np.max(np.abs(gap), initial=0.0) < _CLOSED:
-                s = s - _least(J, J @ s)
-                drift = self._at(x, s, holding)[2]
-                return x, s, a - _least(J, J @ a + drift)
-            x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
-        return None
+            if not (off := float(np.max(np.abs(gap), initial=0.0))) < left:
+                break
+            x, left = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0], off
+        if not off < ROUNDING:
+            return None
+        s = s - _least(J, J @ s)
+        drift = self._at(x, s, holding)[2]
+        return x, s, a - _least(J, J @ a + drift)
 
     def _at(self, x: Array, s: Array, holding: Array) -> tuple[Array, Array, Array]:
         """g, J and J̇ s, with zeros for contacts that do not hold."""
@@ -185,7 +161,7 @@ class _Ties:
 
 
 def _least(J: Array, rows: Array) -> Array:
-    return np.asarray(np.linalg.lstsq(J, rows, rcond=_FREE)[0])
+    return np.asarray(np.linalg.lstsq(J, rows, rcond=ROUNDING)[0])
 
 
 def _point(space: Manifold, rng: np.random.Generator) -> Array:

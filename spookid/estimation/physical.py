@@ -1,7 +1,5 @@
-"""What estimates mean: masses, centres of mass and moments, the combinations of them that forces hang on, and what acts
-at joints; with errors by the delta method.
-
-Findings on estimated inertias that no mass distribution has, where the motion tells that they are so.
+"""What estimates mean: masses, centres of mass, moments, the combinations of them that forces depend on, what acts at
+joints, with errors by the delta method; and findings on those that nothing in nature has.
 
 The largest principal moment of a body is at most the sum of the others. The kinetic energy is linear in the inertias,
 T = ½ Σ ωᵀ I ω + …, and what does not change it does not change the motion: moments about axes that a body never turns
@@ -17,26 +15,22 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import UNITS
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.estimation.grouping import BaseParameters, base_parameters
-from spookid.kernels.arrays import Array
+from spookid.estimation.grouping import base_parameters
+from spookid.kernels.arrays import ROUNDING, Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, is_constant, own_name, parameters_in, substitute
-from spookid.results.findings import Finding
+from spookid.results.findings import SURE, Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.sensitivities import Sensitivities, prior_share
 
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
-_UNNATURAL = "which nothing in nature has and no simulation bears."
-_BOUNDED = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
-_SURE = 3.0
-"""Standard errors below zero from which on a negative estimate is told."""
 
 
 class _Row(NamedTuple):
@@ -46,66 +40,56 @@ class _Row(NamedTuple):
     body: str = ""
 
 
-def physical_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
+def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
     """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
     given are left out."""
     return _derived(_quantities(problem), problem, result)
 
 
-def joint_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
+def joint_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
     """What acts along the coordinates of joints, by name; numbers that were given are left out."""
     rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
-def negative_findings(problem: Declaration, result: Solution) -> Iterator[Finding]:
-    """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error tells.
-
-    Moments of inertia have findings of their own (``estimation.inertias``).
-    """
+def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
+    """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error."""
     rows = [row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, _NOT_NEGATIVE)]
     rows += [_Row(f"{body.name} mass", "kg", body.mass) for body in problem.model.bodies]
+    advice = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
     for found in _derived((row for row in rows if not is_constant(row.formula)), problem, result).values():
-        if found.estimate < -_SURE * found.std_err:
+        if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
-            what = "a spring that pushes away from rest, as few do." if spring else _UNNATURAL
+            what = "a spring that pushes away from rest, as few do." if spring else "which nothing in nature has."
             effect = f"Less than nothing is estimated of {found.name}: {found.estimate:.3g} {found.unit}, {what}"
             cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
             evidence = {"estimate": found.estimate, "std_err": found.std_err}
-            yield Finding("parameters.negative", (found.name,), evidence, effect, cause, _BOUNDED)
+            yield Finding("parameters.negative", (found.name,), evidence, effect, cause, advice)
 
 
-def base_quantities(problem: Declaration, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
-    """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
-    single Parameters are left out. Where loops close in few places only they are those that the recordings show.
-
-    Returns:
-        Them, and a finding if they are of the recordings or not known.
-    """
+def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
+    """The base parameters that any motion shows, by name, if such bodies are unknown, without single Parameters; those
+    of the recordings, with a finding, where loops close in few places."""
     if next(_quantities(problem), None) is None:
         return {}, []
-    declared = {p.name for p in problem.parameter_set.declared}
+    declared, limited = {p.name for p in problem.parameter_set.declared}, list[Finding]()
     try:
-        found, limited = _combinations(problem)
+        try:
+            found = base_parameters(problem)
+        except ProblemError:  # of loops
+            found = base_parameters(problem, problem.recordings)
+            effect = (
+                "Base parameters are those of the recordings, and another motion may show more: the loops of the model "
+                "do not close from joints at random."
+            )
+            limited = [Finding(_LIMITED, effect=effect)]
     except ProblemError as error:
         return {}, [Finding(_LIMITED, effect=f"Base parameters of the bodies are not known: {error}")]
     rows = (_Row(one.name, one.unit, one.formula) for one in found.combinations if one.name not in declared)
     return _derived(rows, problem, result), limited
 
 
-def _combinations(problem: Declaration) -> tuple[BaseParameters, list[Finding]]:
-    try:
-        return base_parameters(problem), []
-    except ProblemError:  # of loops
-        found = base_parameters(problem, problem.recordings)
-    effect = (
-        "Base parameters are those of the recordings, and another motion may show more: the loops of the model do not "
-        "close from joints at random."
-    )
-    return found, [Finding(_LIMITED, effect=effect)]
-
-
-def _quantities(problem: Declaration) -> Iterator[_Row]:
+def _quantities(problem: Problem) -> Iterator[_Row]:
     for body in problem.model.bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
         for name, formula, unit in quantities:
@@ -135,7 +119,7 @@ def _at(freedom: Freedom, motors: Sequence[Motor], names: Sequence[str] = ()) ->
             yield _Row(f"{label} {what}{whose}", own_unit, formula, label)
 
 
-def _derived(rows: Iterable[_Row], problem: Declaration, result: Solution) -> dict[str, Derived]:
+def _derived(rows: Iterable[_Row], problem: Problem, result: Solution) -> dict[str, Derived]:
     """Values with their errors, of each recording if it has its own."""
     rows = list(_of_recordings(rows, problem))
     if not rows:
@@ -155,7 +139,7 @@ def _derived(rows: Iterable[_Row], problem: Declaration, result: Solution) -> di
     return found
 
 
-def _of_recordings(rows: Iterable[_Row], problem: Declaration) -> Iterator[_Row]:
+def _of_recordings(rows: Iterable[_Row], problem: Problem) -> Iterator[_Row]:
     known = problem.parameter_set
     for row in rows:
         differing: list[Parameter] = [p for p in known.own if ca.depends_on(row.formula, p)]
@@ -168,27 +152,23 @@ def _of_recordings(rows: Iterable[_Row], problem: Declaration) -> Iterator[_Row]
             yield row
 
 
-_ERRORS = 3.0
-"""Standard errors of a violation from which on it is told."""
-_ROUNDING = 1e-9
 _LITTLE = 1e-2
 """Share of a body's turning, or of a direction, that may as well be the give of its joints."""
-_MOST_STATES = 2000
-_GONE = 1e-3
-"""Share of the mass that was guessed below which a body has lost it."""
-_PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
-"""Rows and columns of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
+_PRODUCTS = np.triu_indices(3)
+"""Rows and columns of the products of rates that inertias multiply."""
+_DOUBLE = np.where(np.equal(*_PRODUCTS), 1.0, 2.0)
+"""How often each stands in an inertia."""
 
 
 def inertia_findings(
-    problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
+    problem: Problem, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[Finding]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""
-    suspects = [(b, *found) for b in problem.model.bodies if (found := _worst(problem, b, values)) is not None]
-    energy = _energy(motion) if suspects else np.zeros((0, 0))
-    for body, recording, (size, slope, moments) in suspects:
+    found = [(body, *worst) for body in problem.model.bodies if (worst := _worst(problem, body, values)) is not None]
+    energy = _energy(motion) if found else np.zeros((0, 0))
+    for body, recording, (size, slope, moments) in found:
         place = problem.model.bodies.index(body)
-        if _is_seen(energy, place, slope) and size > _ERRORS * _error(problem, body, recording, slope, values, known):
+        if _is_seen(energy, place, slope) and size > SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
             said = f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}"
             evidence = {"principal_moments": moments.tolist(), "violation": size}
@@ -197,12 +177,13 @@ def inertia_findings(
             yield Finding("inertia.unphysical", (body.name,), evidence, effect, *fixed)
 
 
-def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator[Finding]:
-    """One for each body of whose mass next to nothing is left."""
+def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1e-3) -> Iterator[Finding]:
+    """One for each body of whose mass less than a share of its guess is left."""
+    free = {p.name for p in problem.free}
     for body in problem.model.bodies:
-        if {p.name for p in parameters_in([body.mass], body.name)} & {p.name for p in problem.free}:
+        if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
-            if 0 <= found < _GONE * guessed:
+            if 0 <= found < gone * guessed:
                 what = f"body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
@@ -210,7 +191,7 @@ def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator
 
 
 def _worst(
-    problem: Declaration, body: Body, values: Mapping[str, float]
+    problem: Problem, body: Body, values: Mapping[str, float]
 ) -> tuple[str | None, tuple[float, Array, Array]] | None:
     """The recording in which a body violates the inequality most, None if all are alike, with the violation."""
     own = {p.name for p in problem.parameter_set.own} & {p.name for p in parameters_in([body.inertia], body.name)}
@@ -227,24 +208,23 @@ def _violation(body: Body, values: Mapping[str, float]) -> tuple[float, Array, A
     moments, axes = np.linalg.eigh(inertia)
     signs = np.array([-1.0, 0.0, 0.0] if moments[0] <= 0 else [-1.0, -1.0, 1.0])
     size = float(signs @ moments)
-    return (size, (axes * signs) @ axes.T, moments) if size > _ROUNDING * moments[2] else None
+    return (size, (axes * signs) @ axes.T, moments) if size > ROUNDING * moments[2] else None
 
 
-def _energy(motion: Sequence[Trajectory]) -> Array:
-    """Slopes of 2 T in the inertias of all bodies at states of the motion, (states, 6 n_b)."""
+def _energy(motion: Sequence[Trajectory], most: int = 2000) -> Array:
+    """Slopes of 2 T in the inertias of all bodies at about so many states of the motion, (states, 6 n_b)."""
     rates = np.concatenate([t.v[:, :, 3:] for t in motion])
     rates = rates[np.isfinite(rates).all(axis=(1, 2))]
-    rates = rates[:: max(len(rates) // _MOST_STATES, 1)]
-    rows, columns = map(list, _PRODUCTS)
-    products = rates[:, :, rows] * rates[:, :, columns] * np.where(np.equal(rows, columns), 1.0, 2.0)
+    rates = rates[:: max(len(rates) // most, 1)]
+    rows, columns = _PRODUCTS
+    products = rates[:, :, rows] * rates[:, :, columns] * _DOUBLE
     return np.asarray(products.reshape(len(rates), -1))
 
 
 def _is_seen(energy: Array, place: int, slope: Array) -> bool:
     """True if no change of inertias that leaves the energy as it is alters what has this slope in those of a body."""
-    rows, columns = map(list, _PRODUCTS)
     wanted = np.zeros(energy.shape[1])
-    wanted[6 * place : 6 * place + 6] = slope[rows, columns] * np.where(np.equal(rows, columns), 1.0, 2.0)
+    wanted[6 * place : 6 * place + 6] = slope[_PRODUCTS] * _DOUBLE
     scale = np.sqrt(np.sum(energy**2, axis=0))
     largest = np.repeat(np.max(scale.reshape(-1, 6), axis=1), 6)
     moving = scale > _LITTLE * largest
@@ -258,24 +238,18 @@ def _is_seen(energy: Array, place: int, slope: Array) -> bool:
 
 
 def _error(
-    problem: Declaration,
+    problem: Problem,
     body: Body,
     recording: str | None,
     slope: Array,
     values: Mapping[str, float],
     known: Sensitivities,
 ) -> float:
-    """Standard error of the violation; infinite if it hangs on a parameter that has none."""
-    of, values = (
-        partial(problem.parameter_set.name_on, recording=recording),
-        problem.parameter_set.on(values, recording),
-    )
-    free = [p for p in parameters_in([body.inertia], body.name) if of(p) in known.names]
+    """Standard error of the violation; NaN if it hangs on a parameter that has none."""
+    at, name = problem.parameter_set.on(values, recording), partial(problem.parameter_set.name_on, recording=recording)
+    free = {name(p): p for p in parameters_in([body.inertia], body.name) if name(p) in known.names}
     if not free:
         return 0.0
-    jacobian = ca.jacobian(ca.dot(ca.DM(slope), body.inertia), ca.vertcat(*free))
-    slopes = np.ravel(substitute(jacobian, values))
-    rows = [known.names.index(of(p)) for p, s in zip(free, slopes.tolist(), strict=True) if s]
-    gradient = slopes[slopes != 0]
-    variance = float(gradient @ known.covariance[np.ix_(rows, rows)] @ gradient)
-    return float(np.sqrt(variance)) if np.isfinite(variance) else np.inf
+    slopes = substitute(ca.jacobian(ca.dot(ca.DM(slope), body.inertia), ca.vertcat(*free.values())), at).ravel()
+    moving = {name: s for name, s in zip(free, slopes.tolist(), strict=True) if s}
+    return known.error_of(moving)[0]

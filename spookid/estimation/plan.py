@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
-from spookid.assembly.declaration import Declaration
-from spookid.data.channels import BENT
+from spookid.assembly.problem import Problem
 from spookid.estimation import continuation
 from spookid.estimation.estimator_choice import choose_estimator
 from spookid.estimation.extrapolation import FINER, corrected
+from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
-from spookid.estimation.gaps import across, has_gaps, judged, parts_of
+from spookid.estimation.gaps import across, has_gaps, parts_of
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
+    continuous_laws,
     free_delays,
     with_better_friction,
     with_delays_at_rest,
     with_explained_motion,
     with_impacts_at_rest,
 )
-from spookid.estimation.suspects import without_outliers
-from spookid.estimation.work import Work, as_begun, asked_from, starting_from
+from spookid.estimation.suspects import is_robust, without_outliers
+from spookid.estimation.work import Work, as_begun, asked_from, holds_pairs, starting_from
 from spookid.mechanics.contacts import Impact
-from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.records import dataclass
 from spookid.results.result import Solution
 from spookid.results.values import StageRecord
-from spookid.solvers.ipopt import Ipopt
 from spookid.tables.table import Block, Table, Tabular, counted, number, seconds
 
 
@@ -56,15 +54,12 @@ def _parts(work: Work) -> None:
     parts = lead(work.beside(parts_of(work.problem)))
     work.fit = parts.fit
     if parts.fit is not None and not parts.stopped:
-        crossing = across(work, parts.fit)
-        if crossing is not None:
-            work.remarks.append(partial(judged, crossing))
+        across(work, parts.fit)
 
 
 def _plain(work: Work) -> None:
-    """A scale first, then estimates by it, as MM-estimators do (Yohai, Annals of Statistics 15, 1987). Together they
-    have several maxima, for the Laplace approximation does not compare samples that follow the noise with those that
-    leave it alone."""
+    """A scale first, then estimates by it, as MM-estimators do (Yohai, Annals of Statistics 15, 1987), for together
+    they have several maxima."""
     plain = lead(work.beside(without_outliers(work.problem)))
     assert plain.fit is not None
     work.fit, work.near, work.hold = plain.fit, plain.fit.result, True
@@ -73,33 +68,22 @@ def _plain(work: Work) -> None:
 
 
 def _noise(work: Work) -> None:
-    if continuation.is_staged(work.problem, work.solver.name):
-        return continuation.begin(work)
+    if _is_staged(work):
+        continuation.begin(work)
+        return
     work.problem, work.near = starting_from(work.problem, work.near)
-    rough = not isinstance(work.solver, Ipopt) and work.problem.corrects and not free_delays(work.problem)
+    rough = not holds_pairs(work.solver) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
     work.fit = work.run(work.problem, start, work.fit)
-    return None
 
 
-def _settle(work: Work) -> None:
-    if work.fit is None:
-        return
-    work.fit = with_impacts_at_rest(work, with_delays_at_rest(work, work.fit))
+def _settle(work: Work, found: Fit) -> Fit:
+    found = with_impacts_at_rest(work, with_delays_at_rest(work, found))
     if free_delays(work.problem):
-        work.problem = work.problem.with_(initial=work.fit.assembly.problem.initial)
-        work.found = work.fit.told()
+        work.problem = work.problem.with_(initial=found.assembly.problem.initial)
+        work.found = found.told()
         work.noise = work.noise and work.found  # sticking friction keeps that of the last smooth fit
-
-
-def _explain(work: Work) -> None:
-    if work.fit is not None and work.begins:
-        work.fit = with_explained_motion(work, work.fit)
-
-
-def _law(work: Work) -> None:
-    if work.fit is not None:
-        work.fit = with_better_friction(work, work.fit)
+    return found
 
 
 def _samples(work: Work) -> None:
@@ -112,16 +96,19 @@ def _samples(work: Work) -> None:
         work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit)
 
 
-def _choose(work: Work) -> None:
-    if work.fit is not None:
-        decision = choose_estimator(work, work.fit)
-        work.fit, work.problem = decision.fit, decision.problem
-        work.remarks.append(decision.told)
+def _correct(work: Work, found: Fit) -> Fit:
+    work.answer = corrected(work, found)
+    return found
 
 
-def _correct(work: Work) -> None:
-    if work.fit is not None:
-        work.answer = corrected(work, work.fit)
+def _on_fit(other: Callable[[Work, Fit], Fit]) -> Callable[[Work], None]:
+    """What a stage does that may take another fit in the place of the one that was found."""
+
+    def run(work: Work) -> None:
+        if work.fit is not None:
+            work.fit = other(work, work.fit)
+
+    return run
 
 
 def _is_likelihood(work: Work) -> bool:
@@ -129,39 +116,30 @@ def _is_likelihood(work: Work) -> bool:
 
 
 def _is_staged(work: Work) -> bool:
-    return continuation.is_staged(work.problem, work.solver.name)
-
-
-def _has_continuous_friction(problem: Declaration) -> bool:
-    return any(isinstance(load, ContinuousFriction) for joint in problem.model.joints for load in joint.loads)
+    return continuation.is_staged(work.problem, work.solver)
 
 
 LEADING = (
-    Stage(
-        "noise",
-        "motion, parameters and noise",
-        lambda w: not continuation.touches(w.problem),
-        _noise,
-    ),
+    Stage("noise", "motion, parameters and noise", lambda w: not continuation.touches(w.problem), _noise),
     Stage(
         "delays and impacts",
         "around the delays and impacts that were found,",
         lambda w: bool(free_delays(w.problem)) or any(isinstance(c, Impact) for c in w.problem.model.holding.contacts),
-        _settle,
+        _on_fit(_settle),
         "until they stand still",
     ),
     Stage(
         "small noise",
         "again at small noise, then with its own,",
         lambda w: w.begins and _is_likelihood(w),
-        _explain,
+        _on_fit(with_explained_motion),
         "if noise took the place of the motion",
     ),
     Stage(
         "friction law",
         "from other velocities of the friction law,",
-        lambda w: _is_likelihood(w) and _has_continuous_friction(w.problem),
-        _law,
+        lambda w: _is_likelihood(w) and bool(continuous_laws(w.problem)),
+        _on_fit(with_better_friction),
         "if they explain the motion better",
     ),
 )
@@ -177,7 +155,7 @@ STAGES = (
     Stage(
         "plain losses",
         "without robust losses and the samples that stand out",
-        lambda w: w.begins and any(channel.loss in BENT for channel in w.problem.channels),
+        lambda w: w.begins and any(map(is_robust, w.problem.channels)),
         _plain,
     ),
     *LEADING,
@@ -210,14 +188,14 @@ STAGES = (
         "deterministic dynamics",
         "without process noise,",
         lambda w: _is_likelihood(w) and w.problem.scheme.offers_hard,
-        _choose,
+        _on_fit(choose_estimator),
         "if that found is not white",
     ),
     Stage(
         FINER,
         "with half the step, then with the step at its noise",
         lambda w: w.problem.corrects,
-        _correct,
+        _on_fit(_correct),
     ),
 )
 """Of a solve, in order."""
@@ -239,7 +217,7 @@ def through(work: Work, stages: Sequence[Stage]) -> Work:
     return work
 
 
-def answered(work: Work, asked: Declaration) -> Solution:
+def answered(work: Work, asked: Problem) -> Solution:
     """The result of what was done, as it was asked."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()

@@ -11,17 +11,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
-from spookid.estimation.explained import Balance, Efforts, longest_interval
-from spookid.estimation.instruments import input_lag, instrument_findings
-from spookid.estimation.unexplained import given_noise_findings, refuted
+from spookid.estimation.explained import Balance, Efforts, input_lag, longest_interval
+from spookid.estimation.trials import given_noise_findings, instrument_findings, refuted
 from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
@@ -31,21 +31,9 @@ from spookid.solvers.status import Status
 from spookid.tables.table import number
 
 _LITTLE = 0.25
-"""Share of what a motion takes, rms, that a model at its guesses may leave without being asked about."""
-_MOST = 0.6
-"""From here on it is asked about even if no supposition explains more."""
-_CALMER = 4.0
-"""Factor of the cutoff: it takes from the noise of accelerations a factor of 32."""
-_BETTER = 0.25
-"""Factor by which a supposition has to lessen the mean square of what is left."""
-_CLEARLY = 0.8
-"""The same for one supposition to be preferred to one before it."""
-_COUNTS = 10
-"""Different values that a signal of whole numbers has at least."""
-_SELDOM = 1.0
-"""Periods of the cutoff between samples from which on a clock is suspected, if it would be as many less in seconds."""
+"""Share of what a motion takes, rms, that a model at its guesses may leave without being asked about, and factor by
+which a supposition has to lessen the mean square of what is left."""
 _CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
-_DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "+z": (0, 0, 1), "-z": (0, 0, -1)}
 
 
 @dataclass(frozen=True)
@@ -60,12 +48,9 @@ class _Supposition:
     """What is asked of the model along the recording if it is so."""
 
 
-def questions(problem: Declaration) -> tuple[Finding, ...]:
-    """Findings that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
-
-    Recordings are looked at one by one, of files the first few; forces of contacts are not known before a fit, so that
-    suppositions on efforts are not tried with them.
-    """
+def questions(problem: Problem) -> tuple[Finding, ...]:
+    """Findings that ask whether units, clocks and signs of a problem are meant, recording by recording; with contacts,
+    whose forces are not known, without suppositions on efforts."""
     found, model = list(_given_twice(problem)), problem.model
     if not (problem.sample and problem.channels):
         return tuple(found)
@@ -83,18 +68,13 @@ def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, float], 
 
 
 def asking(
-    problem: Declaration,
+    problem: Problem,
     result: Solution,
-    solve: Callable[[Declaration], Solution] | None,
+    solve: Callable[[Problem], Solution] | None,
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
-    """A result whose findings ask, too.
-
-    Args:
-        solve: a problem like it from its guesses; None where that takes too long.
-        asked: what has been asked before the fit; None: it is asked now if the result is in doubt, that is if it did
-            not converge or says that it does not fit.
-    """
+    """A result whose findings ask, too: what has been ``asked`` before the fit, or what is asked now if the result is
+    in doubt, and what fits of similar problems from their guesses by ``solve`` show."""
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
@@ -112,7 +92,7 @@ def asking(
 # --- what needs no model ---
 
 
-def _given_twice(problem: Declaration) -> Iterator[Finding]:
+def _given_twice(problem: Problem) -> Iterator[Finding]:
     """Recordings with the same samples, and sensors of one recording with the same."""
     names = [c.signal for c in problem.channels]
     for name in dict.fromkeys(names):
@@ -142,12 +122,12 @@ def _given_twice(problem: Declaration) -> Iterator[Finding]:
                     yield _question("duplicate", [names[j], names[i]], {}, effect, advice)
 
 
-def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
-    """Positions in whole numbers, which no sensor shows in radians or metres."""
+def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> Iterator[Finding]:
+    """Positions in so many different whole numbers, which no sensor shows in radians or metres."""
     for channel in problem.channels:
         values = finite_samples(recording, channel.signal)[1]
         plain = is_constant(channel.scale) and abs(float(channel.scale)) == 1 and channel.sensor.unit in ("rad", "m")
-        if plain and np.array_equal(values, np.rint(values)) and len(np.unique(values)) >= _COUNTS:
+        if plain and np.array_equal(values, np.rint(values)) and len(np.unique(values)) >= least_values:
             unit, other = ("rad", "degrees") if channel.sensor.unit == "rad" else ("m", "millimetres")
             least, most = float(values.min()), float(values.max())
             effect = (
@@ -159,11 +139,11 @@ def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
-def _clock(problem: Declaration, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
-    """Samples so seldom that the motion, as fast as its cutoff says, could not be seen."""
+def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
+    """Samples less often than once in a period of the cutoff, and more often if they were in seconds."""
     interval = longest_interval(problem, recording)
     for factor, unit in _CLOCKS:
-        if not interval * problem.cutoff > _SELDOM > interval * problem.cutoff * factor:
+        if not interval * problem.cutoff > 1 > interval * problem.cutoff * factor:
             continue
         if balance is not None:
             pair = (recording, _faster(recording, factor))
@@ -193,8 +173,11 @@ def _faster(recording: Recording, factor: float) -> Recording:
 # --- suppositions ---
 
 
-def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> Iterator[Finding]:
-    """The supposition that explains most, if it explains far more than nothing does."""
+def _efforts(
+    problem: Problem, recording: Recording, balance: Balance, most: float = 0.6, clearly: float = 0.8
+) -> Iterator[Finding]:
+    """The supposition that explains most, clearly more than others and far more than nothing does; what leaves most is
+    asked about in any case."""
     try:
         efforts = balance.along(recording)
     except (
@@ -214,7 +197,7 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> It
     for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
             share = _left(one.efforts)
-            if _better(efforts.unexplained, share) and _mean_square(share) < _CLEARLY * least:
+            if _better(efforts.unexplained, share) and _mean_square(share) < clearly * least:
                 best, least = one, _mean_square(share)
         if best is not None and least < _LITTLE**2:
             break
@@ -226,10 +209,10 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> It
         )
         evidence = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
         yield _question("model", [recording.name], evidence, effect, best.advice)
-    if best is not None or worst < _MOST:
+    if best is not None or worst < most:
         return
     labels = [
-        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > _MOST
+        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > most
     ]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
     effect = (
@@ -241,11 +224,11 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> It
 
 
 def _calmer(
-    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
-) -> tuple[Declaration, Balance, Efforts]:
-    """The same with accelerations from a motion that is filtered more, if far less is left then: that was noise, which
-    falls with the power 5/2 of the cutoff, as what comes from a wrong unit or sign does not."""
-    calm = problem.with_(recordings=[recording], step=problem.step, cutoff=problem.cutoff / _CALMER)
+    problem: Problem, recording: Recording, balance: Balance, efforts: Efforts, factor: float = 4.0
+) -> tuple[Problem, Balance, Efforts]:
+    """The same with a motion of a lower cutoff, if far less is left then: that was noise, which falls with the power
+    5/2 of the cutoff, as what comes from a wrong unit or sign does not."""
+    calm = problem.with_(recordings=[recording], step=problem.step, cutoff=problem.cutoff / factor)
     other = Balance(calm)
     try:
         calmer = other.along(recording)
@@ -267,7 +250,7 @@ def _mean_square(shares: Array) -> float:
 
 
 def _better(given: Array, supposed: Array) -> bool:
-    return _mean_square(supposed) < _BETTER * _mean_square(given)
+    return _mean_square(supposed) < _LITTLE * _mean_square(given)
 
 
 def _percent(mean_square: float) -> str:
@@ -275,7 +258,7 @@ def _percent(mean_square: float) -> str:
 
 
 def _suppositions(
-    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
+    problem: Problem, recording: Recording, balance: Balance, efforts: Efforts
 ) -> Iterator[list[_Supposition]]:
     """By kind, the likeliest first; of each signal by itself, then of all."""
     channels = [c for c in problem.channels if c.sensor.unit in ("rad", "m")]
@@ -307,14 +290,14 @@ def _suppositions(
     yield list(_gravities(problem, efforts))
 
 
-def _gravities(problem: Declaration, efforts: Efforts) -> Iterator[_Supposition]:
+def _gravities(problem: Problem, efforts: Efforts) -> Iterator[_Supposition]:
     """Gravity along the other axes, of the same motion."""
     if not is_constant(problem.model.gravity):
         return
     given = np.array([float(one) for one in ca.vertsplit(ca.densify(ca.SX(problem.model.gravity)))])
     size = float(np.linalg.norm(given))
-    for name, direction in _DIRECTIONS.items():
-        other = size * np.array(direction)
+    for i, axis in product(range(3), (1, -1)):
+        name, other = f"{'+' if axis > 0 else '-'}{'xyz'[i]}", axis * size * np.eye(3)[i]
         if size > 0 and not np.allclose(other, given):
 
             def turned(other: Array = other) -> Efforts:
@@ -332,13 +315,13 @@ def _acts(recording: Recording, signal: str) -> bool:
 # --- clocks of inputs ---
 
 
-def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
+def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
     """Inputs that act clearly sooner or later than their stamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
         return
     lag = input_lag(efforts) if np.all(np.isfinite(efforts.unexplained)) else None
-    if lag is None or not lag.is_clear or abs(lag.late) < efforts.step:
+    if lag is None or not lag.is_clear() or abs(lag.late) < efforts.step:
         return
     if _mean_square(efforts.delayed(lag.late).unexplained) >= _mean_square(efforts.unexplained):
         return

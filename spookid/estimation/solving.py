@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,17 +13,20 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import check_stepper
-from spookid.assembly.declaration import BACKENDS, Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
 from spookid.estimation.outliers import doubt_samples
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
-from spookid.estimation.plan import STAGES, Plan, answered, through
-from spookid.estimation.work import Work
+from spookid.estimation.plan import STAGES, Plan, through
+from spookid.estimation.plan import answered as ended
+from spookid.estimation.questions import asking
+from spookid.estimation.work import Solver, Work, holds_pairs
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.result import Solution
+from spookid.results.settings import BACKENDS
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.status import Callback, Status
@@ -34,40 +38,31 @@ SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
 
 @checked
 def solve(
-    problem: Declaration,
+    problem: Problem,
     backend: str = "lm",
     options: Mapping[str, Any] = MappingProxyType({}),
     callback: Callback | None = None,
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Solution:
-    """Estimate states and parameters of ``problem`` by the stages of its plan; see ``Problem.solve``.
-
-    Together they count as one solve, and as iterations of it.
-
-    Args:
-        hold: True to keep the noise of ``warm_start`` as it is.
-    """
+    """Estimate states and parameters by the stages of a plan, which count as one solve; ``hold`` keeps the noise of the
+    warm start. See ``Problem.solve``."""
     began = time.perf_counter()
     work = begun(problem, backend, options, callback, warm_start, hold)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
-        result = answered(through(work, STAGES), problem)
+        result = ended(through(work, STAGES), problem)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
 
 
-def planned(problem: Declaration, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    """What a solve from the guesses will do.
-
-    Raises:
-        ProblemError: as ``solve``.
-    """
+def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
+    """What a solve from the guesses will do; it refuses what ``solve`` refuses."""
     return Plan.of(begun(problem, backend, options))
 
 
 def begun(
-    problem: Declaration,
+    problem: Problem,
     backend: str,
     options: Mapping[str, Any],
     callback: Callback | None = None,
@@ -80,27 +75,37 @@ def begun(
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
-    _check_law(problem, backend)
-    if continuation.is_staged(problem, backend):
+    _check_law(problem, solver)
+    if continuation.is_staged(problem, solver):
         check_stepper(problem)
     work = Work(problem, solver, callback, warm_start, hold)
     doubt_samples(work)
     return work
 
 
-def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) -> Solution:
-    """As ``solve``, from the guesses.
+def answered(problem: Problem, result: Solution, backend: str, options: Mapping[str, Any], began: float) -> Solution:
+    """A result as users get it: with the time from ``began`` on, and findings that ask where it is in doubt."""
+    loading = time.perf_counter() - began - result.timing.total
+    times = replace(result.times, other=result.times.other + max(loading, 0.0))
 
-    Raises:
-        KeyboardInterrupt: if it is interrupted.
-    """
+    again = partial(solve_whole, backend=backend, options=options)
+    return asking(problem, result.changed(times=times), again)
+
+
+def solve_whole(problem: Problem, backend: str, options: Mapping[str, Any]) -> Solution:
+    """As ``solve``, from the guesses; a KeyboardInterrupt if it is interrupted."""
     result = solve(problem, backend, options)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result
 
 
-def of_bodies(problem: Declaration, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
+def fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Solution]:
+    """What studies fit by: a problem, from a solution near by if there is one."""
+    return lambda problem, near, *_: solve(problem, backend, options, None, near)
+
+
+def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
@@ -118,24 +123,24 @@ def of_bodies(problem: Declaration, result: Solution, clock: Clock) -> dict[str,
     return found
 
 
-def _check_law(problem: Declaration, backend: str) -> None:
+def _check_law(problem: Problem, solver: Solver) -> None:
     """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
-    unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
-    if unequal is not None and backend != "ipopt":
+    paired, name = holds_pairs(solver), solver.name
+    unequal = next((residual for residual in problem.residuals if residual.is_inequality), None)
+    if unequal is not None and not paired:
         raise ProblemError(
-            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {backend!r} cannot hold; use "
+            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {name!r} cannot hold; use "
             "backend 'ipopt'"
         )
-    own = (backend == "ipopt", problem.friction)
-    other = {(False, "mpcc"): ("exact", "ipopt"), (True, "exact"): ("mpcc", "lm")}.get(own)
-    if other is not None:
+    if problem.sticks_exactly if paired else problem.sticks_in_pairs:
+        law, other = ("mpcc", "lm") if paired else ("exact", "ipopt")
         raise ProblemError(
-            f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "
-            f"{other[0]!r} or backend {other[1]!r}"
+            f"{problem.place}: friction {problem.friction!r} is not for backend {name!r}; use friction {law!r} or "
+            f"backend {other!r}"
         )
 
 
-def _solver(problem: Declaration, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
     kind = SOLVERS[backend]

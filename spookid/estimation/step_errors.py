@@ -14,14 +14,12 @@ To the fit d is a disturbance like any other, which moves the estimates by −(T
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Self
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.channels import order
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
@@ -35,7 +33,7 @@ from spookid.statistics.sensitivities import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
 from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group
-from spookid.transcription.transcription import Chain, Point
+from spookid.transcription.transcription import Point, Transcription
 
 
 def influence(
@@ -51,7 +49,7 @@ def influence(
     observations = tuple(
         _observations(assembly, identifiability.condensed, i, len(t.t)) @ gain for i, t in enumerate(motion)
     )
-    settings = _settings(assembly, point, identifiability.condensed, [assembly.settings.step, *fixed]) @ -gain
+    settings = _settings(identifiability.condensed, point, [assembly.settings.step, *fixed]) @ -gain
     times = [t.t[0] + problem.step * edges for t, edges in zip(motion, identifiability.edges, strict=True)]
     cuts = np.cumsum([len(edges) - 1 for edges in identifiability.edges])[:-1]
     return Influence(
@@ -106,67 +104,43 @@ def _state_weight(assembly: Assembly, condensed: Condensed) -> Array:
     return total / assembly.problem.weight
 
 
-def _settings(assembly: Assembly, point: Point, condensed: Condensed, symbols: Sequence[ca.SX]) -> Array:
+def _settings(condensed: Condensed, point: Point, symbols: Sequence[ca.SX]) -> Array:
     """Tᵀ ∂r/∂c for symbols c of the factors, (n_c, n_p)."""
-    c = ca.vertcat(*symbols)
-    total = np.zeros((len(symbols), len(assembly.transcription.names)))
+    c, problem = ca.vertcat(*symbols), condensed.linearized.problem
+    total = np.zeros((len(symbols), len(problem.names)))
     kept = [term.factor for term in condensed.linearized.chains[0]]
     for place, factor in enumerate(kept):
         derivative = ca.jacobian(factor.residual, c)
-        if derivative.nnz():
-            total += _pulled(assembly, point, condensed, place, derivative)
-    for factor in condensed.linearized.problem.factors:
+        if not derivative.nnz():
+            continue
+        kernel = _kernel(problem, factor, derivative)
+        for chain, (terms, parts) in enumerate(zip(condensed.linearized.chains, condensed.T, strict=True)):
+            term, change = terms[place], problem.call(kernel, factor, point, chain, len(symbols))(slice(None))
+            if term.complement is not None:
+                change = np.matmul(change, term.complement)
+            total += term.scale * np.einsum("kcr,kir->ci", change, parts[place])
+    for factor in problem.factors:
         if factor not in kept:  # eliminated step by step: how its surface moves is not known here
             total[np.flatnonzero(ca.which_depends(factor.residual, c, 1, False))] = np.nan
     return total
 
 
-def _pulled(assembly: Assembly, point: Point, condensed: Condensed, place: int, derivative: ca.SX) -> Array:
-    """Tᵀ ∂r/∂c of one factor, the ``place``-th that is kept, along all chains, (n_c, n_p)."""
-    factor = condensed.linearized.chains[0][place].factor
-    constants = [assembly.numbers(point, c) for c in range(len(point.states))]
-    codes = [] if factor.box is None else [factor.box.codes]
-    stepwise, shared = [*factor.variables.values(), factor.data, *codes], ca.vertcat(*(c.symbol for c in constants[0]))
-    kernel = Kernel(ca.Function("response", [*stepwise, shared], [ca.densify(derivative)]), len(stepwise))
-    total = 0.0
-    for c, (states, chain) in enumerate(zip(point.states, assembly.transcription.chains, strict=True)):
-        term, T = condensed.linearized.chains[c][place], condensed.T[c][place]
-        count = factor.count(chain.steps)
-        arguments = [states[offset : offset + count] for offset in factor.variables]
-        data = chain.data.get(factor.name, np.zeros((count, 0)))
-        given = [point.codes[c][factor.name]] if codes else []
-        numbers = contiguous([number.value for number in constants[c]])
-        change = kernel([*arguments, data, *given], [numbers], np.empty((count, derivative.shape[1], len(factor.rows))))
-        if term.complement is not None:
-            change = np.matmul(change, term.complement)
-        total = total + term.scale * np.einsum("kcr,kir->ci", change, T)
-    return np.asarray(total)
+def _kernel(problem: Transcription, factor: Factor, expression: ca.SX) -> Kernel:
+    """An expression of a factor's symbols along its chain."""
+    symbols = problem.symbols(factor)
+    return Kernel(ca.Function("along", symbols, [ca.densify(expression)]), len(symbols) - len(problem.shared))
 
 
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
 """Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
 alike over one interval or like a hat over two."""
-_DOUBLE = 6
-"""Steps from which on a recording has two double ones of either reach; shorter recordings say nothing."""
-_LEAST_STEPS = 20
-"""That recordings need on the average: the ends, which have no double step, are left out."""
-_ROUGH = 0.1
-"""Of errors that are a larger share of an estimate their leading order does not say enough."""
 
 
-def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array) -> Array:
-    """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
-
-    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
-    of the user's own, whose order is not known, where contacts hold at times, whose forces jump, or at acceleration
-    level, where accelerations are observed, or velocities between the steps,
-    where the delay of an input is a parameter, and if recordings have fewer than 20 steps on the average.
-
-    Args:
-        gain: (TᵀT)⁻¹, (n_p, n_p).
-    """
-    problem, chains = assembly.problem, assembly.transcription.chains
-    steps = [chain.steps for chain in chains]
+def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array, least: int = 20) -> Array:
+    """How much larger the estimates are than those of a step of length zero, (n_p,), with gain (TᵀT)⁻¹; NaN where that
+    has no order: multipliers of the step, dry friction, own residuals, contacts that switch, accelerations, late inputs
+    or velocities between steps, and short recordings."""
+    problem, steps = assembly.problem, [chain.steps for chain in assembly.transcription.chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
     between = [one for one in assembly.observed if one.reach]
@@ -174,7 +148,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     late |= any(contact.switches or contact.stabilized for contact in problem.model.holding.contacts)
     sticks = any(joint.rubs for joint in problem.model.joints) or bool(problem.model.contacts)
     disordered = sticks or problem.residuals or accelerated or late
-    if disordered or sum(steps) < _LEAST_STEPS * len(steps):
+    if disordered or sum(steps) < least * len(steps):  # the ends, which have no double step, are left out
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
     skipped = {one.name for one in between}
@@ -183,16 +157,14 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
         None if f.first_only or f.group is Group.PRIOR or f.name in skipped else _Residuals(assembly, point, f)
         for f in factors
     ]
-    for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
+    for c in (c for c, count in enumerate(steps) if count >= 2 * len(_HALVES[2])):
         coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
         if coarse is None:
             return np.full(len(gain), np.nan)
         for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
-            missed = of_factor.on(c).missed(chains[c], assembly.sampled[c], point.states[c], contiguous(coarse))[
-                :, None
-            ]
+            missed = of_factor.missed(c, contiguous(coarse))[:, None]
             if term.complement is not None:
                 missed = np.matmul(missed, term.complement)
             total += term.scale * np.einsum("kr,kir->i", term.alive * missed[:, 0], T)
@@ -200,11 +172,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
 
 
 def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:
-    """Estimates that the time step puts farther off than their standard errors say.
-
-    Args:
-        errors: as of ``step_errors``, (n_p,).
-    """
+    """Estimates that the time step puts farther off, (n_p,), than their standard errors say."""
     if np.all(np.isnan(errors)) and any(p.name in assembly.problem.delays for p in assembly.problem.free):
         return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
@@ -218,7 +186,7 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
             sides.append(f"{', '.join(amounts)} too {word}")
     if not sides:
         return []
-    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
+    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > 0.1 * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
     effect = (
@@ -230,7 +198,7 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
     return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
 
 
-def _of_delays(problem: Declaration) -> Finding:
+def _of_delays(problem: Problem) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)
@@ -241,52 +209,29 @@ def _of_delays(problem: Declaration) -> Finding:
 
 
 class _Residuals:
-    """Those of one factor at the solution, with steps of h and of 2h; ``on`` a recording."""
-
-    _single: Array
-    """Numbers of all symbols but the stepwise ones."""
-    _double: Array
-    """With steps of 2h."""
+    """Those of one factor at the solution, with steps of h and of 2h."""
 
     def __init__(self, assembly: Assembly, point: Point, factor: Factor) -> None:
-        chains = [assembly.numbers(point, c) for c in range(len(point.states))]
-        constants = chains[0]
-        self._numbers = [contiguous([c.value for c in numbers]) for numbers in chains]
-        is_step = [ca.is_equal(ca.SX(c.symbol), assembly.settings.step) for c in constants]
-        self._doubling = np.where(is_step, 2, 1)
-        self._factor, self._problem = factor, assembly.problem
-        symbols = [*factor.variables.values(), factor.data]
-        every = ca.vertcat(*(c.symbol for c in constants))
-        function = ca.Function("residual", [*symbols, every], [ca.densify(factor.residual)])
-        self._kernel = Kernel(function, len(symbols))
+        self._assembly, self._point, self._factor, self._problem = assembly, point, factor, assembly.problem
+        self._kernel = _kernel(assembly.transcription, factor, factor.residual)
+        shared, step = map(ca.vertsplit, assembly.transcription.shared), assembly.settings.step
+        self._doubling = [np.array([1 + ca.is_equal(one, step) for one in symbols]) for symbols in shared]
 
-    def on(self, recording: int) -> Self:
-        """The same with the numbers of a recording."""
-        one = copy(self)
-        one._single = self._numbers[recording]
-        one._double = contiguous(self._doubling * one._single)
-        return one
-
-    def missed(self, chain: Chain, sampled: SampledRecording, fine: Array, coarse: Array) -> Array:
-        """d at every step, (count, rows).
-
-        Args:
-            fine: unknowns at every step, (N, ambient).
-            coarse: those of which every other one belongs to the motion in steps of 2h.
-        """
-        count = self._factor.count(chain.steps)
-        data = chain.data.get(self._factor.name, np.zeros((count, 0)))
-        states = [fine[o : o + count] for o in self._factor.variables]
-        single = self._at(states, data, self._single)
-        length = count - self._factor.reach - self._unknown
+    def missed(self, recording: int, coarse: Array) -> Array:
+        """d at every step of a recording, (count, rows), for unknowns every other of which belongs to the motion in
+        steps of 2h."""
+        (*states, data), numbers = self._assembly.transcription.arguments(self._factor, recording, self._point)
+        double = [contiguous(twice * own) for twice, own in zip(self._doubling, numbers, strict=True)]
+        single = self._at(states, data, numbers)
+        length = len(data) - self._factor.reach - self._unknown
         nodes = [coarse[self._unknown + 2 * o :][:length] for o in self._factor.variables]
         share = 2**self._problem.scheme.order - 1
         if self._factor.group is Group.OBSERVATION:
-            return np.asarray(self._mistaken(single, nodes, data) / share)
-        missed = np.asarray(self._truncated(single, nodes, data) / share)
+            return np.asarray(self._mistaken(single, nodes, data, double) / share)
+        missed = np.asarray(self._truncated(single, nodes, data, double) / share)
         if data.shape[1]:
-            acting = self._acting(sampled)
-            missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), self._single)
+            acting = self._acting(self._assembly.sampled[recording])
+            missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), numbers)
         return missed
 
     @property
@@ -300,25 +245,24 @@ class _Residuals:
         """Double steps at the start that rates lead back before."""
         return 2 if self._lags else 0
 
-    def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:
+    def _mistaken(self, single: Array, nodes: list[Array], data: Array, double: list[Array]) -> Array:
         """By how much more an observation misses, on lines through the two rows next to them at the ends."""
         before = self._unknown or self._factor.reach // 2
         middle = slice(before, before + len(nodes[0]))
-        rows = self._at(nodes, data[middle], self._double) - single[middle]
+        rows = self._at(nodes, data[middle], double) - single[middle]
         for _ in range(before):
             rows = np.vstack([2 * rows[:1] - rows[1:2], rows])
         for _ in range(len(single) - middle.stop):
             rows = np.vstack([rows, 2 * rows[-1:] - rows[-2:-1]])
         return rows
 
-    def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
+    def _truncated(self, single: Array, nodes: list[Array], data: Array, double: list[Array]) -> Array:
         """By how much more a double step misses than its halves, over two if it is by an impulse, at the row of its
-        middle with reach 2, of its first half with reach 1. Zero at the ends: a neighbour's would not point along the
-        joints there."""
+        middle with reach 2, of its first half with reach 1; zero at the ends."""
         halves = self._averaged(single)
         rows, twice = np.zeros_like(single), 1 if self._factor.name == VELOCITY_ROWS else 2
         first = self._unknown or self._factor.reach // 2
-        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / twice - halves
+        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), double) / twice - halves
         return rows
 
     def _averaged(self, rows: Array) -> Array:
@@ -335,6 +279,6 @@ class _Residuals:
             return hats(now.mean, now.late)
         return now.mean if self._factor.reach == 1 else hats(now.mean, now.late)[1:]
 
-    def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
+    def _at(self, states: list[Array], data: Array, numbers: list[Array]) -> Array:
         arguments = [contiguous(a) for a in (*states, data)]
-        return self._kernel(arguments, [numbers], np.empty((len(arguments[0]), 1, self._factor.residual.numel())))[:, 0]
+        return self._kernel(arguments, numbers, np.empty((len(arguments[0]), self._factor.residual.numel())))

@@ -1,38 +1,110 @@
-"""Several wrong samples in a row: a position that stands still and jumps on, as of an encoder that is stuck or a link
-that drops out and holds the last value, or that jumps away and comes back.
-
-Where a fit with robust losses begins: at a plain one without the samples that stand out from their neighbours.
+"""Samples that stand out from their neighbours, before any fit: where nothing strikes, a position cannot jump and come
+back, nor stand still and jump on, as of an encoder that is stuck or a link that drops out and holds the last value.
 
 Robust losses hardly feel samples that are far off, and far from the truth these are all of them: with a wrong inertia
-the whole recording may pass for outliers. So the losses come last.
+the whole recording may pass for outliers. So a fit with such losses begins without suspects, with a plain loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import medians
-from spookid.data.channels import BENT, Loss, Sensor
-from spookid.kernels.arrays import Array, Mask
+from spookid.assembly.problem import Problem
+from spookid.data.channels import BENT, Channel, Sensor, order
+from spookid.data.recording import Recording
+from spookid.kernels.arrays import ROUNDING, Array, Integers, Mask
 
-_JUMP = 10.0
-"""Times the median change of the ten samples around from which on a change from one sample to the next is a jump."""
-_FASTEST = 5.0
-"""Times the change that nine in ten samples stay below that it is, too."""
-_NEAR = 5
-"""Samples to each side that are around."""
-_LEAST = 3
-"""Equal samples in a row that stand still."""
-_BACK = 0.5
-"""Share of a jump that may be left when it has come back."""
-_FAST = 0.5
-"""Share of the change that nine in ten samples stay below from which on it moves fast."""
+Wrong = tuple[Mapping[str, Mask], ...]
+"""Of each recording, samples by the name of their signal, (N,) each."""
+_FAR = 10.0
+"""Times the typical distance of samples from where their neighbours put them, or the typical change from one to the
+next, of all and of those near by, from which on one is suspected."""
+_AROUND = 11
+"""How many samples are near by, itself among them."""
+MOST = 0.1
+"""Share of a signal's samples from which on they are no outliers but something that the model lacks."""
+
+
+def drops_outliers(one: Sensor | Channel) -> bool:
+    """True if samples that are plainly wrong are left out of a fit."""
+    return one.loss == "auto"
+
+
+def is_robust(one: Sensor | Channel) -> bool:
+    """True if its loss leaves samples that are far off alone."""
+    return one.loss in BENT
+
+
+def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
+    """Samples of positions that stand out from their neighbours."""
+    found = {}
+    for channel in problem.channels:
+        if drops_outliers(channel) and not channel.sensor.either_sign and order(channel, problem.model) == 0:
+            values = recording.signal(channel.signal)
+            mask = standing_out(recording.t, values, channel.period) | stuck(values, channel.period)
+            known = np.count_nonzero(np.isfinite(values))
+            found[channel.signal] = mask & (np.count_nonzero(mask) <= MOST * known)
+    return found
+
+
+# --- single ones ---
+
+
+def standing_out(t: Array, values: Array, period: float | None) -> Mask:
+    """Samples (N,) that are farther than others from where the two before and the two behind put them, by the median of
+    lines through any two of these; the farthest of five neighbours, and none beside a gap, where motion is no jump."""
+    result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
+    if np.count_nonzero(finite) < _AROUND:
+        return result
+    known = values[finite] if period is None else np.unwrap(values[finite], period=period)
+    around, at = (_windows(each, 5, "reflect", reflect_type="odd") for each in (known, t[finite]))
+    lines = [_on_line(around, at, *ends) for ends in ((1, 3), (0, 4), (0, 1), (3, 4))]
+    median = (sum(lines) - np.max(lines, axis=0) - np.min(lines, axis=0)) / 2
+    away = np.abs(around[2] - median)
+    for end in (slice(0, 4), slice(None, -5, -1)):
+        away[end][:2] = _off_at_end(known[end], t[finite][end])
+    moving = away[away > ROUNDING * np.ptp(known)]
+    # Of an encoder that hardly moves most samples are on the lines.
+    typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
+    far = away > _FAR * typical
+    if np.any(far):
+        far[far] = away[far] > _FAR * np.median(_windows(away, _AROUND, "symmetric")[:, far], axis=0)
+        single = away == np.max(_windows(away, 5, "symmetric"), axis=0)
+        apart = np.concatenate([[0.0], np.diff(t[finite]), [0.0]])
+        widest = np.max(sliding_window_view(np.pad(apart, 1, mode="edge"), 4), axis=1)
+        result[finite] = far & single & (widest <= 2 * _FAR * np.median(apart))
+    return result
+
+
+def _off_at_end(values: Array, at: Array) -> tuple[float, float]:
+    """How far the first two of four samples are from the nearest of lines through any two others."""
+    lines = (
+        [(values[k] - values[i] - (values[j] - values[i]) * (at[k] - at[i]) / (at[j] - at[i])) for i, j in pairs]
+        for k, pairs in ((0, ((1, 2), (1, 3), (2, 3))), (1, ((0, 2), (0, 3), (2, 3))))
+    )
+    first, second = (float(np.min(np.abs(one))) for one in lines)
+    return first, second
+
+
+def _windows(values: Array, size: int, mode: Literal["reflect", "symmetric"], **beyond: Any) -> Array:
+    """Neighbours of each value, (size, N), itself in the middle."""
+    return sliding_window_view(np.pad(values, size // 2, mode=mode, **beyond), size).T
+
+
+def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
+    """Where the line through two neighbours is in the middle, (N,)."""
+    slope = (values[other] - values[one]) / (at[other] - at[one])
+    return np.asarray(values[one] + slope * (at[2] - at[one]))
+
+
+# --- several in a row ---
 
 
 def stuck(values: Array, period: float | None) -> Mask:
@@ -41,7 +113,7 @@ def stuck(values: Array, period: float | None) -> Mask:
     before and after, where no jump is larger than the motion."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    if len(known) < 4 * _NEAR:
+    if len(known) < 2 * _AROUND:
         return result
     changes = np.diff(known)
     jumps = np.flatnonzero(_jumps(changes)).tolist()
@@ -50,10 +122,10 @@ def stuck(values: Array, period: float | None) -> Mask:
         first = k
         while first > 0 and changes[first - 1] == 0:
             first -= 1
-        if k - first + 1 >= _LEAST:
+        if k - first >= 2:  # three or more stand still
             wrong[first + (first - 1 not in jumps) : k + 1] = True
     for k, back in pairwise(jumps):
-        if abs(changes[k] + changes[back]) < _BACK * abs(changes[k]):
+        if abs(changes[k] + changes[back]) < abs(changes[k]) / 2:
             wrong[k + 1 : back + 1] = True
     for first, last in _halts(changes):
         wrong[first : last + 1] = True
@@ -61,27 +133,26 @@ def stuck(values: Array, period: float | None) -> Mask:
     return result
 
 
-def _halts(changes: Array) -> Iterator[tuple[int, int]]:
-    """First and last of the samples that stand still in the midst of fast motion; not the first if it lies where motion
-    would have come to."""
+def _halts(changes: Array, near: int = _AROUND // 2) -> Iterator[tuple[int, int]]:
+    """First and last of three or more samples that stand still in the midst of fast motion; not the first if it lies
+    where motion would have come to."""
     fastest = _fastest(changes)
     still = np.concatenate([[False], changes == 0, [False]])
     begins, ends = np.flatnonzero(~still[:-1] & still[1:]), np.flatnonzero(still[:-1] & ~still[1:])
     for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
-        before, after = changes[max(first - 1 - _NEAR, 0) : max(first - 1, 0)], changes[last + 1 : last + 1 + _NEAR]
+        before, after = changes[max(first - 1 - near, 0) : max(first - 1, 0)], changes[last + 1 : last + 1 + near]
         around = np.concatenate([before, after])
-        if last - first + 1 < _LEAST or min(len(before), len(after)) < _NEAR or np.abs(around).min() < _FAST * fastest:
+        if last - first < 2 or min(len(before), len(after)) < near or np.abs(around).min() < fastest / 2:
             continue
         usual = np.median(before)
-        yield first + (abs(changes[first - 1] - usual) < _BACK * abs(usual)), last
+        yield first + (abs(changes[first - 1] - usual) < abs(usual) / 2), last
 
 
 def _jumps(changes: Array) -> Mask:
     """True for changes (N − 1,) that are far larger than those around and nearly all others."""
     sizes = np.abs(changes)
-    around = sliding_window_view(np.pad(sizes, _NEAR, mode="symmetric"), 2 * _NEAR + 1)
-    typical = np.median(np.delete(around, _NEAR, axis=1), axis=1)
-    return np.asarray((sizes > _JUMP * typical) & (sizes > _FASTEST * _fastest(changes)))
+    around = np.delete(_windows(sizes, _AROUND, "symmetric"), _AROUND // 2, axis=0)
+    return np.asarray((sizes > _FAR * np.median(around, axis=0)) & (sizes > _FAR / 2 * _fastest(changes)))
 
 
 def _fastest(changes: Array) -> float:
@@ -90,36 +161,43 @@ def _fastest(changes: Array) -> float:
     return float(np.quantile(moving, 0.9)) if len(moving) else np.inf
 
 
-_FAR = 10.0
-"""Times its typical distance from the median of its neighbours, from which on a sample stands out."""
+# --- problems without them ---
 
 
-def without_outliers(problem: Declaration) -> Declaration:
+def masked(problem: Problem, wrong: Wrong) -> Problem:
+    """The problem without these samples."""
+    recordings = [without(recording, one) for recording, one in zip(problem.recordings, wrong, strict=True)]
+    return problem.with_(recordings=recordings, step=problem.step)
+
+
+def without(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
+    """The recording without these samples."""
+    left = {name: np.where(mask, np.nan, recording.signal(name)) for name, mask in wrong.items()}
+    return recording.with_signals(**left)
+
+
+def without_suspects(problem: Problem, recording: Recording) -> tuple[Recording, int]:
+    """A recording without suspects, and how many these are: what can be known before a fit."""
+    masks = suspects(problem, recording)
+    count = sum(int(np.count_nonzero(mask)) for mask in masks.values())
+    return (without(recording, masks) if count else recording), count
+
+
+def without_outliers(problem: Problem) -> Problem:
     """The problem with linear losses and without samples that stand out; itself if all its losses are linear."""
-    robust = [channel for channel in problem.channels if channel.loss in BENT]
+    robust = [channel for channel in problem.channels if is_robust(channel)]
     if not robust:
         return problem
     recordings = []
     for recording in problem.recordings:
-        kept = {c.signal: _without(recording.signal(c.signal), c.period) for c in robust}
+        kept = {c.signal: _without_far(recording.signal(c.signal), c.period) for c in robust}
         recordings.append(recording.with_signals(**kept))
-    plain = [linear(sensor, BENT) for sensor in problem.observations]
-    estimator = "hard" if problem.is_hard else "noise"
-    straight = problem.with_(observations=plain, recordings=recordings, step=problem.step, step_correction=False)
-    return straight.with_(estimator=estimator)
+    plain = [varied(sensor, loss="linear") if is_robust(sensor) else sensor for sensor in problem.observations]
+    return leading(problem).with_(observations=plain, recordings=recordings, step=problem.step)
 
 
-def linear(sensor: Sensor, losses: Sequence[Loss]) -> Sensor:
-    """The sensor with a linear loss, if its own is one of these."""
-    if sensor.loss not in losses:
-        return sensor
-    other = copy(sensor)
-    object.__setattr__(other, "loss", "linear")
-    return other
-
-
-def _without(values: Array, period: float | None) -> Array:
-    """Samples (N,), those that stand out missing."""
+def _without_far(values: Array, period: float | None) -> Array:
+    """Samples (N,), those that are far from the medians around missing."""
     away = np.abs(values - medians(values, period))
     if period is not None:
         away = np.minimum(away % period, -away % period)
@@ -128,3 +206,34 @@ def _without(values: Array, period: float | None) -> Array:
     # Of an encoder that hardly moves most samples are their medians.
     typical = float(np.median(known)) or (float(np.min(moving)) if len(moving) else np.inf)
     return np.where(away > _FAR * typical, np.nan, values)
+
+
+def leading(problem: Problem) -> Problem:
+    """The problem as fits that lead to others take it: with its step as it is, and its estimator where it is chosen."""
+    estimator = "hard" if problem.is_hard else "noise"
+    return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
+
+
+def trial(problem: Problem, sensors: Sequence[Sensor], **changes: Any) -> Problem:
+    """The problem with other sensors, to see whether the model explains the data with them."""
+    return problem.with_(observations=sensors, step=problem.step, step_correction=False, **changes)
+
+
+def varied(sensor: Sensor, **changes: Any) -> Sensor:
+    """A sensor with other arguments."""
+    other = copy(sensor)
+    for name, value in changes.items():
+        object.__setattr__(other, name, value)
+    return other
+
+
+def spread(values: Array) -> Array:
+    """Standard deviations of normal noise with the medians of the sizes of columns (N, ...)."""
+    return np.asarray(np.median(np.abs(values), axis=0)) / 0.6745
+
+
+def runs(places: Integers, gap: int = 1) -> list[tuple[int, int]]:
+    """First and last of ascending whole numbers (n,) that follow one another by no more than a gap."""
+    ends = np.flatnonzero(np.diff(places) > gap)
+    first, last = places[np.append(0, ends + 1)] if len(places) else places, places[np.append(ends, -1)[: len(places)]]
+    return list(zip(first.tolist(), last.tolist(), strict=True))

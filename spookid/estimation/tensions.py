@@ -18,8 +18,8 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import constraint_rows
 from spookid.assembly.trajectories import along
 from spookid.estimation.identifiability import Identifiability
-from spookid.kernels.arrays import Array, contiguous
-from spookid.results.findings import Finding
+from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.results.findings import SURE, Finding
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension
 from spookid.solvers.quadratic_program import balanced
@@ -29,20 +29,11 @@ from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
 
-_FAR = 3.0
-"""Standard errors from which on data contradict a constraint."""
-_SEEN = 1e-9
-"""Share of a row's length in the parameters' units up to which nothing of it moves."""
-
 
 def tensions(
     assembly: Assembly, point: Point, known: Identifiability, normaliser: Array | None
 ) -> Mapping[str, ConstraintTension]:
-    """Of each row, by its title.
-
-    Args:
-        normaliser: what the logarithms in −2 log L add to g, (n_p,); None: nothing.
-    """
+    """Of each row, by its title; the normaliser adds the logarithms in −2 log L to g, (n_p,)."""
     problem, constraints = assembly.transcription, assembly.transcription.constraints
     if constraints is None:
         return {}
@@ -76,15 +67,11 @@ def _gradient(known: Identifiability) -> Array:
 def _freed(
     known: Identifiability, gradient: Array, slope: Array, free: FreeDirections, sizes: Array, weighted: bool
 ) -> tuple[float, float, str]:
-    """Where a row would be without it, its standard error, and why there is none.
-
-    Args:
-        free: what moves without it.
-        weighted: True if the noise that was found is not that of the weights.
-    """
+    """Where a row would be with only ``free`` directions held, its standard error, ``weighted`` if no noise was found,
+    and why there is none."""
     if known.statistics is None or not np.all(np.isfinite(known.statistics.scatter)):
         return np.nan, np.nan, "the data do not determine the states, or leave no freedom"
-    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= _SEEN * np.linalg.norm(sizes * slope):
+    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= ROUNDING * np.linalg.norm(sizes * slope):
         return np.nan, np.nan, "others imply it"
     half = inverse_root(known.statistics.information, free)
     along = half.T @ slope
@@ -100,7 +87,7 @@ def _freed(
 
 def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
     """Constraints that the data contradict."""
-    far = [one for one in found.values() if one.sigmas > _FAR]
+    far = [one for one in found.values() if one.sigmas > SURE]
     if not far:
         return []
     told = "; ".join(f"{one.name} ({one.place}) would be off by {one.freed:+.3g} ± {one.freed_err:.2g}" for one in far)
@@ -108,14 +95,6 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
     effect = f"The data contradict constraints between parameters: {told}."
     advice = "Either they or the model are wrong: fit without them, and compare."
     return [Finding("constraints.contradicted", tuple(one.name for one in far), evidence, effect, advice=advice)]
-
-
-_OPEN = 1e-2
-"""Gap of a joint, as a share of how far the bodies move, or in rad, from which on it is told: more than joints give."""
-_LARGE = 1.5
-"""Times its share of the samples that the share of a recording in the cost is when it is told."""
-_BROKEN = 1e-6
-"""Hard rows hold if they are no larger, in their own units."""
 
 
 def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
@@ -144,14 +123,14 @@ def _costs(assembly: Assembly, residuals: Sequence[Array]) -> dict[str, float]:
     return found
 
 
-def _largest(assembly: Assembly, costs: Sequence[dict[str, float]]) -> Iterator[str]:
-    """The recording with more than its share of the cost, and the row that most of it is in."""
+def _largest(assembly: Assembly, costs: Sequence[dict[str, float]], large: float = 1.5) -> Iterator[str]:
+    """The recording with so many times its share of the cost, and the row that most of it is in."""
     chains, totals = assembly.transcription.chains, np.array([sum(cost.values()) for cost in costs])
     worst = int(np.argmax(totals))
     share, fair = (float(of[worst] / max(np.sum(of), 1e-300)) for of in (totals, np.array([c.steps for c in chains])))
     name, square = max(costs[worst].items(), key=lambda one: one[1])
     most = f"{100 * square / max(totals[worst], 1e-300):.0f} % of {{}} is {name!r}"
-    if len(chains) > 1 and share > _LARGE * fair:
+    if len(chains) > 1 and share > large * fair:
         yield (
             f"recording {chains[worst].name!r} has {100 * share:.0f} % of the cost with {100 * fair:.0f} % of the "
             f"steps, and {most.format('that')}: fit it alone, look at its residuals, or leave it out"
@@ -160,8 +139,8 @@ def _largest(assembly: Assembly, costs: Sequence[dict[str, float]]) -> Iterator[
         yield f"{most.format('the cost')}: look at its residuals in `spookid report`, and whether its sigma is right"
 
 
-def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> Iterator[str]:
-    """The joint with the largest gap."""
+def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory], gives: float = 1e-2) -> Iterator[str]:
+    """The joint with the largest gap, if it is more than joints give: a share of how far the bodies move, or rad."""
     model = assembly.problem.model
     if not model.joints:
         return
@@ -175,7 +154,7 @@ def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
     widest = max(range(len(gaps)), key=lambda c: float(np.max(gaps[c], initial=0.0)))
     k, j = divmod(int(np.argmax(gaps[widest])), len(model.joints))
     reach = max(float(np.ptp(t.q[:, :, :3], axis=(0, 1)).max()) for t in motion)
-    if (gap := float(gaps[widest][k, j])) > _OPEN * min(reach, 1.0):
+    if (gap := float(gaps[widest][k, j])) > gives * min(reach, 1.0):
         joint, trajectory = model.joints[j], motion[widest]
         yield (
             f"{joint.kind} {joint.name!r} stays {gap:.2g} m or rad open at t = {trajectory.t[k]:.4g} s of "
@@ -183,7 +162,9 @@ def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
         )
 
 
-def _broken_row(assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group]) -> Iterator[str]:
+def _broken_row(
+    assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group], met: float = 1e-6
+) -> Iterator[str]:
     """The hard row of some groups that is farthest off."""
     problem = assembly.transcription
     found: list[tuple[float, int, Factor, int]] = []
@@ -192,7 +173,7 @@ def _broken_row(assembly: Assembly, residuals: Sequence[Sequence[Array]], groups
             if factor.hard and factor.group in groups and values.size:
                 i = int(np.argmax(np.abs(values)))
                 found.append((float(np.abs(values).flat[i]), c, factor, i))
-    if found and (worst := max(found, key=lambda one: one[0]))[0] > _BROKEN:
+    if found and (worst := max(found, key=lambda one: one[0]))[0] > met:
         off, c, factor, i = worst
         yield (
             f"the hard row {problem.provenance(c, factor, i)} ({factor.name}) is off by {off:.2g}: what contradicts it "

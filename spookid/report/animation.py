@@ -18,9 +18,8 @@ from spookid.report import pictures, skeleton
 from spookid.report.pictures import BLACK, GREY, ORANGE
 from spookid.report.skeleton import FULL, Style
 from spookid.report.views import View, view_of
-from spookid.results.motion import FRAMES_PER_SECOND, LONGEST, moments, slowness
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import FRAMES_PER_SECOND, LONGEST, Trajectory, moments, slowness
 from spookid.results.values import Mechanism, Vector
 from spookid.tables.table import counted, number
 

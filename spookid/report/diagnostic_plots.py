@@ -28,9 +28,8 @@ from spookid.report import pictures, plots, report_plot
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
 from spookid.report.summary import MINIMA, starts_sentence
-from spookid.results.motion import misfit
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, misfit
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.tables.table import HALF_WIDTH, labelled, number

@@ -22,8 +22,8 @@ from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
-from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Solution
+from spookid.results.trajectory import Motion, misfit, rms
 from spookid.results.wording import remark, status_words
 from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 

@@ -14,9 +14,8 @@ from spookid.report import pictures, plots, skeleton
 from spookid.report.pictures import BLUE, GREY
 from spookid.report.skeleton import FULL, PALE
 from spookid.report.views import oblique
-from spookid.results.motion import misfit
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, misfit
 from spookid.results.values import Mechanism
 from spookid.tables.table import HALF_WIDTH
 

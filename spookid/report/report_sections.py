@@ -10,9 +10,8 @@ import numpy as np
 
 from spookid.report import diagnostic_plots, report_plot, summary
 from spookid.report.summary import weak_sentences
-from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, misfit, rms
 from spookid.results.values import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark, told
 from spookid.statistics.weak_directions import WEAK

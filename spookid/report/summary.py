@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.findings import Finding
-from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.result import Cost, Derived, Estimate, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, largest_of_samples, rms_of_samples
 from spookid.results.wording import (
     DYNAMICS,
     HARD,

@@ -97,14 +97,8 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
 
 
 def read_marker(path: Path, again: str) -> Tree:
-    """Content of the file that tells a folder of results.
-
-    Args:
-        again: what makes the folder anew, such as "solve the problem again".
-
-    Raises:
-        ProblemError: if it cannot be read, or its schema is none that this version knows.
-    """
+    """Content of the file that marks a folder of results; a ProblemError, with what makes it anew, if it cannot be read
+    or has a schema that this version does not know."""
     with reading(path, again):
         tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         number, _ = tree["schema"], tree["problem"]
@@ -117,18 +111,8 @@ def read_marker(path: Path, again: str) -> Tree:
 
 
 def check_target(directory: AnyPath, marker: str) -> Path:
-    """The real path of ``directory``, if a folder may be put there.
-
-    It may where there is nothing, an empty folder, or an earlier folder of the same kind. What runs that were killed
-    have left of it is cleared: an earlier folder that was moved aside comes back.
-
-    Args:
-        directory: the folder to be written; neither it nor its parents need exist.
-        marker: name of the JSON file with a key "schema" that a folder of this kind holds, such as "solution.json".
-
-    Raises:
-        ProblemError: if something else is there, or if a folder cannot be made there.
-    """
+    """The real path of a folder that may be replaced: nothing, an empty folder, or an earlier one of the same kind is
+    there. What runs that were killed have left is cleared, and an earlier folder that was moved aside comes back."""
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
@@ -145,16 +129,8 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 
 
 def check_continued(directory: AnyPath, marker: str) -> Path:
-    """The real path of ``directory``, if work of a kind may begin or go on in it.
-
-    It may where there is nothing, an empty folder, or an earlier folder of the same kind, whatever else is in it.
-
-    Args:
-        directory, marker: as in `check_target`.
-
-    Raises:
-        ProblemError: if something else is there, or if a folder cannot be made there.
-    """
+    """The real path of a folder in which work of a kind may begin or go on, whatever else is in it: nothing, an empty
+    folder, or an earlier one with the same marker is there. Raises ProblemError otherwise."""
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):
@@ -202,14 +178,8 @@ def foreign(folder: Path) -> list[str]:
 
 
 def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
-    """Write a folder of files whole or not at all; the first file is its marker, a tree.
-
-    The folder is built beside ``directory`` and renamed. What was there before is moved aside first, removed after, and
-    put back if the new folder cannot take its place. Files in it that spookid did not write move to the new one.
-
-    Raises:
-        ProblemError: as `check_target`, or if the disk refuses.
-    """
+    """Write a folder of files whole or not at all; the first file is its marker, a tree. It is built beside and
+    renamed; what was there is put back if that fails, and files that spookid did not write move to the new one."""
     marker = next(iter(files))
     target = check_target(directory, marker)
     part = beside(target, "part")
@@ -227,22 +197,14 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what no file can be written to, before there is something to lose.
-
-    Raises:
-        ProblemError: if a folder is there, or if a file cannot be made there.
-    """
+    """Refuse what no file can be written to, before there is something to lose."""
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file in it")
     _check_place(path.resolve(), path)
 
 
 def write(path: Path, content: Content) -> None:
-    """Write a file whole or not at all, in the place of what was there.
-
-    Raises:
-        ProblemError: as `check_file`, or if the disk refuses.
-    """
+    """Write a file whole or not at all, in the place of what was there; a ProblemError if the disk refuses."""
     check_file(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -253,11 +215,7 @@ def write(path: Path, content: Content) -> None:
 
 
 def embedded(path: Path) -> str:
-    """A picture as an address that holds all of it.
-
-    Raises:
-        ProblemError: if it cannot be read.
-    """
+    """A picture as an address that holds all of it."""
     with reading(path, "remove it or write it again"):
         return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 

@@ -88,11 +88,8 @@ class _Field:
 
 
 def lazy(*default: Any, **missing: Any) -> Any:
-    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without.
-
-    Args:
-        missing: ``missing=value``: what it holds in a settled record if its value cannot be computed.
-    """
+    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without, and with what it
+    holds in a settled record if its value cannot be computed, ``missing=value``."""
     return _Field(*default, **missing)
 
 

@@ -16,9 +16,8 @@ from spookid.parameter import parameters_in, symbolic
 from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy, LazyRecord, lazy
-from spookid.results.motion import MeasuredPoses as MeasuredPoses
 from spookid.results.settings import DynamicsAndFriction
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import MeasuredPoses, Trajectory
 from spookid.results.values import (
     Basin,
     ConstraintTension,

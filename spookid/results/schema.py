@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.results.folders import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, MeasuredPoses, Noise, Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.result import Derived, Disturbance, Estimate, IterationRecord, Noise, Solution
+from spookid.results.trajectory import MeasuredPoses, Trajectory
 from spookid.statistics.sensitivities import Influence, Seen, Sensitivities
 from spookid.statistics.weak_directions import WeakDirection
 
@@ -73,11 +73,8 @@ _OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot", "tur
 
 
 def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...] = ()) -> Any:
-    """A type that demands those fields of a dataclass, but for those that may be None.
-
-    Args:
-        names: other keys in the file.
-    """
+    """A type that demands those fields of a dataclass, some by other keys in the file, but for those that may be
+    None."""
     hints = [(name, hint) for name, hint in get_type_hints(kind).items() if name not in without]
     fields = [(name, hint, None) if type(None) in get_args(hint) else (name, hint) for name, hint in hints]
     return msgspec.defstruct(kind.__name__, fields, rename=names, kw_only=True)
@@ -160,10 +157,8 @@ def trajectory_arrays(solution: Solution) -> dict[str, Any]:
 
 
 def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
-    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
-
-    Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
-    """
+    """Content of ``sensitivities.npz``: ``T`` is the triangular factor of the contracted Jacobian, names with d are
+    derivatives of the estimates along their last axis."""
     sensitivities, influence, seen = solution.sensitivities, solution.influence, solution.sensitivities.seen
     along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
+
+AUTO: Literal["auto"] = "auto"
+"""As a state weight the same as none: the noise is estimated."""
+BACKENDS = ("lm", "riccati", "ipopt")
+FRICTIONS = ("smooth", "exact", "mpcc")
+CHOICES = {"friction": FRICTIONS, "estimator": (AUTO, "noise", "hard")}
+"""Settings that are words, and those that they may be."""
+Dynamics = Literal["estimated", "hard", "weight"]
+"""Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
+DYNAMICS: tuple[Dynamics, ...] = get_args(Dynamics)
 
 
 class DynamicsAndFriction:
@@ -41,6 +51,11 @@ class DynamicsAndFriction:
         """True if what sticks stands still, by a law of equations."""
         return self.friction == "exact"
 
+    @property
+    def sticks_in_pairs(self) -> bool:
+        """True if it is stated as complementarity."""
+        return self.friction == "mpcc"
+
 
 class Estimator:
     """Of whatever has an ``estimator`` ("noise", "hard" or "auto")."""
@@ -56,6 +71,11 @@ class Estimator:
         return self.estimator == "hard"
 
     @property
+    def estimates_disturbances(self) -> bool:
+        """True if what disturbs the motion is estimated, whatever the data say."""
+        return self.estimator == "noise"
+
+    @property
     def chooses_estimator(self) -> bool:
         """True if the data choose between the two."""
-        return self.estimator == "auto"
+        return self.estimator == AUTO

@@ -17,8 +17,8 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
 from spookid.records import dataclass
-from spookid.results.motion import rms
 from spookid.results.settings import Estimator
+from spookid.results.trajectory import rms
 from spookid.solvers.status import Status
 from spookid.statistics.sensitivities import LEADS
 from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
@@ -119,21 +119,6 @@ class Basin(Listed):
     """Estimates of the best of them."""
     message: str
     """How that one ended, and what to do about it."""
-
-
-@dataclass(frozen=True)
-class EffortFit(Listed):
-    """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
-    step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""
-
-    signal: str
-    unit: str
-    """Of the effort."""
-    rms: float
-    """NaN if nothing was measured."""
-    largest: float
-    steps: int
-    """How many have a mean."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, Integers
-from spookid.results.motion import misfit, rms
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory
+from spookid.results.trajectory import Trajectory, misfit, rms
 from spookid.robots import mjcf
 from spookid.robots.identified import from_result
 from spookid.robots.logs import efforts_along

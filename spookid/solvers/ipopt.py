@@ -67,6 +67,11 @@ class Ipopt(metaclass=Checked):
     verbose: bool = False
     """True to let IPOPT write its table on stdout."""
 
+    @property
+    def is_exact(self) -> bool:
+        """True if IPOPT is given second derivatives of the residuals."""
+        return self.hessian == "exact"
+
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
         if any(factor.private for factor in transcription.factors):  # multipliers of joints start where they belong
@@ -99,7 +104,7 @@ class _Run:
 
     def run(self) -> Outcome:
         began = time.perf_counter()
-        exact = self.settings.hessian == "exact"
+        exact = self.settings.is_exact
         self.lengths: Array | None = None
         self.rows = with_constraint_rows(self.problem)
         self._set(Program(self.rows, self.start, exact))
@@ -214,7 +219,7 @@ class _Run:
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
         """The program of a solve, from the last iterate."""
-        exact, pins = self.settings.hessian == "exact", None
+        exact, pins = self.settings.is_exact, None
         point = self.program.point(self.last.z)
         if not t:
             if self.unseen is None:

@@ -79,10 +79,15 @@ def unknowns(model: Model, form: Form) -> int:
     return sum(size(contact, form) for contact in model.contacts)
 
 
+def in_pairs(form: str) -> bool:
+    """True if the law is stated as complementarity pairs."""
+    return form == "mpcc"
+
+
 def size(contact: Contact, form: Form) -> int:
     """Of one contact."""
     beside = 2 if contact.cone == "box" else 1
-    return 1 + (2 + (form == "mpcc") * beside) * contact.rubs
+    return 1 + (2 + in_pairs(form) * beside) * contact.rubs
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +141,7 @@ class ContactStep:
         """The law as hard rows with codes, or as pairs and hard rows."""
         if not self.touching:
             return []
-        if self.form == "mpcc":
+        if in_pairs(self.form):
             return self._paired(variables)
         parts = [part for one in self.touching for part in one.boxes()]
         box, touching = Box.joined(parts), [one.contact for one in self.touching]

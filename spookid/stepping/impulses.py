@@ -272,6 +272,16 @@ class DryFriction:
 
     form: Form = "smooth"
 
+    @property
+    def is_smooth(self) -> bool:
+        """True if what sticks creeps."""
+        return self.form == "smooth"
+
+    @property
+    def is_exact(self) -> bool:
+        """True if it stands still, by hard rows and codes."""
+        return self.form == "exact"
+
     def unknowns(self, model: Model) -> int:
         """Unknowns of each step: none, z, or (z, σ)."""
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
@@ -300,14 +310,14 @@ class DryFriction:
 
     def _borne(self, settings: Settings, multipliers: ca.SX) -> ca.SX:
         # |λ| itself only where a solver can do with its edge.
-        return ca.fabs(multipliers) if self.form == "exact" else smooth_absolute(multipliers, settings.impulse_width)
+        return ca.fabs(multipliers) if self.is_exact else smooth_absolute(multipliers, settings.impulse_width)
 
     def ratios(self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX) -> ca.SX:
         """Z of every coordinate, 0 where there is no dry friction, (n_s,)."""
         ratios = ca.SX(len(model.freedoms), 1)
         for i, j in enumerate(rubbing(model)):
             sides = [slip[j] for slip in slips.rubbing]
-            if self.form == "smooth":
+            if self.is_smooth:
                 width = settings.slip_width[j]
                 ratios[j] = -(smooth_sign(sides[0], width) if len(sides) == 1 else mean_sign(sides[0], sides[1], width))
             else:
@@ -315,13 +325,7 @@ class DryFriction:
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """Z L − K of every coordinate, (n_s,) [N s or N m s].
-
-        Args:
-            slips: slip rates of all joints.
-            multipliers: constraint impulses λ, (n_g,), which load the friction.
-            unknowns: this step's unknowns of the law.
-        """
+        """Z L − K of every coordinate, (n_s,) [N s or N m s], loaded by constraint impulses λ, (n_g,)."""
         free = self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
         leans = self.leans(model, settings, slips, multipliers)
         return free - leans if leans.nnz() else free
@@ -329,7 +333,7 @@ class DryFriction:
     def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
         """The ratio over the step and that at its end, L, s₊/w and K of every coordinate, (5 n_s,)."""
         over = end = self.ratios(model, settings, slips, unknowns)
-        if self.form != "smooth":
+        if not self.is_smooth:
             end = ca.SX(len(model.freedoms), 1)
             for i, j in enumerate(rubbing(model)):
                 end[j] = unknowns[i]
@@ -342,14 +346,14 @@ class DryFriction:
     ) -> list[Factor]:
         """The law as hard rows or pairs between the slips and the unknowns of a step."""
         which = rubbing(model)
-        if self.form == "smooth" or not which:
+        if self.is_smooth or not which:
             return []
         names = tuple(model.freedoms[j].label for j in which)
-        scale = _SWITCHING if self.form == "exact" else 1.0
+        scale = _SWITCHING if self.is_exact else 1.0
         relative = ca.vertcat(*(slips.end[j] / (scale * settings.slip_width[j]) for j in which))
         z, sigma = ca.vertsplit(unknowns, [0, len(which), unknowns.numel()])
         data = ca.SX.sym("none", 0)
-        if self.form == "exact":
+        if self.is_exact:
             box = Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z)
             rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
             return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]

@@ -28,8 +28,8 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
+from spookid.assembly.loading import load_problem, whole_path
+from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
 from spookid.data.recording import SAMPLE
@@ -74,7 +74,7 @@ _FEWEST = 20
 class JointPlan:
     """A joint fit that can be run."""
 
-    problem: Declaration
+    problem: Problem
     path: str | None
     """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
     variant: Variant
@@ -84,18 +84,39 @@ class JointPlan:
 
 @checked
 def solve_jointly(
-    problem: Declaration | str | PathLike[str],
-    folder: str | PathLike[str] | None,
-    jobs: int,
-    executor: Executor | None,
-    callback: Callback | None,
-    initial: Mapping[str, float] | None,
-    fixed: Iterable[str],
+    problem: Problem | str | PathLike[str],
+    *,
+    folder: str | PathLike[str] | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    callback: Callback | None = None,
+    initial: Mapping[str, float] | None = None,
+    fixed: Iterable[str] = (),
     **settings: AxisValue,
 ) -> Solution:
-    """See ``spookid.solve_jointly``."""
-    path = None if isinstance(problem, Declaration) else whole_path(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
+    """Fit more recordings together than one process holds; see ``spookid.studies.joint_fit``.
+
+    Args:
+        problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
+            Problem is fitted in this process. Its recordings may be ``RecordingFiles``.
+        folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
+            not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which is
+            removed; an executor needs one that its workers see.
+        jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
+        executor: works instead of them, such as one of a cluster.
+        callback: called with every accepted iterate.
+        initial, fixed: guesses and parameters to hold, as in ``Problem``.
+        settings: of the problem and the solver, texts and numbers as in ``sweep``.
+
+    Returns:
+        the solution with the motion of the first few recordings only.
+
+    Raises:
+        ProblemError: for what a joint fit does not know, a recording that does not fit the problem, or a folder that
+            holds something else.
+    """
+    path = None if isinstance(problem, Problem) else whole_path(problem)
+    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     if jobs < 1:
         raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
@@ -106,7 +127,7 @@ def solve_jointly(
         return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), pool), pool, callback)
 
 
-def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
+def planned(problem: Problem, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
@@ -246,7 +267,7 @@ def _keep_apart(plan: JointPlan, identity: str) -> None:
 class _Searched:
     """A search over all recordings that has ended."""
 
-    posed: Declaration
+    posed: Problem
     everyone: Everyone
     search: JointSearch
     outcome: Outcome
@@ -264,7 +285,8 @@ class _Searched:
         states = states_of(everyone.folder, everyone.count, len(assembly.transcription.chains), version)
         outcome = replace(self.outcome, point=Point(states, there.parameters))
         if search.sizes:
-            assembly, outcome, likelihood = found_by(assembly, search, outcome)
+            likelihood = found_by(assembly, search, outcome)
+            assembly, outcome = likelihood.assembly, likelihood.outcome
         block = -(-everyone.count // _BLOCKS)
         sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
         known = _known(assembly, there.parameters, sums, 0.0 if likelihood is None else likelihood.doubt)

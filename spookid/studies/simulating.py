@@ -14,7 +14,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
@@ -50,7 +50,7 @@ _LONG = 10.0
 
 @checked
 def simulate(
-    problem: Declaration,
+    problem: Problem,
     parameters: Parameters = None,
     duration: float | None = None,
     initial: Initial = None,
@@ -62,14 +62,37 @@ def simulate(
     substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Step the mechanism of ``problem`` forward: arguments, what is returned and errors are those of
-    ``Problem.simulate``.
+    """Step the mechanism of ``problem`` forward.
 
-    With ``Variational()`` and smooth friction each step is divided until all together stand still to 1e-6 m and rad
-    (``stepping.exact``), in 256 parts at the most: a RuntimeWarning tells where that is not enough, and another of
-    a simulation that is going to take long. ``substeps=1``
-    gives the motion of the problem's own steps in poses: fits without a correction for the step estimate its parameters
-    with ``Model(coordinates="maximal")``.
+    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
+    together stand still to 1e-6 m and rad (``stepping.exact``), in 256 parts at the most; a RuntimeWarning says where
+    that is not enough, and another that a simulation is going to take long. ``Spook()``, and friction that sticks, take
+    the steps as they are declared. ``substeps=1`` gives the motion of the problem's own steps in poses: fits without a
+    correction for the step estimate its parameters with ``Model(coordinates="maximal")``. With friction ``"mpcc"`` it
+    steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+
+    Args:
+        parameters: values by name, in the place of the problem's guesses, or a solution for its estimates.
+        duration: [s]; by default that of the recording.
+        initial: position [rad or m], or (position, rate), of each joint's coordinate by its name: ``{"pin": 0.5}``,
+            of a joint of several ``{"slot along": 0.4, "slot turn": (1.0, 25.0)}``; those not named are at rest,
+            where their springs are. Or arrays (q, v) of shapes (n_b, 7), (n_b, 6), or a solution for its first
+            state. None: the first state of the parameters if these are a solution, else the initial guess from the
+            recording, else all joints at rest.
+        recording: which of the problem's recordings gives the inputs and the default start and duration.
+        inputs: a recording of the motors' signals to use instead; without any they are zero.
+        noise: a solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+            standard deviations of signals. None: nothing is random.
+        seed: of the random numbers.
+        substeps: equal parts that each step is taken in; by default as above.
+        progress: wraps the iteration over the steps, as a progress bar does.
+
+    Returns:
+        a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
+
+    Raises:
+        ProblemError: for unknown names, a shape that does not fit, or no duration.
+        StepFailedError: if a step has no solution.
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
@@ -92,7 +115,7 @@ def simulate(
     return _recording(march, states, name, sizes or {}, rng)
 
 
-def _gathered(problem: Declaration, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
+def _gathered(problem: Problem, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
     if not 0 <= recording < max(len(problem.recordings), 1):
         what = f"{problem.what} has no recording number {shown(recording)}"
@@ -126,7 +149,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
 class _March:
     """The motion of a problem, each step in parts."""
 
-    problem: Declaration
+    problem: Problem
     recording: int
     """Whose parameters it has."""
     settings: Settings
@@ -253,7 +276,7 @@ class _March:
 
 
 def forward_stepper(
-    problem: Declaration, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> NewtonStepper | ExactStepper:
     """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 

@@ -36,7 +36,7 @@ from spookid.assembly.trajectories import trajectories
 from spookid.report import animation, diagnostic_plots, plots
 from spookid.report.animation import Film
 from spookid.report.views import view_of
-from spookid.results.motion import moments, slowness
+from spookid.results.trajectory import moments, slowness
 
 # --- poses ---
 
@@ -192,7 +192,7 @@ problem = pendulum_problem().with_(recordings=[short])
 def short() -> Iterator[None]:
     """Animations end after a tenth of a second of motion, as those of long motions do later."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spookid.results.motion.LONGEST", 0.1)
+        patch.setattr("spookid.results.trajectory.LONGEST", 0.1)
         yield
 
 

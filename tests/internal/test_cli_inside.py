@@ -17,13 +17,12 @@ from test_cli import here as here
 
 from spookid import ProblemError, Recording, load_problem
 from spookid.__main__ import main
-from spookid.assembly import declaration
 from spookid.cli import checking, flags, runner, solving, terminal
 from spookid.cli import main as cli
 from spookid.files import beside
 from spookid.registry import COMMANDS
 from spookid.report import export
-from spookid.results import folders
+from spookid.results import folders, settings
 from spookid.studies import simulation_study as simulation_plot
 from spookid.studies.simulation_study import compare
 from spookid.studies.variants import STEPPERS
@@ -32,8 +31,8 @@ from spookid.studies.variants import STEPPERS
 
 
 def test_choices_are_those_of_the_package():
-    assert flags.BACKENDS == declaration.BACKENDS
-    assert flags.FRICTIONS == declaration.FRICTIONS
+    assert flags.BACKENDS == settings.BACKENDS
+    assert flags.FRICTIONS == settings.FRICTIONS
     assert set(flags.STEPPERS) == set(STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 

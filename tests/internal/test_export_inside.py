@@ -19,7 +19,7 @@ from spookid.__main__ import main
 from spookid.report import diagnostic_plots, plots
 from spookid.report.export import MARKER, save
 from spookid.results.folders import check_target
-from spookid.results.motion import rms, rms_of_samples
+from spookid.results.trajectory import rms, rms_of_samples
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.estimation.estimator_choice import Decision, choice_by
+from spookid.estimation.estimator_choice import choice_by, with_choice
 from spookid.estimation.fitting import fit
 from spookid.results import schema
 from spookid.results.result import Choice
@@ -283,7 +283,7 @@ def test_estimators_are_known() -> None:
 def test_a_difference_is_a_notice() -> None:
     choice = Choice("noise", "hard dynamics differ on J (4.1 sigma)", {"J": 4.1})
     first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
-    told = Decision(rod(), first, choice, first).told(first.result)
+    told = with_choice(choice, first, first.result)
     assert (
         "Fits with noise estimated and with hard dynamics differ on J (4.1 sigma): the model lacks something that is "
         "no white noise. Take half the step; if this stays, look at the residuals."

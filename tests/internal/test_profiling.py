@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Solution, Status, Variational
 from spookid.__main__ import main
-from spookid.assembly.loading import load_declaration
+from spookid.assembly.loading import load_problem
 from spookid.estimation.solving import solve
 from spookid.studies import profile_study as profile_folder
 from spookid.studies import profiling, sweeping
@@ -261,7 +261,7 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
 
 def test_workers_walk_both_sides_to_the_same_digits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what they have fitted is not fitted again."""
-    plan = sweeping.plan(load_declaration("swing.py"), str(here / "swing.py"), (), Variant())
+    plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), (), Variant())
     posed, backend, options = plan.variant.posed(plan.problem)
     found = solve(posed, backend, options)
     alone = profiling.profile(posed, "J", None, found)

@@ -12,8 +12,7 @@ from spookid import ProblemError
 from spookid.__main__ import main
 from spookid.assembly import demand
 from spookid.data import sampling
-from spookid.estimation.explained import Balance
-from spookid.estimation.instruments import input_lag
+from spookid.estimation.explained import Balance, input_lag
 
 # --- what is asked ---
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from test_score_tests import fitted, rod, told
 
-from spookid.estimation import variations
+from spookid.estimation import misspecification
 from spookid.statistics.score_tests import Alternative
 
 
@@ -19,8 +19,8 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
         seen.update({a.words: a.volume for a in found if a.volume is not None})
         return found
 
-    alternatives = variations.alternatives
-    monkeypatch.setattr(variations, "alternatives", spied)
+    alternatives = misspecification.alternatives
+    monkeypatch.setattr(misspecification, "alternatives", spied)
     solution = fitted(0, disturbance=1e-3, step_correction=False)
     told(solution)  # causes are asked for with the notices
     slopes = solution.normaliser

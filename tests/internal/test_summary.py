@@ -12,8 +12,8 @@ from solutions import awkward, estimated, solution
 
 from spookid import Cost, Finding, Noise, Solution, Status
 from spookid.report.summary import WIDTH, summarize
-from spookid.results.motion import rms
 from spookid.results.result import Times
+from spookid.results.trajectory import rms
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.statistics.sensitivities import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection

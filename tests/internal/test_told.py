@@ -28,7 +28,7 @@ from spookid import (
     load,
 )
 from spookid.estimation import grouping, motions, solving
-from spookid.estimation.unexplained import followed_findings
+from spookid.estimation.disturbances import followed_findings
 from spookid.report.conclusion import conclusion
 from spookid.statistics.sensitivities import left_open
 

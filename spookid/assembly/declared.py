@@ -1,0 +1,227 @@
+"""What a problem's declaration has to be: settings in range, names that are known, signals that recordings have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from copy import copy
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.parameters import ParameterSet, check_delays, check_finite, check_scales
+from spookid.data.channels import Sensor
+from spookid.data.inputs import samples_of
+from spookid.data.interpolation import longest_step
+from spookid.data.recording import Recording, RecordingFiles
+from spookid.data.residual import Residual
+from spookid.data.sampling import grid
+from spookid.data.sensors import JointPosition, with_torques
+from spookid.data.state import State
+from spookid.errors import ProblemError, collected
+from spookid.mechanics.contacts import Impact
+from spookid.mechanics.inertia import at_guess
+from spookid.mechanics.model import Model
+from spookid.mechanics.relations import Relation, bare
+from spookid.parameter import Parameter, parameters_in
+from spookid.results.settings import AUTO, CHOICES
+
+if TYPE_CHECKING:
+    from spookid.assembly.problem import Problem
+
+P = TypeVar("P", bound="Problem")
+STEP = 0.01
+"""h where nothing else is asked for [s]."""
+_OF_STEP = {"model", "recordings", "observations", "cutoff", "stepper"}
+"""What the bandwidth of a motion follows from."""
+_OF_PARAMETERS = {"model", "recordings", "observations", "residuals", "constraints"}
+"""What the channels and the parameters of a problem follow from."""
+
+
+def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
+    """Fields with what was given in one form: tuples of one kind, relations without names, a model with torques."""
+    for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
+        if not isinstance(getattr(problem, name), RecordingFiles):
+            yield name, collected(getattr(problem, name), kind, f"{problem.what}: {name}")
+    yield "initial", dict(problem.initial)
+    if isinstance(problem.constraints, (ca.SX, Relation)):
+        raise ProblemError(f"{problem.what}: constraints is one relation; put it in a list, constraints=[...]")
+    related = collected(problem.constraints, object, f"{problem.what}: constraints")
+    yield "constraints", tuple(bare(one, problem.what) for one in related)
+    fixed = [problem.fixed] if isinstance(problem.fixed, str) else problem.fixed
+    yield "fixed", frozenset(collected(fixed, str, f"{problem.what}: fixed"))
+    if isinstance(problem.model, Model):
+        yield "model", with_torques(problem.model, problem.observations)
+
+
+def changed(problem: P, changes: dict[str, Any]) -> P:
+    """A copy with other settings, which finds out again only what these may change; see ``Problem.with_``."""
+    settings = problem.__dataclass_fields__
+    if unknown := set(changes) - set(settings):
+        raise ProblemError(f"{problem.what} has no setting {min(unknown)!r}; it has {listed(settings)}")
+    type(problem).admits(**changes)
+    recordings = changes.get("recordings", problem.recordings)
+    if problem.parameter_set.own and recordings is not problem.recordings:
+        recordings = changes["recordings"] = collected(recordings, Recording, f"{problem.what}: recordings")
+        said, names = {*problem.initial, *problem.fixed}, [recording.name for recording in recordings]
+        gone = problem.parameter_set.gone(said, names)
+        initial = {name: value for name, value in problem.initial.items() if name not in gone}
+        changes = {"initial": initial, "fixed": set(problem.fixed) - gone, **changes}
+    follows = problem.follows_motion and "step" not in changes
+    if follows and not _OF_STEP.isdisjoint(changes):
+        changes["step"] = None
+    same = {*settings, *(("channels", "parameter_set") if _OF_PARAMETERS.isdisjoint(changes) else ())}
+    made = copy(problem)
+    for name in set(made.__dict__) - same:
+        del made.__dict__[name]
+    made.__dict__.update(changes)
+    made.__post_init__()
+    if follows:
+        object.__setattr__(made, "follows_motion", True)
+    return made
+
+
+def check(problem: Problem) -> None:
+    """Raise ProblemError for settings out of range, a name that is not known, or a recording that cannot be fitted."""
+    for name in ("step", "state_weight", "friction_width", "cutoff"):
+        value = getattr(problem, name)
+        if (value is None and name in ("state_weight", "friction_width")) or (name, value) == ("state_weight", AUTO):
+            continue
+        finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
+        if not (finite and value > 0):
+            other = ", or left out to estimate the noise" if name == "state_weight" else ""
+            raise ProblemError(f"{problem.what}: {name} is {value!r}; it must be a positive number{other}")
+    if not (problem.every is None or (isinstance(problem.every, int) and problem.every >= 1)):
+        raise ProblemError(f"{problem.what}: every is {problem.every!r}; it must be a whole number from 1 on, or None")
+    for name, choices in CHOICES.items():
+        if getattr(problem, name) not in choices:
+            value = getattr(problem, name)
+            raise ProblemError(f"{problem.what}: {name} {value!r} is not known; choose from {listed(choices)}")
+    if not isinstance(getattr(problem.stepper, "name", None), str):
+        kind = type(problem.stepper).__name__
+        raise ProblemError(f"{problem.what}: stepper {kind} has no name; give its class one")
+    problem.stepper.check_weight(problem.weight, problem.what)
+    names = [residual.name for residual in problem.residuals]
+    for residual in problem.residuals:
+        residual.check(problem.model)
+        if residual.at == "start" and residual.is_hard and problem.estimates_noise:
+            raise ProblemError(
+                f"{residual.place}: Residual {residual.name!r} is hard at the start, which fits that estimate the "
+                "noise cannot hold; give it a small sigma, or the problem a state_weight"
+            )
+        if names.count(residual.name) > 1:
+            raise ProblemError(f"{residual.place}: Residual {residual.name!r} has the name of another one; rename it")
+    _check_names(problem)
+    for recording in problem.sample:
+        check_recording(problem, recording)
+
+
+def _check_names(problem: Problem) -> None:
+    problem.parameter_set.check(problem.what)
+    known = problem.parameter_set.known
+    for name in (*problem.initial, *problem.fixed):
+        if name not in known:
+            raise ProblemError(f"{problem.what} has no parameter {name!r}; its parameters are {listed(known)}")
+    for name, value in problem.initial.items():
+        p = known[name]
+        finite = isinstance(value, Real) and math.isfinite(value)
+        fixed = {name, problem.parameter_set.declared_names.get(name)} & set(problem.fixed)
+        if not (finite and (fixed or p.lower <= value <= p.upper)):
+            where = f"guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+            raise ProblemError(f"{problem.what}: {where}; move it, or the bounds")
+
+
+def check_recording(problem: Problem, recording: Recording) -> None:
+    """Raise ProblemError for a recording that a problem cannot be fitted to."""
+    values, motors = problem.guess_on(recording.name), problem.model.motors
+    try:
+        steps = grid(recording, problem.step)
+        for channel in problem.channels:
+            recording.signal(channel.signal)
+        samples_of(recording, problem.model.inputs, steps)
+    except ProblemError as error:
+        raise ProblemError(f"{problem.what}: {error}") from None
+    check_scales(problem.observations, motors, values)
+    check_finite(problem.model, problem.channels, values)
+    check_delays(problem.observations, motors, recording, values)
+
+
+def declared_parameters(problem: Problem) -> ParameterSet:
+    """The Parameters that stand in the model, the sensors, the residuals and the constraints, in all recordings.
+
+    Raises:
+        ProblemError: for a constraint of which nothing stands in the model, the sensors or the residuals.
+    """
+    # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
+    model, channels, what = problem.model, problem.channels, problem.what
+    q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, m))) for m in (model.configuration.ambient, model.configuration.tangent))
+    state = State(model, q, v, v, dict.fromkeys(model.signals, ca.SX(1)), ca.SX(1))
+    shown = [channel.predicted(state) for channel in channels if channel.is_free_form]
+    own = [residual.rows(*[state] * residual.states) for residual in problem.residuals]
+    beside = [expression for channel in channels for expression in channel.expressions()]
+    expressions = [*model.expressions(), *shown, *beside, *own]
+    related = [difference for relation in problem.constraints for difference, _ in relation.rows]
+    declared, used = parameters_in([*expressions, *related], what), {p.name for p in parameters_in(expressions, what)}
+    for relation in problem.constraints:
+        for title, (difference, _) in zip(relation.titles, relation.rows, strict=True):
+            names = [p.name for p in parameters_in([difference], what)]
+            if used.isdisjoint(names):
+                raise ProblemError(
+                    f"{relation.place}: constraint {title!r}: {', '.join(names)} stands in no model, sensor or "
+                    "residual of this problem; relate Parameters that do"
+                )
+    several = problem.recordings
+    of_all = several.names if isinstance(several, RecordingFiles) else tuple(one.name for one in several)
+    return ParameterSet(declared, of_all)
+
+
+def free_parameters(problem: Problem) -> tuple[Parameter, ...]:
+    """Those that are estimated."""
+    declared = problem.parameter_set.declared_names
+    return tuple(p for p in problem.parameters if not {p.name, declared.get(p.name)} & set(problem.fixed))
+
+
+def uncorrected(problem: Problem) -> str:
+    """What keeps estimates from being extrapolated to continuous time; empty if nothing does."""
+    # Impacts leave errors that do not fall with the square of the step.
+    kept = {
+        "impacts": [tie.name for tie in problem.model.ties if isinstance(tie, Impact)],
+        "contacts that push": [contact.name for contact in problem.model.contacts],
+        "residuals that are inequalities": [one.name for one in problem.residuals if one.is_inequality],
+    }
+    return next((f"{what} ({', '.join(names)})" for what, names in kept.items() if names), "")
+
+
+def bandwidth_step(problem: Problem) -> float | None:
+    """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is, and
+    for steps of first order."""
+    measured = isinstance(problem.model, Model) and any(motor.measured for motor in problem.model.motors)
+    if not measured or getattr(problem.stepper, "order", None) != 2:
+        return None
+    sensors = [one for one in problem.observations if isinstance(one, JointPosition)]
+    found = [_longest(recording, one, problem.cutoff) for recording in problem.sample for one in sensors]
+    return min((step for step in found if np.isfinite(step)), default=None)
+
+
+def _longest(recording: Recording, sensor: JointPosition, cutoff: float) -> float:
+    if sensor.signal not in recording.signals:
+        return math.inf
+    scale, angle = at_guess(sensor.each("scale")[0]).item(), sensor.measured.unit == "rad"
+    return longest_step(recording, sensor.signal, angle=angle, scale=scale, cutoff=cutoff)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a message."""
+    return ", ".join(names) or "none"
+
+
+def rows(problem: Problem) -> list[dict[str, Any]]:
+    """A row of a table for each parameter."""
+    free, guess = {p.name for p in problem.free}, problem.guess
+    return [
+        {"parameter": p.name, "guess": guess[p.name], "lower": p.lower, "upper": p.upper, "unit": p.unit}
+        | {"fixed": p.name not in free, "note": p.note}
+        for p in problem.parameters
+    ]

@@ -1,0 +1,400 @@
+"""The problem that users declare: a mechanism, its recordings and how to fit them, and what they ask of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from spookid.argument_checks import Checked, checked
+from spookid.assembly import declared
+from spookid.assembly.keeping import kept
+from spookid.assembly.parameters import ParameterSet
+from spookid.data.channels import Channel, Sensor, channels_of
+from spookid.data.recording import SAMPLE, Recording, RecordingFiles
+from spookid.data.residual import Residual
+from spookid.errors import declared_at
+from spookid.mechanics.model import Model
+from spookid.mechanics.relations import Relation
+from spookid.parameter import Parameter, parameters_in
+from spookid.records import dataclass
+from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
+from spookid.stepping.base import Scheme, Stepper
+from spookid.stepping.impulses import DryFriction, Form
+from spookid.stepping.variational import Variational
+from spookid.tables.table import Block, Tabular
+
+if TYPE_CHECKING:  # each is loaded when it is first asked for
+    from spookid.assembly.impact_estimates import Strike
+    from spookid.estimation.grouping import BaseParameters
+    from spookid.estimation.plan import Plan
+    from spookid.graphs.solution import Picture
+    from spookid.kernels.arrays import Array
+    from spookid.results.result import Solution
+    from spookid.solvers.status import Callback
+    from spookid.stepping.simulation import Progress
+    from spookid.studies.crossvalidation import CrossValidation
+    from spookid.studies.excitation_result import Excitation
+    from spookid.studies.expected import ExpectedErrors
+    from spookid.studies.motion_limits import MotionLimits
+    from spookid.studies.motor_efforts import MotorEfforts, TouchSpan
+    from spookid.studies.payloads import Payload
+    from spookid.studies.profiling import Profile
+    from spookid.studies.regression import Regression
+    from spookid.studies.simulation_start import Initial, Noises, Parameters
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
+    """What is to be identified, from what, and how; it can be solved, simulated and studied.
+
+    Its parameters are those that stand in the model; they are not listed again.
+
+    Raises:
+        ProblemError: for settings out of range, a signal that a recording lacks, recordings too short for the step, or
+            an unknown name in ``initial`` or ``fixed``.
+    """
+
+    name: str
+    """Of the problem in results and messages."""
+    model: Model
+    """The mechanism, with Parameters where numbers are not known."""
+    recordings: Sequence[Recording] = ()
+    """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
+    observations: Sequence[Sensor] = ()
+    """What the signals of the recordings show."""
+    residuals: Sequence[Residual] = field(kw_only=True, default=())
+    """What else is known of the motion: see ``Residual``."""
+    constraints: Sequence[Relation | Any] = field(kw_only=True, default=())
+    """What is known of parameters among themselves, held exactly: relations such as ``m_1 + m_2 == 3.2`` or ``c_1 <=
+    c_2`` of any expressions, ``total_mass(...)``, ``mirrored(...)``, ``Relation(name, ...)``."""
+    step: float = cast(float, None)
+    """h [s]; None: 0.01 s, or where efforts of motors are measured and the stepper is of second order what the motion's
+    bandwidth asks for, an error of 0.5 % of them; it then follows the recordings given to ``with_``."""
+    state_weight: float | Literal["auto"] | None = None
+    """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
+    parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
+    [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
+    stepper: Stepper = field(default_factory=Variational)
+    """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
+    friction: str = "smooth"
+    """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
+    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
+    as ``"exact"``)."""
+    friction_width: float | None = None
+    """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other; what sticks creeps at a
+    fraction of it. None: 1 % of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion); the
+    load-dependent law also smooths |λ| over a thousandth of the impulse of the weight in one step. Of friction that
+    sticks it is the slip rate below which it is taken to stop at once; with ``"exact"`` always the default."""
+    cutoff: float = 10.0
+    """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
+    initial: Mapping[str, float] = field(default_factory=dict)
+    """Guesses by parameter name, in the place of those declared. Where recordings have their own, ``"m"`` speaks of all
+    and ``"m[loaded]"`` of one, here and in ``fixed``."""
+    step_correction: bool = True
+    """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
+    friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
+    simulated so; what other settings tell are always these."""
+    estimator: str = "auto"
+    """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
+    with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is better
+    (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimator_choice``)."""
+    every: int | None = None
+    """None: every sample counts, at its own time. A number: every so many steps are observed, from the first on, and
+    what lies between these is left out (as in the paper, with 1)."""
+    fixed: Iterable[str] = ()
+    """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    follows_motion = False  # no field: True of a problem whose step was not given
+
+    def __post_init__(self) -> None:
+        for name, value in declared.normalized(self):
+            object.__setattr__(self, name, value)
+        if self.step is None:
+            object.__setattr__(self, "follows_motion", True)
+            object.__setattr__(self, "step", self.bandwidth_step or declared.STEP)
+        declared.check(self)
+
+    @property
+    def sample(self) -> Sequence[Recording]:
+        """Its recordings; of files the first few, others being looked at when they are read."""
+        return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
+
+    @property
+    def what(self) -> str:
+        """Where it was declared, and its name, as messages begin."""
+        return f"{self.place}: Problem {self.name!r}"
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """Where the weight of the equations of motion comes from."""
+        if self.state_weight is None or self.state_weight == AUTO:
+            return "estimated"
+        return "weight" if math.isfinite(self.state_weight) else "hard"
+
+    @property
+    def corrects(self) -> bool:
+        """True if its estimates are to be those of continuous time."""
+        asked = self.step_correction and self.estimates_noise and self.stepper.corrects
+        return asked and not declared.uncorrected(self)
+
+    @cached_property
+    def bandwidth_step(self) -> float | None:
+        """The longest step that the motion allows [s]; None where that is not known."""
+        return declared.bandwidth_step(self)
+
+    @property
+    def weight(self) -> float:
+        """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
+        return 1.0 if self.estimates_noise else float(cast(float, self.state_weight))
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """One for each signal of the sensors, in the order of their declaration."""
+        return kept(channels_of, self.model, tuple(self.observations))
+
+    @cached_property
+    def parameter_set(self) -> ParameterSet:
+        """What was declared, and what it stands for in the recordings."""
+        return declared.declared_parameters(self)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All parameters of the model and its sensors, in the order of their declaration, those of each recording."""
+        return self.parameter_set.every
+
+    @cached_property
+    def free(self) -> tuple[Parameter, ...]:
+        """Parameters to estimate."""
+        return declared.free_parameters(self)
+
+    @cached_property
+    def delays(self) -> tuple[str, ...]:
+        """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
+        late = [*(channel.delay for channel in self.channels), *(one.delay for one in self.model.inputs)]
+        return tuple({p.name: p for d in parameters_in(late, self.what) for p in (d, *self.parameter_set.of(d))})
+
+    @cached_property
+    def guess(self) -> dict[str, float]:
+        """Guess of every parameter, by name."""
+        return {p.name: p.guess for p in self.parameters} | self.given
+
+    @cached_property
+    def given(self) -> dict[str, float]:
+        """Guesses in the place of those declared, by the name of each parameter."""
+        return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
+
+    @checked
+    def guess_on(self, recording: str | None = None) -> dict[str, float]:
+        """Guess of every parameter, and by the names of what was declared those of a recording; None: of the first."""
+        return self.parameter_set.on(self.guess, recording)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The stepper with the form of dry friction and of what is random."""
+        law = DryFriction(cast(Form, self.friction))
+        scheme = self.stepper.likelihood(law) if self.estimates_noise else self.stepper.with_law(law)
+        return scheme.fitting(self.model)
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.
+
+        Raises:
+            ProblemError: for a name that is no argument, or a value that is refused.
+        """
+        return declared.changed(self, changes)
+
+    def solve(
+        self,
+        backend: str = "lm",
+        *,
+        callback: Callback | None = None,
+        warm_start: Solution | None = None,
+        starts: int = 1,
+        seed: int = 0,
+        **options: Any,
+    ) -> Solution:
+        """Estimate states and parameters.
+
+        Args:
+            backend: "lm", the package's own Levenberg–Marquardt; "riccati", the same with steps by a Riccati recursion,
+                which holds hard rows exactly; or "ipopt", a general solver of nonlinear programs.
+            callback: called with every accepted iterate, of every start; what it raises ends the fit and reaches you.
+            warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
+                estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
+            starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side
+                of the guess (of 0: of the size that makes up a tenth of the motion). The best answer that converged is
+                the solution, whose ``basins`` say where all ended. Ctrl-C ends them with the best until then.
+            seed: of these guesses; the same seed draws the same.
+            options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
+                (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
+
+        Raises:
+            ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
+                start that does not fit.
+        """
+        began = time.perf_counter()
+        from spookid.estimation.solving import answered, solve
+
+        problem, others = self._split(options)
+        if starts == 1:
+            return answered(problem, solve(problem, backend, others, callback, warm_start), backend, others, began)
+        from spookid.studies.starting import from_starts
+
+        best = from_starts(problem, starts, seed, backend, others, callback, warm_start)
+        return answered(problem, best, backend, others, began)
+
+    def plan(self, backend: str = "lm", **options: Any) -> Plan:
+        """The stages of ``solve``, whose arguments it has; ``plan.done(solution)`` shows the fits that were made."""
+        from spookid.estimation.solving import planned
+
+        problem, others = self._split(options)
+        return planned(problem, backend, others)
+
+    def questions(self) -> tuple[str, ...]:
+        """Whether units, clocks and signs are meant; ``solve`` asks, too, if its answer is in doubt."""
+        from spookid.estimation.questions import questions
+
+        return tuple(question.text for question in questions(self))
+
+    def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
+        """Refit along a free parameter, from a solution of this problem, if there is one already; see
+        ``spookid.studies.profiling``. Other arguments and errors are those of ``solve``."""
+        from spookid.estimation.solving import fitted_by
+        from spookid.studies.profiling import profile
+
+        problem, others = self._split(options)
+        return profile(problem, name, fitted_by(backend, others), solution)
+
+    def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
+        """Fit each of two or more recordings by itself and judge the estimates on all others; see
+        ``spookid.studies.crossvalidation``. Arguments and errors are those of ``solve``."""
+        from spookid.estimation.solving import fitted_by
+        from spookid.studies.crossvalidation import crossvalidate
+
+        problem, others = self._split(options)
+        return crossvalidate(problem, fitted_by(backend, others))
+
+    def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
+        """Combinations of parameters that can be known before a fit, by the motion of recordings, such as
+        ``problem.recordings``, or by any; see ``spookid.estimation.grouping``."""
+        from spookid.estimation.grouping import base_parameters
+
+        return base_parameters(self, recordings)
+
+    def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
+        """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
+        ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
+        not hold, NaN at the first and the last step. Impulses of impacts are those of ``impacts``.
+
+        Args:
+            solution: of this problem; a ProblemError refuses others, here and in ``impacts`` and ``touches``.
+            recording: number of the recording.
+        """
+        from spookid.studies.motor_efforts import contact_forces
+
+        return contact_forces(self, solution, recording)
+
+    def impacts(self, solution: Solution, recording: int = 0) -> tuple[Strike, ...]:
+        """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
+        with which impulse."""
+        from spookid.studies.motor_efforts import strikes
+
+        return strikes(self, solution, recording)
+
+    def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
+        """When each ``Contact`` touches on a recording, and with which impulse, in the order of time; those of each
+        step are in ``Trajectory.touches``."""
+        from spookid.studies.motor_efforts import touches
+
+        return touches(self, solution, recording)
+
+    def simulate(
+        self,
+        parameters: Parameters = None,
+        duration: float | None = None,
+        initial: Initial = None,
+        *,
+        recording: int = 0,
+        inputs: Recording | None = None,
+        noise: Noises = None,
+        seed: int = 0,
+        substeps: int | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Recording:
+        """Step the mechanism forward; arguments, what is returned and errors are those of
+        ``spookid.studies.simulate``, and ``options`` the problem's own settings."""
+        from spookid.studies.simulating import simulate
+
+        how: dict[str, Any] = {"noise": noise, "seed": seed, "substeps": substeps, "progress": progress}
+        return simulate(self.with_(**options), parameters, duration, initial, recording=recording, inputs=inputs, **how)
+
+    def inverse_dynamics(
+        self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
+    ) -> MotorEfforts:
+        """What motors have to do along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
+        from spookid.studies.motor_efforts import inverse_dynamics
+
+        return inverse_dynamics(self, parameters, recording, **options)
+
+    def payload(self, solution: Solution, recording: Recording, body: str, **options: Any) -> Payload:
+        """What hangs on a body along a recording; see ``spookid.studies.payload``."""
+        from spookid.studies.payloads import payload
+
+        return payload(self, solution, recording, body, **options)
+
+    def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
+        """Design a motion of a duration [s] that shows most of the parameters; see ``spookid.studies.excite``. Where
+        ``limits`` say nothing those of the robot's file hold, if the problem was made from one."""
+        from spookid.robots.robot import limits_within
+        from spookid.studies.excitation import excite
+
+        return excite(self, duration, limits=limits_within(self, limits), **options)
+
+    def expected_errors(
+        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
+    ) -> ExpectedErrors:
+        """What a fit of a planned motion is expected to report; see ``spookid.studies.expected_errors``. Positions of
+        all joints are enough: the rest follows."""
+        from spookid.studies.expected import expected_errors
+        from spookid.studies.planned_motion import completed
+
+        return expected_errors(self, completed(self, planned), noise=noise, known=known)
+
+    def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
+        """Least squares on filtered derivatives, beside a solution if there is one; see ``spookid.studies.regress``."""
+        from spookid.studies.regression import regress
+
+        return regress(self, solution, **options)
+
+    def graph(self) -> Picture:
+        """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a
+        step, λ those that stand in one factor alone."""
+        from spookid.assembly.assembly import picture
+
+        return picture(self)
+
+    def __repr__(self) -> str:
+        from spookid.report.conclusion import sizes
+
+        return f"<Problem {self.name!r}: {sizes(self)}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
+        from spookid.report.conclusion import description
+
+        return description(self)
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter."""
+        return declared.rows(self)
+
+    def _split(self, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """The problem with its own settings among the options, and the others."""
+        own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
+        return self.with_(**own), {name: value for name, value in options.items() if name not in own}

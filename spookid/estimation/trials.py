@@ -1,0 +1,153 @@
+"""Whether other sensors explain a motion that a fit leaves in doubt: the problem is solved once more with them.
+
+A sigma that is too small makes the motion follow the sensor's noise, and the process noise so large that forces say
+little; one that is too large hides what sensors show. The slope of the likelihood in a size says at once that it is
+off, and a fit in which it is estimated what it is. Where that fit raises doubts of its own, they are the cause.
+
+A sensor that lags by a few milliseconds behind another makes the noise of a mechanism of springs or chains larger than
+all that acts in it, and what is estimated then is no mechanics from which a lag could be told. So the problem is solved
+once more, from its guesses, with a delay and an offset of each sensor among its Parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.problem import Problem
+from spookid.data.channels import Channel, Sensor
+from spookid.data.sampling import finite_samples
+from spookid.estimation.suspects import trial, varied
+from spookid.parameter import Parameter, is_constant
+from spookid.records import dataclass
+from spookid.results.findings import OFF, SURE, Finding
+from spookid.results.result import Solution
+from spookid.solvers.status import Status
+from spookid.statistics.whiteness import limit
+from spookid.tables.table import quantity
+
+Solve = Callable[[Problem], Solution]
+"""A problem from its guesses."""
+_UNEXPLAINED = "motion.unexplained"
+
+
+def given_noise_findings(problem: Problem, result: Solution, solve: Solve, factor: float = 1.25) -> Iterator[Finding]:
+    """One that names the sensors whose sigma is off by more than a factor, if the model explains them with another."""
+    off = refuted(problem, result)
+    if not off or result.status is Status.INTERRUPTED:
+        return
+    freed = [varied(sensor, sigma=None) if off & set(sensor.signals) else sensor for sensor in problem.observations]
+    found = solve(trial(problem, freed))
+    if found.status is not Status.CONVERGED or any(finding.doubts for finding in found.findings):
+        return
+    units = {channel.signal: channel.unit for channel in problem.channels}
+    before, after = ({n.names[0]: n.std for n in one.noise if n.kind == "sensor"} for one in (result, found))
+    others = {
+        name: std
+        for name, std in after.items()
+        if name in off and std > 0 and abs(math.log(std / before[name])) > math.log(factor)
+    }
+    words = [f"{n} {quantity(std, units[n], 2)}, sigma={before[n]:g} was given" for n, std in others.items()]
+    if others:
+        evidence = {name: {"sigma": before[name], "estimate": std} for name, std in others.items()}
+        said = "Noise that was given is not what the data show, which the model explains with"
+        advice = "Leave sigma out, and it is estimated, or correct it."
+        yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
+
+
+def refuted(problem: Problem, result: Solution) -> set[str]:
+    """Signals whose sigma was given and is off, by the slope of the likelihood; of quaternions nothing can be told, for
+    their components are not independent of one another."""
+    bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}
+    given = [one for one in result.noise if one.kind == "sensor" and one.given and one.names[0] not in bound]
+    return {one.names[0] for one in given if abs(one.score) > limit(len(given))}
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A Parameter that is added to an argument of a sensor."""
+
+    channel: Channel
+    argument: str
+    """"delay" or "offset"."""
+    parameter: Parameter
+
+    def words(self, size: float) -> str:
+        """Of what it is found to be."""
+        if self.argument == "delay":
+            late = "late" if size > 0 else "early"
+            return f"{self.channel.signal} is {quantity(1e3 * abs(size), 'ms', 2)} {late}"
+        return f"{self.channel.signal} is off by {quantity(size, self.channel.unit, 2)}"
+
+
+def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Iterator[Finding]:
+    """One that names sensors which lag or are off, if the model explains the motion with these; asked where forces do
+    not, where no minimum was found, or where residuals are no noise and no parameter is identified."""
+    codes = {finding.code for finding in result.findings}
+    doubted = _UNEXPLAINED in codes or ("residuals.autocorrelated" in codes and not _known(result))
+    if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
+        return
+    trials = list(_trials(problem))
+    if not trials:
+        return
+    found = solve(trial(problem, [_tried(sensor, trials) for sensor in problem.observations], friction="smooth"))
+    if found.status is not Status.CONVERGED or any(finding.code == _UNEXPLAINED for finding in found.findings):
+        return
+    if told := _clear(trials, found):
+        arguments = " and ".join(f"{name}=Parameter(...)" for name in dict.fromkeys(t.argument for t, _ in told))
+        evidence = {one.channel.signal: dict[str, float]() for one, _ in told}
+        for one, size in told:
+            evidence[one.channel.signal][one.argument] = size
+        words = ", ".join(one.words(size) for one, size in told)
+        effect = f"With a delay and an offset of each sensor the model explains the motion: {words}."
+        cause = "Do these sensors share a clock, and is zero where the model has it?"
+        advice = f"Give them {arguments}, or correct the recording."
+        yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
+
+
+def _clear(trials: list[_Trial], found: Solution) -> list[tuple[_Trial, float]]:
+    """Trials that are clearly not zero, and their sizes if all others are: the least clear is taken for zero again and
+    again, for of two sensors that are apart in time either may lag. What explains little beside others is left out."""
+    places = [list(found.parameters).index(trial.parameter.name) for trial in trials]
+    sizes = np.array([found.parameters[trial.parameter.name].estimate for trial in trials])
+    covariance = found.sensitivities.covariance[np.ix_(places, places)]
+    left = [i for i in range(len(trials)) if covariance[i, i] > 0]
+    while left:
+        shares = np.abs(sizes[left]) / np.sqrt(covariance[left, left])
+        least = left[int(np.argmin(shares))]
+        if np.min(shares) >= max(SURE, 0.1 * float(np.max(shares))):
+            break
+        left.remove(least)
+        follow = covariance[:, least] / covariance[least, least]
+        sizes, covariance = sizes - follow * sizes[least], covariance - np.outer(follow, covariance[least])
+    return [(trials[i], float(sizes[i])) for i in left]
+
+
+def _known(result: Solution) -> bool:
+    """True if some free parameter is known to be far from zero."""
+    return any(OFF * one.std_err < abs(one.estimate) for one in result.parameters.values() if not one.fixed)
+
+
+def _trials(problem: Problem) -> Iterator[_Trial]:
+    """One for each delay and offset that is a number. Priors as wide as the motion is slow and large keep in place what
+    no data tell, such as the delay of all sensors together where nothing drives the mechanism."""
+    late = 1 / (2 * math.pi * problem.cutoff)
+    for i, channel in enumerate(problem.channels):
+        if is_constant(channel.delay):
+            yield _Trial(channel, "delay", Parameter(f"delay_{i}_", 0.0, prior=(0.0, late)))
+        spread = max(float(np.std(finite_samples(r, channel.signal)[1])) for r in problem.sample)
+        if is_constant(channel.offset) and spread > 0:
+            yield _Trial(channel, "offset", Parameter(f"offset_{i}_", 0.0, prior=(0.0, spread)))
+
+
+def _tried(sensor: Sensor, trials: list[_Trial]) -> Sensor:
+    added = {}
+    for argument in ("delay", "offset"):
+        own = {t.channel.index: t.parameter for t in trials if t.channel.sensor is sensor and t.argument == argument}
+        if own:
+            values = [value + own[i] if i in own else value for i, value in enumerate(sensor.each(argument))]
+            added[argument] = ca.vertcat(*values) if len(values) > 1 else values[0]
+    return varied(sensor, **added)
