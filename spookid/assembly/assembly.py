@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import is_
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -53,8 +54,8 @@ from spookid.parameter import number, stacked
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import NoiseSize
-from spookid.stepping.base import Scheme
-from spookid.stepping.impulses import Settings
+from spookid.stepping.base import Dynamics, Scheme
+from spookid.stepping.impulses import DryFriction, Settings
 from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -217,7 +218,7 @@ def _check_motion(problem: Declaration, sampled: Sequence[SampledRecording]) -> 
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
-        if not problem.scheme.turns:
+        if problem.scheme.coordinates == "maximal":
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
 
 
@@ -263,7 +264,8 @@ def factors(
     Args:
         seen: which samples make the rows of which factor; None: those of the motion alone.
     """
-    written = list(kept(_of_motion, problem.scheme, model, settings, bool(np.isinf(problem.weight))))
+    scheme = problem.scheme
+    written = list(kept(_of_motion, scheme, scheme.law, scheme.dynamics, model, settings))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors(problem, settings, model)
@@ -271,14 +273,16 @@ def factors(
     return [problem.parameter_set.written(factor) for factor in written]
 
 
-def _of_motion(scheme: Scheme, model: Model, settings: Settings, hard: bool) -> list[Factor]:
-    return with_late_inputs(model, scheme.factors(model, settings, hard))
+def _of_motion(
+    scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Model, settings: Settings
+) -> list[Factor]:
+    return with_late_inputs(model, scheme.factors(model, settings))
 
 
 def check_stepper(problem: Declaration) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
     problem.scheme.check_model(problem.model)
-    check_schedules(problem.model, problem.scheme)
+    check_schedules(problem.model, problem.stepper.name, problem.scheme.refuses)
 
 
 def _check(problem: Declaration) -> None:

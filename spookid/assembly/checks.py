@@ -38,6 +38,7 @@ from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant, parameters_in
 from spookid.results.findings import Finding, ranked
+from spookid.stepping.base import EXTRAPOLATED
 
 _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
@@ -313,7 +314,7 @@ def step_chosen(problem: Declaration) -> list[Finding]:
 
 def _uncorrected(problem: Declaration) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
-    asked = problem.estimates_noise and problem.stepper.corrects and problem.step_correction
+    asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
         f"With {problem.uncorrected} estimates are those of steps of h = {problem.step:g} s; a smaller step tells what "
         "they add."

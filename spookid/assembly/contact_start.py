@@ -23,6 +23,7 @@ from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in
 from spookid.stepping import contact_law
+from spookid.stepping.base import CONTACTS
 from spookid.transcription.transcription import Point
 
 _SPEED = 0.1
@@ -51,8 +52,8 @@ def check_contacts(problem: Declaration) -> None:
     what = f"{what} contacts, which fits"
     if problem.rubs_smoothly:
         raise ProblemError(f'{what} hold exactly: take friction="exact", or friction="mpcc" with backend "ipopt"')
-    if not problem.scheme.touches:
-        raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
+    if why := problem.scheme.refuses.get(CONTACTS):
+        raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name!r}: {why}")
 
 
 def check_samples(problem: Declaration, sampled: tuple[SampledRecording, ...], between: bool) -> None:

@@ -32,7 +32,7 @@ from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
 from spookid.records import dataclass
 from spookid.results.settings import DynamicsAndFriction, Estimator
-from spookid.stepping.base import Scheme, Stepper
+from spookid.stepping.base import EXTRAPOLATED, Scheme, Stepper
 from spookid.stepping.impulses import DryFriction, Form
 from spookid.stepping.variational import Variational
 
@@ -157,7 +157,6 @@ class Declaration(DynamicsAndFriction, Estimator, metaclass=Checked):
                 )
         if not isinstance(getattr(self.stepper, "name", None), str):
             raise ProblemError(f"{self.what}: stepper {type(self.stepper).__name__} has no name; give its class one")
-        self.stepper.check_weight(self.weight, self.what)
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
@@ -225,7 +224,12 @@ class Declaration(DynamicsAndFriction, Estimator, metaclass=Checked):
     @property
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
-        return self.step_correction and self.estimates_noise and self.stepper.corrects and not self.uncorrected
+        return (
+            self.step_correction
+            and self.estimates_noise
+            and EXTRAPOLATED not in self.stepper.refuses
+            and not self.uncorrected
+        )
 
     @property
     def uncorrected(self) -> str:
@@ -323,11 +327,9 @@ class Declaration(DynamicsAndFriction, Estimator, metaclass=Checked):
         return self.parameter_set.on(self.guess, recording)
 
     @property
-    def scheme(self) -> Scheme:
+    def scheme(self) -> Scheme[Any]:
         """The stepper with the form of dry friction and of what is random."""
-        law = DryFriction(cast(Form, self.friction))
-        scheme = self.stepper.likelihood(law) if self.estimates_noise else self.stepper.with_law(law)
-        return scheme.fitting(self.model)
+        return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.

@@ -37,6 +37,7 @@ from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
+from spookid.stepping.base import SWITCHED
 from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
@@ -95,7 +96,7 @@ _MOST = 3
 
 def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """What the motion of each recording says of the schedules; none of models without contacts."""
-    if not assembly.problem.model.holding.contacts or not assembly.problem.scheme.switches:
+    if not assembly.problem.model.holding.contacts or SWITCHED in assembly.problem.scheme.refuses:
         return []
     told = list[Finding]()
     for chain, trajectory in enumerate(motion):

@@ -36,6 +36,7 @@ from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
 from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
 from spookid.statistics.linearized import linearize
 from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.stepping.base import DETERMINISTIC
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ def choose_estimator(work: Work, first: Fit) -> Decision:
     problem = first.assembly.problem
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
-    if first.likelihood is None or not (converged and problem.scheme.offers_hard and problem.free):
+    if first.likelihood is None or not (converged and DETERMINISTIC not in problem.scheme.refuses and problem.free):
         return stands
     if not problem.chooses_estimator:
         return replace(stands, choice=Choice(problem.estimator, "as asked"))

@@ -33,6 +33,7 @@ from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
+from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain, Point
@@ -293,7 +294,8 @@ class _Residuals:
     def _lags(self) -> bool:
         """True if its rows are those around the earlier of two steps, of which rates lead back to one before."""
         factor = self._factor
-        return self._problem.scheme.lags and factor.reach == 1 and (factor.motion or factor.group is Group.OBSERVATION)
+        around = factor.reach == 1 and (factor.motion or factor.group is Group.OBSERVATION)
+        return around and isinstance(self._problem.scheme, Leapfrog)
 
     @property
     def _unknown(self) -> int:
