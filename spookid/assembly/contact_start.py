@@ -46,7 +46,9 @@ def check_contacts(problem: Declaration) -> None:
     """Raise ProblemError for contacts, or limits of joints, that a fit cannot do."""
     what = f"{problem.place}: Problem {problem.name!r} has"
     if any(joint.limits is not None for joint in problem.model.joints):
-        raise ProblemError(f"{what} limits of joints, which can be simulated only; leave them out to solve it")
+        raise ProblemError(
+            f"{what} limits of joints, which fits have as a Contact; leave them out, or write their stops so"
+        )
     if not problem.model.contacts:
         return
     what = f"{what} contacts, which fits"

@@ -13,8 +13,8 @@ that only the steps in which a joint turns need many substeps.
 Forward simulation with friction that sticks: equations linearized, their reactions found as bounded impulses.
 
 At each iterate the equations F(y, u) = 0 of a ``ForwardStep`` give y as an affine function of the reactions u; rates,
-bounds and loads follow, and ``bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag; the variational ones
-take a few rounds. The equations' matrix, the bilateral part of the mixed complementarity problem, is
+bounds and loads follow, and ``bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag; the
+variational ones take a few rounds. The equations' matrix, the bilateral part of the mixed complementarity problem, is
 factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
 """
 
