@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
-from spookid.assembly.checks import check_closure, check_ranks, check_turns, setup_findings
+from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
 from spookid.assembly.contact_start import (
     begun,
@@ -25,11 +25,10 @@ from spookid.assembly.contact_start import (
     with_first_rates,
 )
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.demand import check_fit, check_states
-from spookid.assembly.initialization import Guess, oriented
+from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, has_room, layout, observation_factors
+from spookid.assembly.observations import Observed, has_room, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,
@@ -39,7 +38,6 @@ from spookid.assembly.priors import (
     prior_factor,
     priors,
 )
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
@@ -357,3 +355,31 @@ def unknowns(
     friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
     return contiguous(found if touching is None else with_first_rates(problem, found, touching))
+
+
+def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain, Array]:
+    """The chain of another recording of an assembled problem, and its states to begin with, (N, ambient).
+
+    Args:
+        number: its place among all recordings.
+
+    Raises:
+        ProblemError: if it does not fit the problem, or has samples where those of the assembly have none.
+    """
+    problem = assembly.problem
+    problem.check_recording(recording)
+    sampled = gather(problem, recording)
+    _check_room(assembly, sampled)
+    chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)
+    settings = assembly.widths, assembly.sharpness, assembly.touch
+    return chain, unknowns(problem, sampled, *settings, sampled.guess.states)
+
+
+def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:
+    """Refuse samples that no row was made for."""
+    problem = assembly.problem
+    for i in without_room(assembly.observed, sampled.samples):
+        raise ProblemError(
+            f"{problem.what}: {problem.channels[i].signal!r} of recording {sampled.recording.name!r} is sampled "
+            "otherwise than in the first recordings; resample it, or name one that is sampled so among the first"
+        )

@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sampled_recording import SampledRecording
+from spookid.assembly.initialization import SampledRecording
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array

@@ -12,8 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.initialization import Guess
-from spookid.assembly.sampled_recording import SampledRecording
+from spookid.assembly.initialization import Guess, SampledRecording
 from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
@@ -21,7 +20,6 @@ from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contacts import Contact, Impact
 from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in
 from spookid.stepping import contact_law
 from spookid.stepping.base import CONTACTS
 from spookid.transcription.transcription import Point
@@ -239,7 +237,9 @@ def begun(
     for i, impact in enumerate(model.holding.contacts):
         if not isinstance(impact, Impact) or not times[i]:
             continue
-        heights = _heights(model, impact, samples.states, values)
+        q = ca.SX.sym("q", model.configuration.ambient)
+        height = impact.height(model.original or model, q)
+        heights = evaluated(height, q, samples.states[:, : q.numel()], values)[:, 0]
         for j, x in enumerate(times[i]):
             k = round(x)
             near = [abs(x - other) for other in every if other != x]
@@ -249,17 +249,6 @@ def begun(
             own = slice(max(k - _SIDE[-1], 0), k + _SIDE[-1] + 1)
             states[own], moved[own] = samples.states[own], samples.displacements[own]
     return replace(smooth, states=states, displacements=moved), strikes_at(model, times, steps, told.scheduled)
-
-
-def _heights(model: Model, impact: Impact, states: Array, values: Mapping[str, float]) -> Array:
-    """Of its point over the plane, (N,) [m]."""
-    q = ca.SX.sym("q", model.configuration.ambient)
-    height = impact.height(model.original or model, q)
-    known = parameters_in([height], impact.what, ignore=[q])
-    function = ca.Function("height", [q, ca.vertcat(ca.SX(0, 1), *known)], [height])
-    numbers = ca.DM([values[p.name] for p in known])
-    heights: Array = np.asarray(function(states[:, : q.numel()].T, numbers).full())[0]
-    return heights
 
 
 def _meeting(heights: Array, k: int, side: Places, told: float) -> float:

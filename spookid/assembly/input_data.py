@@ -16,7 +16,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sampled_recording import SampledRecording
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.schedules import Strikes, contact_data
 from spookid.data.inputs import Acting
 from spookid.data.residual import Residual

@@ -67,7 +67,9 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
     seen = [i for i, channel in enumerate(problem.channels) if order(channel, problem.model) == 0]
     for i, trajectory in enumerate(motion):
         frames = moments(trajectory.t)[: None if i < MOST_RECORDINGS else 0]
-        estimated, observed = trajectory.q[frames].reshape(len(frames), -1), trajectory.observed[frames][:, seen]
+        estimated, observed = trajectory.q[frames], trajectory.observed[frames][:, seen]
+        shape = estimated.shape
+        estimated = estimated.reshape(len(frames), problem.model.configuration.ambient)
         values = problem.parameter_set.on(assembly.values(point), trajectory.name)
         poses = np.full(estimated.shape, np.nan)
         known = np.isfinite(observed) & np.isfinite(estimated).all(axis=1, keepdims=True)
@@ -78,7 +80,7 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
                 weights = weights[pattern].min() / weights[pattern]
                 tracking = Tracking(problem.model, channels, values, weights=weights)
                 poses[here] = _solved(problem, tracking, estimated[here], observed[here][:, pattern], values)
-        found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(trajectory.q[frames].shape)))
+        found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(shape)))
     return tuple(found)
 
 

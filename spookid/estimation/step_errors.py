@@ -22,7 +22,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sampled_recording import SampledRecording
+from spookid.assembly.initialization import SampledRecording
 from spookid.data.channels import order
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.kernels.arrays import Array, contiguous

@@ -17,9 +17,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from spookid.assembly.assembly import Assembly, assemble
+from spookid.assembly.assembly import Assembly, assemble, joined
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.joining import joined
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects

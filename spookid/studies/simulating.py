@@ -15,7 +15,7 @@ from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sampled_recording import SampledRecording
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.inputs import acting, acting_within, at_values, commanded
