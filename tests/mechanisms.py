@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,24 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Manifold, Model, Motor, Problem, Recording, Spook, gravity
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Manifold,
+    Model,
+    Motor,
+    Problem,
+    Recording,
+    Spook,
+    Variational,
+    gravity,
+)
 from spookid.assembly.initialization import place
 from spookid.stepping.simulation import NewtonStepper
 from spookid.stepping.spook import Settings
-from spookid.transcription.factor import Constant
+from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
 Array = NDArray[np.float64]
@@ -248,6 +262,19 @@ class OneStep:
     def multipliers(self, x: Array, x_next: Array, u: ArrayLike = ()) -> Array:
         """λ."""
         return self._multipliers(x, x_next, np.asarray(u, dtype=float), self._given).full()[:, 0]
+
+
+def of_all_bodies(model: Model, settings: Settings) -> Factor:
+    """√κ times the impulses (6 n_b,) that the variational step is missing, from poses and λ at three steps: the
+    equations of its forward step."""
+    step, space = Variational().forward(model, settings), model.configuration
+    x = [ca.SX.sym(name, space.ambient + model.rows) for name in ("before", "here", "after")]
+    q, u = [one[: space.ambient] for one in x], ca.SX.sym("u", len(model.signals))
+    v, v_next = (space.difference(b, a) / settings.step for a, b in pairwise(q))
+    given = ca.vertcat(q[1], v, u, 1, ca.SX.zeros(step.u.numel() - u.numel() - 1), v_next, x[1][space.ambient :])
+    rows = ca.substitute(step.equations[: space.tangent], ca.vertcat(step.x, step.u, step.unknowns), ca.densify(given))
+    labels = tuple(map(str, range(space.tangent)))
+    return Factor("impulse", Group.STATE, ca.sqrt(settings.weight) * rows, dict(enumerate(x)), u, labels)
 
 
 # --- problems ---

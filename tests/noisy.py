@@ -8,11 +8,11 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from mechanisms import Array, OneStep
+from mechanisms import Array, OneStep, of_all_bodies
 
 from spookid import HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational
 from spookid.mechanics.kinematics import place
-from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.manifold import Manifold, jacobian
 
 _SPOOK = Spook()
 
@@ -99,12 +99,13 @@ class _RigidMotion:
     def __init__(self, one: OneStep, q: Array) -> None:
         model = one.model
         self._start, self._multipliers = q, model.rows
-        impulse, joints, *_ = Variational().factors(model, one.settings)
+        impulse = of_all_bodies(model, one.settings)
         before, here, after = impulse.variables.values()
         n, m = model.configuration.ambient, model.configuration.tangent
-        rows = ca.vertcat(impulse.residual, ca.substitute(joints.residual, joints.variables[0], after))
+        rows = ca.vertcat(impulse.residual, model.violation(after[:n]))
+        unknowns = Manifold((*model.configuration.parts, ("flat", model.rows)))
         slope = ca.horzcat(
-            jacobian(rows, after, Variational().manifold(model))[:, :m],
+            jacobian(rows, after, unknowns)[:, :m],
             ca.jacobian(rows, here)[:, n : n + self._multipliers],
         )
         symbols = ca.vertcat(*(c.symbol for c in one.constants))

@@ -241,7 +241,7 @@ def test_what_is_refused(jump: Recording) -> None:
         hopper([jump], holds="nowhere").solve()
     with pytest.raises(ProblemError, match=r"Variational\(\)"):
         hopper([jump], holds="down").with_(stepper=Spook()).solve()
-    with pytest.raises(ProblemError, match=r"Spook\(\) has no contacts that hold"):
+    with pytest.raises(ProblemError, match="has no contacts that hold"):
         hopper([jump]).with_(stepper=Spook()).solve()
     problem = hopper([jump], holds="down")
     sideways = replace(problem.model.constraints[0], axes="xyz")

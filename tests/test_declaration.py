@@ -245,7 +245,6 @@ def test_trees_start_at_the_ground_whatever_the_order():
         ({"initial": {"J": -1}}, ["Problem 'swing'", "guess -1 of 'J' is outside"]),
         ({"initial": {"J": "much"}}, ["Problem 'swing'", "'J'", "'much'"]),
         ({"fixed": ["K"]}, ["Problem 'swing'", "no parameter 'K'"]),
-        ({"state_weight": math.inf, "stepper": Spook()}, ["Problem 'swing'", "infinite state_weight", "Variational()"]),
     ],
 )
 def test_problems(wrong, parts):

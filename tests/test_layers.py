@@ -29,6 +29,7 @@ HELPERS = {
     "noisy.py": "draws impulses of the declared size in every step",
     "online_twins.py": "names the type of an online estimate",
     "solutions.py": "makes solutions without a fit",
+    "stepper_table.py": "asks steppers what they refuse",
 }
 """Helpers of tests that import the inside of the package, and what for. Benchmarks do, too: they measure its parts."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -24,7 +25,7 @@ from mechanisms import (
     skew_body,
 )
 
-from spookid import GROUND, Body, Hinge, Model, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Spook, gravity
 
 H = 0.01
 J = 0.002
@@ -226,3 +227,14 @@ def test_smooth_friction_tends_to_the_exact_law(rate, width):
     share = min(abs(rate) / limit, 1 - 1e-16)
     bound = width * np.arctanh(share) if abs(rate) < limit else 2 * limit * np.exp(-2 * (abs(rate) - limit) / width)
     assert error <= min(bound, at_the_edge) + 1e-12
+
+
+def test_deterministic_dynamics_give_back_what_its_own_steps_simulated():
+    inertia, viscous = Parameter("J", 0.006, lower=1e-5), Parameter("b", 0.002, lower=0)
+    model = pendulum(inertia=inertia, viscous=viscous)
+    sensors = [HingeAngle(model.joints[0], signal="angle", sigma=1e-3)]
+    problem = Problem("swing", model, [], sensors, stepper=Spook(), step=0.01, state_weight=math.inf)
+    truth = {"J": 0.005, "b": 0.004}
+    solution = problem.solve(recordings=[problem.simulate(truth, duration=1.0, initial={"hinge": 1.0})])
+    for name, value in truth.items():
+        assert solution[name].estimate == pytest.approx(value, rel=1e-6)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import is_
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.chain import chain_of
-from spookid.assembly.checks import check_closure, check_ranks, check_turns, setup_findings
+from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
 from spookid.assembly.contact_start import (
     begun,
@@ -23,11 +24,11 @@ from spookid.assembly.contact_start import (
     with_codes,
     with_first_rates,
 )
-from spookid.assembly.demand import check_fit, check_states
-from spookid.assembly.initialization import Guess, oriented
+from spookid.assembly.declared import check_recording
+from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, has_room, layout, observation_factors
+from spookid.assembly.observations import Observed, has_room, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,
@@ -38,7 +39,6 @@ from spookid.assembly.priors import (
     priors,
 )
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, strikes
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
@@ -54,8 +54,8 @@ from spookid.parameter import number, stacked
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import NoiseSize
-from spookid.stepping.base import Scheme
-from spookid.stepping.impulses import Settings
+from spookid.stepping.base import Dynamics, Scheme
+from spookid.stepping.impulses import DryFriction, Settings
 from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -218,7 +218,7 @@ def _check_motion(problem: Problem, sampled: Sequence[SampledRecording]) -> None
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
-        if not problem.scheme.turns:
+        if problem.scheme.coordinates == "maximal":
             check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
 
 
@@ -262,7 +262,8 @@ def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[O
     Args:
         seen: which samples make the rows of which factor; None: those of the motion alone.
     """
-    written = list(kept(_of_motion, problem.scheme, model, settings, bool(np.isinf(problem.weight))))
+    scheme = problem.scheme
+    written = list(kept(_of_motion, scheme, scheme.law, scheme.dynamics, model, settings))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors(problem, settings, model)
@@ -270,14 +271,16 @@ def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[O
     return [problem.parameter_set.written(factor) for factor in written]
 
 
-def _of_motion(scheme: Scheme, model: Model, settings: Settings, hard: bool) -> list[Factor]:
-    return with_late_inputs(model, scheme.factors(model, settings, hard))
+def _of_motion(
+    scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Model, settings: Settings
+) -> list[Factor]:
+    return with_late_inputs(model, scheme.factors(model, settings))
 
 
 def check_stepper(problem: Problem) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
     problem.scheme.check_model(problem.model)
-    check_schedules(problem.model, problem.scheme)
+    check_schedules(problem.model, problem.stepper.name, problem.scheme.refuses)
 
 
 def _check(problem: Problem) -> None:
@@ -352,6 +355,34 @@ def unknowns(
     friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
     return contiguous(found if touching is None else with_first_rates(problem, found, touching))
+
+
+def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain, Array]:
+    """The chain of another recording of an assembled problem, and its states to begin with, (N, ambient).
+
+    Args:
+        number: its place among all recordings.
+
+    Raises:
+        ProblemError: if it does not fit the problem, or has samples where those of the assembly have none.
+    """
+    problem = assembly.problem
+    check_recording(problem, recording)
+    sampled = gather(problem, recording)
+    _check_room(assembly, sampled)
+    chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)
+    settings = assembly.widths, assembly.sharpness, assembly.touch
+    return chain, unknowns(problem, sampled, *settings, sampled.guess.states)
+
+
+def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:
+    """Refuse samples that no row was made for."""
+    problem = assembly.problem
+    for i in without_room(assembly.observed, sampled.samples):
+        raise ProblemError(
+            f"{problem.what}: {problem.channels[i].signal!r} of recording {sampled.recording.name!r} is sampled "
+            "otherwise than in the first recordings; resample it, or name one that is sampled so among the first"
+        )
 
 
 def picture(problem: Problem) -> Picture:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.input_data import input_data, with_measured
 from spookid.assembly.observations import Observed, observation_data
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
 from spookid.kernels.arrays import Mask

@@ -9,7 +9,7 @@ No sensor shows such a coordinate and no force depends on it: it is cyclic, and 
 no change of anything that is measured. A row of the first state keeps it where its initial guess is, which is no
 information.
 
-What a user should know about how a problem was set up, before any fit.
+What a user should know about how a problem was set up, before any fit, and what a fit asks of memory.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declared import uncorrected
-from spookid.assembly.initialization import lacking, seen_by
+from spookid.assembly.initialization import SampledRecording, lacking, seen_by
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import idle_findings
 from spookid.assembly.tracking import Tracking, state_at
+from spookid.data.arrays import available
 from spookid.data.channels import all_predicted, order
 from spookid.data.interpolation import SHARE
+from spookid.data.sampling import grid
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
@@ -39,6 +40,9 @@ from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant, parameters_in
 from spookid.results.findings import Finding, ranked
+from spookid.stepping.base import EXTRAPOLATED
+from spookid.tables.table import number
+from spookid.transcription.transcription import Transcription
 
 _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
@@ -179,10 +183,7 @@ def _constraint_rows(model: Model, poses: Array, values: Values) -> Array:
     """G, (N, n_g, 6 n_b), with rows of about length one."""
     q = ca.SX.sym("q", model.configuration.ambient)
     G = ca.densify(model.mechanics(q).constraint)
-    parameters = parameters_in([G], "the model", ignore=[q])
-    function = ca.Function("rows", [q, ca.vertcat(*parameters)], [ca.vec(G.T)])
-    flat = np.asarray(function(poses.T, ca.DM([values[p.name] for p in parameters])).full()).T
-    rows = flat.reshape(len(poses), *G.shape)
+    rows = evaluated(ca.vec(G.T), q, poses, values).reshape(len(poses), *G.shape)
     typical = np.median(np.linalg.norm(rows, axis=2, keepdims=True), axis=0, keepdims=True)
     return np.asarray(rows / np.where(typical > 0, typical, 1.0))
 
@@ -314,9 +315,60 @@ def step_chosen(problem: Problem) -> list[Finding]:
 
 def _uncorrected(problem: Problem) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
-    asked = problem.estimates_noise and problem.stepper.corrects and problem.step_correction
+    asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
         f"With {uncorrected(problem)} estimates are those of steps of h = {problem.step:g} s; a smaller step "
         "tells what they add."
     )
     return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and uncorrected(problem) else []
+
+
+_STATES = 100
+"""Numbers that the initial guess of a body takes at each step, at least."""
+_ENTRIES, _BY_WEIGHT = 40, 12
+"""Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
+of given weights; one with half the step beside it takes as many again."""
+_DOUBLE = 8
+
+
+def memory(problem: Problem, transcription: Transcription) -> float:
+    """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
+    entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
+    return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
+
+
+def check_states(problem: Problem) -> None:
+    """Refuse a problem whose initial guess alone exceeds memory, before anything is laid out.
+
+    Raises:
+        ProblemError: with its size.
+    """
+    steps = sum(grid(recording, problem.step).count for recording in problem.recordings)
+    bodies = len(problem.model.bodies)
+    _check_memory(problem, steps, f"states of {13 * bodies} numbers", _DOUBLE * _STATES * bodies * steps)
+
+
+def check_fit(problem: Problem, transcription: Transcription) -> None:
+    """Refuse a problem whose fit exceeds memory, before it begins.
+
+    Raises:
+        ProblemError: with its size.
+    """
+    steps = sum(chain.steps for chain in transcription.chains)
+    what = f"{transcription.unknowns:,} unknowns and {transcription.nonzeros:,} Jacobian nonzeros"
+    _check_memory(problem, steps, what, memory(problem, transcription))
+
+
+def _check_memory(problem: Problem, steps: int, what: str, needed: float) -> None:
+    free = available()
+    if needed > free:
+        raise ProblemError(
+            f"{problem.what} has {steps:,} steps of {number(problem.step)} s, with {what}: "
+            f"some {size(needed)} of memory, of which {size(free)} may be had; take a larger step, step=, or shorter "
+            "recordings, recording.between(start, stop), and see that their times are in seconds"
+        )
+
+
+def size(count: float) -> str:
+    """Bytes in words."""
+    return f"{number(count / 1e9, 2)} GB" if count >= 1e9 else f"{number(count / 1e6, 2)} MB"

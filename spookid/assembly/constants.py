@@ -12,8 +12,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
@@ -21,6 +21,7 @@ from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_u
 from spookid.parameter import Parameter, is_constant, substitute
 from spookid.results.result import Noise
 from spookid.statistics.marginal import NoiseSize
+from spookid.stepping.base import SWITCHED
 from spookid.stepping.contact_rows import SLIP_FLOOR, slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
@@ -138,7 +139,9 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
         if isinstance(motor, TorqueMotor) and motor.sigma is not None:
             given = motor.sigma * averaging
         found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given, averaging=averaging))
-    for slip in dict.fromkeys(contact.creeps for contact in model.holding.contacts if problem.scheme.switches):
+    for slip in dict.fromkeys(
+        contact.creeps for contact in model.holding.contacts if SWITCHED not in problem.scheme.refuses
+    ):
         own = [i for i, contact in enumerate(model.holding.contacts) if contact.creeps == slip]
         where = tuple(place(settings.slips[i]) for i in own)
         labels = tuple(slip_name(model.holding.contacts[i]) for i in own)

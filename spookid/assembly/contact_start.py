@@ -11,9 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from spookid.assembly.initialization import Guess
+from spookid.assembly.initialization import Guess, SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
@@ -21,8 +20,8 @@ from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.contacts import Contact, Impact
 from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
-from spookid.parameter import parameters_in
 from spookid.stepping import contact_law
+from spookid.stepping.base import CONTACTS
 from spookid.transcription.transcription import Point
 
 _SPEED = 0.1
@@ -45,14 +44,16 @@ def check_contacts(problem: Problem) -> None:
     """Raise ProblemError for contacts, or limits of joints, that a fit cannot do."""
     what = f"{problem.place}: Problem {problem.name!r} has"
     if any(joint.limits is not None for joint in problem.model.joints):
-        raise ProblemError(f"{what} limits of joints, which can be simulated only; leave them out to solve it")
+        raise ProblemError(
+            f"{what} limits of joints, which fits have as a Contact; leave them out, or write their stops so"
+        )
     if not problem.model.contacts:
         return
     what = f"{what} contacts, which fits"
     if problem.rubs_smoothly:
         raise ProblemError(f'{what} hold exactly: take friction="exact", or friction="mpcc" with backend "ipopt"')
-    if not problem.scheme.touches:
-        raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name}: take Variational()")
+    if why := problem.scheme.refuses.get(CONTACTS):
+        raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name!r}: {why}")
 
 
 def check_samples(problem: Problem, sampled: tuple[SampledRecording, ...], between: bool) -> None:
@@ -236,7 +237,9 @@ def begun(
     for i, impact in enumerate(model.holding.contacts):
         if not isinstance(impact, Impact) or not times[i]:
             continue
-        heights = _heights(model, impact, samples.states, values)
+        q = ca.SX.sym("q", model.configuration.ambient)
+        height = impact.height(model.original or model, q)
+        heights = evaluated(height, q, samples.states[:, : q.numel()], values)[:, 0]
         for j, x in enumerate(times[i]):
             k = round(x)
             near = [abs(x - other) for other in every if other != x]
@@ -246,17 +249,6 @@ def begun(
             own = slice(max(k - _SIDE[-1], 0), k + _SIDE[-1] + 1)
             states[own], moved[own] = samples.states[own], samples.displacements[own]
     return replace(smooth, states=states, displacements=moved), strikes_at(model, times, steps, told.scheduled)
-
-
-def _heights(model: Model, impact: Impact, states: Array, values: Mapping[str, float]) -> Array:
-    """Of its point over the plane, (N,) [m]."""
-    q = ca.SX.sym("q", model.configuration.ambient)
-    height = impact.height(model.original or model, q)
-    known = parameters_in([height], impact.what, ignore=[q])
-    function = ca.Function("height", [q, ca.vertcat(ca.SX(0, 1), *known)], [height])
-    numbers = ca.DM([values[p.name] for p in known])
-    heights: Array = np.asarray(function(states[:, : q.numel()].T, numbers).full())[0]
-    return heights
 
 
 def _meeting(heights: Array, k: int, side: Places, told: float) -> float:

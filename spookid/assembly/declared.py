@@ -102,7 +102,6 @@ def check(problem: Problem) -> None:
     if not isinstance(getattr(problem.stepper, "name", None), str):
         kind = type(problem.stepper).__name__
         raise ProblemError(f"{problem.what}: stepper {kind} has no name; give its class one")
-    problem.stepper.check_weight(problem.weight, problem.what)
     names = [residual.name for residual in problem.residuals]
     for residual in problem.residuals:
         residual.check(problem.model)

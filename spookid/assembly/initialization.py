@@ -19,10 +19,12 @@ import casadi as ca
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from spookid.assembly.schedules import Strikes
 from spookid.assembly.tracking import BETTER, KinematicFit, Motion, Tracking, derivatives, state_at
 from spookid.data.channels import BENT, Channel, all_predicted, order
+from spookid.data.inputs import Acting
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, smoothed
+from spookid.data.sampling import Grid, Samples, smoothed
 from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.arrays import Array
@@ -182,6 +184,27 @@ class Guess:
     displacements: Array
     """Coordinates of all joints, continuous in time, (N, n_s) [rad or m]."""
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRecording:
+    """One recording, sampled at the steps."""
+
+    recording: Recording
+    grid: Grid
+    guess: Guess
+    observed: Array
+    """At the steps, between the samples next to them where there is none, (N, n_o), NaN where missing."""
+    samples: tuple[Samples, ...]
+    """Of each channel, at their own times."""
+    acting: Acting
+    """Inputs."""
+    slopes: Acting
+    """How inputs change with their delays."""
+    held: Array
+    """1 for each contact that holds from a step to the next, 0 for others, (N − 1, n_c)."""
+    strikes: Strikes
+    """Impacts."""
 
 
 def guess(

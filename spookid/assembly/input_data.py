@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import Strikes, contact_data
 from spookid.data.inputs import Acting
 from spookid.data.residual import Residual
@@ -24,7 +25,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant, number
-from spookid.stepping.base import Scheme
+from spookid.stepping.base import SWITCHED, Scheme
 from spookid.stepping.contact_rows import CONTACT_ROWS
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Factor, Group, Kind
@@ -92,7 +93,7 @@ def _first(residual: Residual, factor: Factor) -> int:
 
 
 def windows(
-    scheme: Scheme, settings: Settings, model: Model, count: int, order: int
+    scheme: Scheme[Any], settings: Settings, model: Model, count: int, order: int
 ) -> tuple[dict[int, ca.SX], list[Motion]]:
     """The unknowns, by offset, that states at neighbouring steps are made of, and how each moves."""
     window = scheme.window(model, settings, order)
@@ -125,7 +126,7 @@ def input_data(
     """
     pair = [problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes)]
     contacts = np.zeros((len(pair[0]), 0))
-    if (count := len(problem.model.holding.contacts)) and problem.scheme.switches:
+    if (count := len(problem.model.holding.contacts)) and SWITCHED not in problem.scheme.refuses:
         contacts = contact_data(np.ones((len(now.held) - 1, count)) if held is None else held, strikes)
     inputs = late_inputs(problem.model, values, *(np.hstack([one, contacts]) for one in pair))
     told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -71,7 +71,7 @@ class Observed:
 class _Declared(NamedTuple):
     """What factors of observations are built of, which fits of one model with other steps share."""
 
-    scheme: Scheme
+    scheme: Scheme[Any]
     model: Model
     channels: tuple[Channel, ...]
 
@@ -187,8 +187,8 @@ def _moving(
 ) -> tuple[dict[int, ca.SX], Sequence[Motion]]:
     """The unknowns, by offset, that the states of a prediction are made of, and how each moves."""
     scheme = problem.scheme
-    if scheme.lags:
-        return scheme.around(model, settings, order)
+    if (around := scheme.around(model, settings, order)) is not None:
+        return around
     of_polynomial = scheme.through(model, settings, order, reach.states) if order and reach.polynomial else None
     return of_polynomial or windows(scheme, settings, model, reach.states, order)
 
@@ -219,7 +219,7 @@ def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Seque
         channels: those of this order, each with its samples in every recording.
     """
     scheme = problem.scheme
-    if scheme.lags:
+    if scheme.around(problem.model, Settings.of(problem.model), order) is not None:
         return Reach(1, 0, 1, 1)
     wide = kept(_width, scheme, problem.model, max(order, 1))
     if order == 0 and not wide:  # velocities are unknowns
@@ -232,12 +232,12 @@ def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Seque
     return Reach(wide + 1, wide // 2, 0, 1)
 
 
-def _width(scheme: Scheme, model: Model, order: int) -> int:
+def _width(scheme: Scheme[Any], model: Model, order: int) -> int:
     """Over how many steps a window reaches."""
     return max(scheme.window(model, Settings.of(model), order).variables)
 
 
-def _goes_through(scheme: Scheme, model: Model, order: int, states: int) -> bool:
+def _goes_through(scheme: Scheme[Any], model: Model, order: int, states: int) -> bool:
     """True if there is a polynomial through so many states."""
     return scheme.through(model, Settings.of(model), order, states) is not None
 

@@ -1,8 +1,8 @@
 """Poses that follow from what was measured at a step and from the joints alone, where these determine them.
 
-Where signals of positions y were measured, Gauss and Newton find the poses q of least Σ|Δy/σ|² on which the joints are
-as far from closed as they were estimated, g(q) = g(q̂), beginning at the estimate q̂. Offsets and scales of sensors and
-lengths are those of the estimates. Nothing but the sensors and the joints speaks: no motion, no other step.
+Where signals of positions y were measured, they are the poses of least Σ|Δy/σ|² on which the joints are as far from
+closed as they were estimated, beginning at the estimate. Offsets and scales of sensors and lengths are those of the
+estimates; no motion and no other step count.
 
 From a problem to the words and numbers that a result folder keeps of its mechanism.
 """
@@ -18,23 +18,22 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.problem import Problem
-from spookid.data.channels import Channel, apart, order
+from spookid.assembly.tracking import Tracking
+from spookid.data.channels import Channel, order
 from spookid.data.sensors import JointPosition, PointPosition
-from spookid.data.state import State
-from spookid.kernels.arrays import Array, Integers, Mask, contiguous
-from spookid.kernels.kernel import Kernel
+from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.constraints import Constraint, Coupling, Distance, Gear
 from spookid.mechanics.inertia import FullInertia
+from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joint_kinds import Screw
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.kinematics import Values, displacements, unwrapped
 from spookid.mechanics.loads import Load
-from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.servo import Servo
-from spookid.parameter import is_constant, is_zero, stacked, substitute
-from spookid.records import dataclass
+from spookid.parameter import is_constant, is_zero, substitute
 from spookid.results.trajectory import MeasuredPoses, Trajectory, moments
 from spookid.results.values import (
     BodyOutline,
@@ -47,18 +46,13 @@ from spookid.results.values import (
     SensorOutline,
     Vector,
 )
-from spookid.transcription.factor import Constant
 from spookid.transcription.transcription import Point
 
 MOST_RECORDINGS = 4
 """Those that are animated; of others no poses are sought."""
-_ITERATIONS = 20
-_SETTLED = 1e-6
-"""Step [m, rad] at the end of an iteration that converged."""
-_IMPLIED = 1e-9
-"""Share of the largest singular value below which a row of the constraints follows from others."""
 _DETERMINED = 1e-3
-"""The same of what sensors see of the freedoms that joints leave, from which on they determine them."""
+"""Share of the largest singular value of what joints and sensors see of the coordinates, from which on they determine
+all of these."""
 
 
 def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> tuple[MeasuredPoses, ...]:
@@ -68,117 +62,46 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
         point: with the estimates.
         motion: estimated, on each recording.
     """
-    channels = assembly.problem.channels
-    seen = [i for i, channel in enumerate(channels) if order(channel, assembly.problem.model) == 0]
-    sigmas, found = assembly.sigmas[seen], list[MeasuredPoses]()
-    equations = _equations(assembly, [channels[i] for i in seen], assembly.numbers(point, 0))
+    problem, found = assembly.problem, list[MeasuredPoses]()
+    seen = [i for i, channel in enumerate(problem.channels) if order(channel, problem.model) == 0]
     for i, trajectory in enumerate(motion):
         frames = moments(trajectory.t)[: None if i < MOST_RECORDINGS else 0]
-        values = [constant.value for constant in assembly.numbers(point, i)]
         estimated, observed = trajectory.q[frames], trajectory.observed[frames][:, seen]
-        flat = estimated.reshape(len(frames), assembly.problem.model.configuration.ambient)
-        poses = _solved(equations, flat, observed, sigmas, contiguous(values))
-        found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(estimated.shape)))
+        shape = estimated.shape
+        estimated = estimated.reshape(len(frames), problem.model.configuration.ambient)
+        values = problem.parameter_set.on(assembly.values(point), trajectory.name)
+        poses = np.full(estimated.shape, np.nan)
+        known = np.isfinite(observed) & np.isfinite(estimated).all(axis=1, keepdims=True)
+        for pattern in np.unique(known, axis=0) if len(frames) else ():
+            here = np.flatnonzero((known == pattern).all(axis=1))
+            channels, weights = [problem.channels[seen[c]] for c in np.flatnonzero(pattern)], assembly.sigmas[seen]
+            if channels:
+                weights = weights[pattern].min() / weights[pattern]
+                tracking = Tracking(problem.model, channels, values, weights=weights)
+                poses[here] = _solved(problem, tracking, estimated[here], observed[here][:, pattern], values)
+        found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(shape)))
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Equations:
-    """Of (q, y, δ, numbers): g, G, what sensors show beyond y, its slopes, and q ⊞ δ."""
-
-    kernel: Kernel
-    shapes: Sequence[tuple[int, int]]
-
-    def __call__(self, q: Array, targets: Array, values: Array, steps: Array) -> list[Array]:
-        """At all frames, (F, rows, columns) each."""
-        sizes = [rows * columns for rows, columns in self.shapes]
-        given, out = [contiguous(one) for one in (q, targets, steps)], np.empty((len(q), sum(sizes)))
-        parts = np.split(self.kernel(given, [values], out), np.cumsum(sizes)[:-1], axis=1)
-        whole = zip(parts, self.shapes, strict=True)
-        return [part.reshape(len(q), *shape[::-1]).swapaxes(1, 2) for part, shape in whole]
-
-
-def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Sequence[Constant]) -> _Equations:
-    model, space = assembly.problem.model, assembly.problem.model.configuration
-    q, y = ca.SX.sym("q", space.ambient), ca.SX.sym("y", len(channels))
-    step = ca.SX.sym("step", space.tangent)
-    state = State(model, q, ca.SX(space.tangent, 1))
-    beyond = stacked(apart(c, c.predicted(state), y[i]) for i, c in enumerate(channels))
-    g = model.violation(q)
-    parts = [g, _slopes(g, q, assembly), beyond, _slopes(beyond, q, assembly), space.retract(q, step)]
-    numbers = ca.vertcat(*(constant.symbol for constant in constants))
-    whole = ca.densify(ca.vertcat(*map(ca.vec, parts)))
-    return _Equations(Kernel(ca.Function("poses", [q, y, step, numbers], [whole]), 3), [part.shape for part in parts])
-
-
-def _slopes(rows: ca.SX, q: ca.SX, assembly: Assembly) -> ca.SX:
-    space = assembly.problem.model.configuration
-    return jacobian(rows, q, space) if rows.numel() else ca.SX(0, space.tangent)
-
-
-def _solved(equations: _Equations, estimated: Array, observed: Array, sigmas: Array, values: Array) -> Array:
-    """Poses (F, 7 n_b), NaN where they are not determined or not found.
-
-    Args:
-        observed: (F, n), NaN where missing.
-    """
-    q = estimated.copy()
-    known = np.isfinite(observed)
-    open_: Mask = np.asarray(known.any(axis=1) & np.isfinite(estimated).all(axis=1))
-    settled = np.zeros(len(q), dtype=bool)
-    targets = np.where(known, observed, 0.0)
-    still = np.zeros((len(q), equations.shapes[1][1]))
-    first = equations(q, targets, values, still)[0] if open_.any() else None
-    for _ in range(_ITERATIONS):
-        if first is None or not (open_ & ~settled).any():
-            break
-        g, G, beyond, slopes, _ = equations(q, targets, values, still)
-        steps = still.copy()
-        for rows, here in _alike(known, open_ & ~settled):
-            parts = G[here], (g - first)[here], slopes[here][:, rows], beyond[here][:, rows]
-            steps[here], open_[here] = _steps(*parts, sigmas[rows])
-            settled[here] = np.max(np.abs(steps[here]), axis=1) < _SETTLED
-        q = equations(q, targets, values, steps)[4][:, :, 0]
-    return np.where((open_ & settled)[:, None], q, np.nan)
-
-
-def _alike(known: Mask, wanted: Mask) -> Iterator[tuple[Mask, Integers]]:
-    """What is known of frames, and the frames among those wanted of which that is so."""
-    places = np.flatnonzero(wanted)
-    patterns, which = np.unique(known[places], axis=0, return_inverse=True)
-    for i, pattern in enumerate(patterns):
-        yield pattern, places[which.ravel() == i]
-
-
-def _steps(G: Array, g: Array, slopes: Array, beyond: Array, sigmas: Array) -> tuple[Array, Mask]:
-    """Of Gauss and Newton, (F, 6 n_b), and where there is one: elsewhere the sensors leave something open that the
-    joints do, and it is zero."""
-    steps, found = np.zeros((len(G), G.shape[2])), np.zeros(len(G), dtype=bool)
-    left, sizes, directions = np.linalg.svd(G, full_matrices=True)
-    ranks = np.sum(sizes > _IMPLIED * sizes[:, :1], axis=1)
-    for rank in np.unique(ranks).tolist():
-        at = np.flatnonzero(ranks == rank)
-        held, free = directions[at, :rank], directions[at, rank:].transpose(0, 2, 1)
-        missing = left[at, :, :rank].transpose(0, 2, 1) @ g[at] / sizes[at, :rank, None]
-        back = -held.transpose(0, 2, 1) @ missing
-        seen = slopes[at] @ free
-        known = np.flatnonzero(_determined(seen))
-        weighted = (beyond[at] + slopes[at] @ back)[known] / sigmas[:, None]
-        along = np.linalg.pinv(seen[known] / sigmas[:, None]) @ weighted
-        steps[at[known]] = (back[known] - free[known] @ along)[:, :, 0]
-        found[at[known]] = True
-    return steps, found
-
-
-def _determined(seen: Array) -> Mask:
-    """Where sensors see all that is free, by their slopes (F, rows, free), (F,)."""
-    if seen.shape[1] < seen.shape[2] or not seen.size:
-        return np.zeros(len(seen), dtype=bool)
-    lengths = np.linalg.norm(seen, axis=2, keepdims=True)
-    alive = np.isfinite(seen).all(axis=(1, 2)) & (lengths > 0).any(axis=(1, 2))
-    safe = np.where(alive[:, None, None], seen / np.where(lengths > 0, lengths, 1.0), 0.0)
-    spectrum = np.linalg.svd(safe, compute_uv=False)
-    return np.asarray(alive & (spectrum[:, -1] >= _DETERMINED * spectrum[:, 0]))
+def _solved(problem: Problem, tracking: Tracking, estimated: Array, observed: Array, values: Values) -> Array:
+    """Poses (F, 7 n_b) from estimated ones, NaN where sensors and joints do not determine them."""
+    model = problem.model
+    moved = unwrapped(model, displacements(model, estimated, values))
+    start = JointCoordinates(model).along(estimated, moved)
+    x = tracking.settled(start, observed)
+    slopes = tracking.slopes(x, observed)
+    lengths = np.linalg.norm(slopes, axis=2, keepdims=True)
+    scaled = np.where(np.isfinite(slopes) & (lengths > 0), slopes / np.where(lengths > 0, lengths, 1.0), 0.0)
+    spectrum = np.linalg.svd(scaled, compute_uv=False)
+    determined = spectrum[:, -1] >= _DETERMINED * np.maximum(spectrum[:, 0], np.finfo(float).tiny)
+    if slopes.shape[1] < slopes.shape[2]:
+        determined[:] = False
+    # Joints that give way stay as far from closed as they were estimated.
+    own, here, there = (ca.SX.sym(name, estimated.shape[1]) for name in ("own", "here", "there"))
+    turned = model.configuration.retract(own, model.configuration.difference(there, here))
+    move = ca.Function("move", [own, here, there], [ca.densify(turned)])
+    poses = np.asarray(move(estimated.T, tracking.poses(start).T, tracking.poses(x).T).full()).T
+    return np.where(determined[:, None], poses, np.nan)
 
 
 UNITS = {

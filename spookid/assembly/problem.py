@@ -22,7 +22,7 @@ from spookid.mechanics.relations import Relation
 from spookid.parameter import Parameter, parameters_in
 from spookid.records import dataclass
 from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
-from spookid.stepping.base import Scheme, Stepper
+from spookid.stepping.base import EXTRAPOLATED, Scheme, Stepper
 from spookid.stepping.impulses import DryFriction, Form
 from spookid.stepping.variational import Variational
 from spookid.tables.table import Block, Tabular
@@ -139,7 +139,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     @property
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
-        asked = self.step_correction and self.estimates_noise and self.stepper.corrects
+        asked = self.step_correction and self.estimates_noise and EXTRAPOLATED not in self.stepper.refuses
         return asked and not declared.uncorrected(self)
 
     @cached_property
@@ -194,11 +194,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return self.parameter_set.on(self.guess, recording)
 
     @property
-    def scheme(self) -> Scheme:
+    def scheme(self) -> Scheme[Any]:
         """The stepper with the form of dry friction and of what is random."""
-        law = DryFriction(cast(Form, self.friction))
-        scheme = self.stepper.likelihood(law) if self.estimates_noise else self.stepper.with_law(law)
-        return scheme.fitting(self.model)
+        return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from spookid.mechanics.holding import Touch
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
 from spookid.results.findings import Finding
-from spookid.stepping.base import Scheme
+from spookid.stepping.base import HELD, SWITCHED
 from spookid.stepping.contact_rows import AROUND
 from spookid.transcription.factor import Factor
 
@@ -25,19 +25,12 @@ _ROUNDING = 1e-6
 """Share of a step."""
 
 
-def check_schedules(model: Model, scheme: Scheme) -> None:
-    """Raise ProblemError for contacts that a scheme cannot do."""
+def check_schedules(model: Model, name: str, refuses: Mapping[str, str]) -> None:
+    """Raise ProblemError for contacts that a scheme or stepper, by its name, refuses."""
     for contact in model.holding.contacts:
-        if not scheme.holds_contacts:
-            raise ProblemError(
-                f"{contact.what}: Spook() has no contacts that hold, for masses and damping would be wrong by more "
-                "than their errors; use Variational()"
-            )
-        if not scheme.switches and (contact.switches or contact.stabilized):
-            raise ProblemError(
-                f"{contact.what} holds at times or at acceleration level, which needs Variational() and the "
-                "coordinates of joints; leave stepper and coordinates out, and constraints on velocities"
-            )
+        for refused, asked in ((HELD, True), (SWITCHED, contact.switches or contact.stabilized)):
+            if asked and (why := refuses.get(refused)):
+                raise ProblemError(f"{contact.what}: stepper {name!r} has no {refused}: {why}")
 
 
 def schedule(model: Model, recording: Recording | None, steps: Grid) -> Array:

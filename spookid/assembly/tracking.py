@@ -233,9 +233,17 @@ class Tracking:
     Args:
         values: of every parameter.
         tied: whether constraints are held, too.
+        weights: of the channels, 1 by default.
     """
 
-    def __init__(self, model: Model, channels: Sequence[Channel], values: Values, tied: bool = True) -> None:
+    def __init__(
+        self,
+        model: Model,
+        channels: Sequence[Channel],
+        values: Values,
+        tied: bool = True,
+        weights: Array | None = None,
+    ) -> None:
         joints = JointCoordinates(model)
         self.space: Manifold = joints.manifold
         x, before, step = (ca.SX.sym(name, self.space.ambient) for name in ("x", "before", "step"))
@@ -246,7 +254,8 @@ class Tracking:
         held = held[[row for row in range(held.numel()) if row not in of_tree]]
         shown = all_predicted(channels, State(model, q, ca.SX(model.configuration.tangent, 1)))
         near = signed(channels, measured, shown)
-        rows = ca.vertcat(_STIFF * held, *(apart(c, shown[i], near[i]) for i, c in enumerate(channels)))
+        errors = ca.vertcat(ca.SX(0, 1), *(apart(c, shown[i], near[i]) for i, c in enumerate(channels)))
+        rows = ca.vertcat(_STIFF * held, errors if weights is None else ca.DM(weights) * errors)
         slope = jacobian(rows, x, self.space)
         way = self.space.difference(x, before)
         system = ca.blockcat([[slope, rows], [_TIE * ca.SX.eye(way.numel()), _TIE * way]])
@@ -280,6 +289,10 @@ class Tracking:
     def rows(self, x: Array, targets: Array) -> Array:
         """What is left of the rows, those of constraints 1e4-fold, (N, rows)."""
         return self._equations(x, x, targets)[:, : self._rows, -1]
+
+    def slopes(self, x: Array, targets: Array) -> Array:
+        """Of these rows in the n rates, (N, rows, n)."""
+        return self._equations(x, x, targets)[:, : self._rows, :-1]
 
     def settled(self, x: Array, targets: Array) -> Array:
         """Points at which rows are least, each from its start by the shortest way, (N, n_x), (N, n_o) to (N, n_x)."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.constants import sizes
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.observations import Observed
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.standing_start import PLACE
 from spookid.data.channels import all_predicted, straight
 from spookid.data.sampling import wrap

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import casadi as ca
 import numpy as np
 
-from spookid.assembly import demand
+from spookid.assembly import checks
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.constants import WIDTH_SHARE, slip_widths
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, each, start
 from spookid.cli.terminal import Interruption
@@ -164,7 +164,7 @@ def _size(assembly: Assembly, width: int, loading: float, building: float) -> li
 
 
 def _demand(assembly: Assembly, loading: float, building: float) -> str:
-    memory = f"some {demand.size(demand.memory(assembly.problem, assembly.transcription))} of memory"
+    memory = f"some {checks.size(checks.memory(assembly.problem, assembly.transcription))} of memory"
     try:
         duration = loading + fitting.seconds(assembly, building)
     except ProblemError as error:

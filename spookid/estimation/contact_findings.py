@@ -34,6 +34,7 @@ from spookid.results.findings import OFF, SURE, Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize_beside
+from spookid.stepping.base import SWITCHED
 from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
@@ -82,7 +83,7 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
 
 def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory], most: int = 3) -> list[Finding]:
     """What the motion of each recording says of the schedules, of each kind the first few."""
-    if not assembly.problem.model.holding.contacts or not assembly.problem.scheme.switches:
+    if not assembly.problem.model.holding.contacts or SWITCHED in assembly.problem.scheme.refuses:
         return []
     told = list[Finding]()
     for chain, trajectory in enumerate(motion):

@@ -133,7 +133,7 @@ def stick(work: Work) -> None:
     stages = [(problem, work.solver, True)]
     if soft is not problem and problem.sticks_exactly:
         stages.insert(0, (soft, _own(work), True))
-    if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
+    if problem.stepper.order > 1 and (soft is problem or len(stages) > 1):
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
     for stage, solver, turns in stages:

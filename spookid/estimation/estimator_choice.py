@@ -33,12 +33,13 @@ from spookid.statistics.covariance import without_blocks
 from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
 from spookid.statistics.sensitivities import LEAST_BLOCK
 from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.stepping.base import DETERMINISTIC
 
 
 def choose_estimator(work: Work, first: Fit) -> Fit:
     """The first fit, which may have ended near its maximum, or one with deterministic dynamics."""
     problem, converged = first.assembly.problem, first.result.status is Status.CONVERGED
-    if first.likelihood is None or not (converged and problem.scheme.offers_hard and problem.free):
+    if first.likelihood is None or not (converged and DETERMINISTIC not in problem.scheme.refuses and problem.free):
         return first
 
     def chosen(choice: Choice, fit: Fit = first) -> Fit:

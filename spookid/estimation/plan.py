@@ -32,6 +32,7 @@ from spookid.mechanics.contacts import Impact
 from spookid.records import dataclass
 from spookid.results.result import Solution
 from spookid.results.values import StageRecord
+from spookid.stepping.base import DETERMINISTIC
 from spookid.tables.table import Block, Table, Tabular, counted, number, seconds
 
 
@@ -187,7 +188,7 @@ STAGES = (
     Stage(
         "deterministic dynamics",
         "without process noise,",
-        lambda w: _is_likelihood(w) and w.problem.scheme.offers_hard,
+        lambda w: _is_likelihood(w) and DETERMINISTIC not in w.problem.scheme.refuses,
         _on_fit(choose_estimator),
         "if that found is not white",
     ),

@@ -19,8 +19,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.data.channels import order
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.kernels.arrays import Array, contiguous
@@ -31,6 +31,7 @@ from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.sensitivities import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
+from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.unknowns import hats
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
@@ -238,7 +239,8 @@ class _Residuals:
     def _lags(self) -> bool:
         """True if its rows are those around the earlier of two steps, of which rates lead back to one before."""
         factor = self._factor
-        return self._problem.scheme.lags and factor.reach == 1 and (factor.motion or factor.group is Group.OBSERVATION)
+        around = factor.reach == 1 and (factor.motion or factor.group is Group.OBSERVATION)
+        return around and isinstance(self._problem.scheme, Leapfrog)
 
     @property
     def _unknown(self) -> int:

@@ -1,15 +1,22 @@
-"""What a time stepper is: a model and a step h become one-step factors, a forward step, and states from unknowns.
+"""The contract of a stepper: what a fit and a simulation take of a time step.
 
-``Scheme`` is what a fit takes: which unknowns stand at each step, and the factors between them. ``Stepper`` is what a
-problem declares: a scheme for given weights, one that fits take where the noise is estimated, and a forward step. To
-write one of your own, begin with ``OneStep`` (``stepping.one_step``), which leaves one method to you.
+A fit takes a ``Scheme``. It says which unknowns each step has and how a state follows from them (``window``,
+``states``), and of one step, as a ``StepRows``, its random rows w, the rows that hold exactly, and its private
+unknowns. Dry friction and contacts that push are attached to any scheme by what the step says of slips and reactions.
+
+One setting, ``dynamics``, is the standard deviation of the random rows: unknown ("estimated"), given by the state
+weight ("weight"), or zero ("hard"), which makes them hard rows.
+
+A problem declares a ``Stepper``: it names the scheme of a fit, and has a forward step for simulations. To write one of
+your own, begin with ``OneStep`` (``stepping.one_step``), which leaves one method to you.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
-from typing import ClassVar, TypeVar
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import casadi as ca
 import numpy as np
@@ -19,56 +26,127 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.coefficients import COMPLIANCE
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.manifold import Manifold, halved
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
-from spookid.stepping.impulses import DryFriction, ForwardStep, Settings, StepFunction, Window
-from spookid.transcription.factor import Factor
+from spookid.stepping.contact_law import ContactStep
+from spookid.stepping.impulses import (
+    DryFriction,
+    ForwardStep,
+    Settings,
+    Slips,
+    StepFunction,
+    Window,
+    random_factor,
+)
+from spookid.transcription.factor import Factor, Group, Kind
 
-S = TypeVar("S", bound="Scheme")
+Dynamics = Literal["estimated", "hard", "weight"]
+"""The standard deviation of the random rows: unknown, zero, or given by the state weight."""
+CONTACTS = "contacts that push"
+HELD = "contacts that hold"
+SWITCHED = "contacts that hold at times, impacts"
+EXTRAPOLATED = "estimates extrapolated to continuous time"
+DETERMINISTIC = "deterministic dynamics as a second estimator"
+TURNS = "gears through whole turns, simulated"
+
+NEEDS_JOINTS = (
+    "their rows need Variational() and the coordinates of joints at three steps; leave stepper, coordinates and "
+    "constraints on velocities out"
+)
+
+W = TypeVar("W", bound="StepRows", covariant=True)
 
 
-class Scheme(ABC):
+class StepRows(ABC):
+    """One step, as symbols and expressions."""
+
+    model: Model
+    settings: Settings
+    law: DryFriction
+    joints: JointCoordinates
+    variables: dict[int, ca.SX]
+    """Unknowns at the steps that it is between."""
+    u: ca.SX
+    """Its data, the inputs."""
+    slips: Slips
+    extra: ca.SX
+    """Unknowns of the law of dry friction."""
+    random: ca.SX
+    """Random impulses along coordinates of cut joints, private unknowns; empty where there are none."""
+    private: tuple[int, range] | None = None
+    """``Factor.private`` of the random rows."""
+    overlap: float = 0.0
+    """``Factor.overlap`` of the random rows."""
+
+    @property
+    @abstractmethod
+    def residual(self) -> ca.SX:
+        """w = Sᵀp, impulses missing along unit rates of the coordinates of the tree and of free bodies, (n,)."""
+
+    @property
+    @abstractmethod
+    def rates(self) -> ca.SX:
+        """S, (6 n_b, n): velocities of the bodies at unit rates."""
+
+    @property
+    @abstractmethod
+    def multipliers(self) -> ca.SX:
+        """λ of all joints and constraints, (n_g,)."""
+
+    @cached_property
+    def contacts(self) -> ContactStep | None:
+        """Contacts that push; None of schemes without."""
+        return None
+
+    def settled(self, expression: ca.SX) -> ca.SX:
+        """An expression of symbols of its own in ``variables``."""
+        return expression
+
+    def law_factors(self) -> list[Factor]:
+        """The laws of contacts and of dry friction."""
+        touching = self.contacts.factors(self.variables) if self.contacts is not None else []
+        return [*touching, *self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)]
+
+    def impulse(self, dynamics: Dynamics) -> Factor:
+        """The random rows over their standard deviations; hard rows where these are zero.
+
+        A weight is one of the impulses p of all bodies: the rows are √κ L⁻¹w with L Lᵀ = SᵀS, whose square is that of
+        the least p with Sᵀp = w.
+        """
+        if dynamics == "estimated":
+            impulses = ca.vertcat(self.residual, self.random)
+            known = self.variables, self.u, self.private, self.overlap
+            return random_factor(self.joints, self.settings, impulses, *known)
+        rows, labels = self.residual, tuple(f"Δp {name}" for name in self.joints.names)
+        if dynamics == "weight":
+            rows = ca.sqrt(self.settings.weight) * halved(self.rates.T @ self.rates, rows)
+        kind = Kind.HARD if dynamics == "hard" else Kind.SOFT
+        given = "impulse", Group.STATE, rows, self.variables, self.u, labels
+        return Factor(*given, motion=True, kind=kind, private=self.private)
+
+    def function(self, value: ca.SX) -> StepFunction:
+        """Of the unknowns at neighbouring steps."""
+        return StepFunction(self.variables, self.u, self.settled(value))
+
+
+class Scheme(ABC, Generic[W]):
     """The unknowns of a fit at each step, and the factors between those of neighbouring steps."""
 
-    order: ClassVar[int]
+    order: int
     """Errors of a motion fall with this power of h."""
-    offers_hard: ClassVar[bool] = False
-    """True if the same scheme, its disturbances at nothing, fits hard dynamics as a second estimator."""
-    turns: ClassVar[bool] = False
-    """True if the unknowns of its fits tell one turn of an angle from the next."""
-    switches: ClassVar[bool] = False
-    """True if contacts may hold at times (``HeldContact.holds``, ``Impact.times``)."""
-    holds_contacts: ClassVar[bool] = True
-    """True if contacts may hold at all."""
-    lags: ClassVar[bool] = False
-    """True if rates of the interval before are among its unknowns."""
-    touches: ClassVar[bool] = False
-    """True if it has contacts that only push (``Contact``)."""
     law: DryFriction = DryFriction()
     """Form of dry friction."""
+    dynamics: Dynamics = "weight"
+    """The standard deviation of its random rows."""
+    coordinates: ClassVar[Literal["joint", "maximal"]] = "maximal"
+    """Those of its unknowns; poses of all bodies do not distinguish one turn of an angle from the next."""
+    refuses: ClassVar[Mapping[str, str]] = {}
+    """As of ``Stepper``."""
 
-    def with_law(self: S, law: DryFriction) -> S:
-        """The same with another form of dry friction."""
-        other = copy(self)
-        object.__setattr__(other, "law", law)
-        return other
-
-    def check_model(self, model: Model) -> None:  # noqa: B027
+    def check_model(self, model: Model) -> None:
         """Raise ProblemError for a model that it cannot do; by default it can do any."""
-
-    def fitting(self, model: Model) -> Scheme:
-        """The scheme for a model: itself, if it does for all.
-
-        Raises:
-            ProblemError: for coordinates that it does not have; by default it has maximal ones.
-        """
-        if model.coordinates == "joint":
-            raise ProblemError(
-                f"{model.place}: Model has coordinates 'joint', in which joints are rigid; use the stepper "
-                "Variational(), or leave coordinates out"
-            )
-        return self
 
     def motion(self, model: Model) -> Manifold:
         """Where the motion of a step is; its coordinates are the first unknowns. By default those of all poses."""
@@ -77,6 +155,11 @@ class Scheme(ABC):
     @abstractmethod
     def reactions(self, model: Model) -> int:
         """How many unknowns a step has for what is transmitted in it: multipliers, and random impulses in loops."""
+
+    def closing_unknowns(self, model: Model) -> int:
+        """Multipliers of what closes loops and, where these are estimated, random impulses along cut coordinates."""
+        joints = JointCoordinates(model)
+        return joints.private if self.dynamics == "estimated" else joints.closing_rows
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: the motion, reactions, and those of the friction law (``law.unknowns``)."""
@@ -96,7 +179,7 @@ class Scheme(ABC):
         """
 
     def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The state at the first step, likewise; None if that cannot be told."""
+        """The state at the first step, likewise; None if it does not follow from the unknowns."""
         window = self.window(model, settings, order)
         return window if max(window.variables) <= 1 else None  # of two steps it is that of the earlier
 
@@ -110,10 +193,10 @@ class Scheme(ABC):
 
     def around(
         self, model: Model, settings: Settings, order: int
-    ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
-        """The unknowns of a step and the next, by offset, and the motion before, at and behind the first of them; of
-        schemes whose ``lags`` is true."""
-        raise NotImplementedError
+    ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]] | None:
+        """The unknowns of a step and the next, by offset, and the motion before, at and behind the first of them; None
+        but of schemes whose unknowns lead back to the step before."""
+        return None
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), a step [s] apart, coordinates of all joints,
@@ -126,8 +209,8 @@ class Scheme(ABC):
         """States x = (q, v), (N, 13 n_b), from poses q and the unknowns."""
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h; None if that
-        cannot be told, and with it what the step adds to the estimates."""
+        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h; None if they are
+        not known, and with them the discretization error."""
         return None
 
     @abstractmethod
@@ -140,64 +223,70 @@ class Scheme(ABC):
         """
 
     @abstractmethod
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
-        """One of them is that of the motion; its rows are weighted by √κ, or hard if ``hard``."""
+    def symbols(self, model: Model, settings: Settings) -> W:
+        """One step."""
+
+    def step(self, model: Model, settings: Settings) -> W:
+        """The same, kept: a fit needs it several times, and building expressions takes longer than an iteration."""
+        return cast(W, _kept(self, self.law, self.dynamics, model, settings))
 
     @abstractmethod
+    def factors(self, model: Model, settings: Settings) -> list[Factor]:
+        """One of them is that of the motion."""
+
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of a step, (n_g,)."""
+        step = self.step(model, settings)
+        return step.function(step.multipliers)
 
-    @abstractmethod
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """What ``DryFriction.along`` gives of every coordinate in a step, (5 n_s,)."""
+        step = self.step(model, settings)
+        return step.function(self.law.along(model, settings, step.slips, step.multipliers, step.extra))
 
     def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``ContactStep.along`` gives of every contact in a step, (4 n_c,); of schemes whose ``touches`` is
-        true."""
-        raise NotImplementedError
+        """What ``ContactStep.along`` gives of every contact in a step, (4 n_c,)."""
+        step = self.step(model, settings)
+        return step.function(step.contacts.along if step.contacts is not None else ca.SX(0, 1))
 
 
-class Stepper(Scheme, metaclass=Checked):
-    """A scheme that a problem can declare, and the forward step that goes with it.
+@lru_cache(maxsize=8)
+def _kept(scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Model, settings: Settings) -> StepRows:
+    return cast(StepRows, scheme.symbols(model, settings))
+
+
+class Stepper(ABC, metaclass=Checked):
+    """What a problem declares: the scheme of its fits, and the forward step of its simulations.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
     """
 
     name: str
     """In results and messages."""
-    corrects: ClassVar[bool] = False
-    """True if estimates from steps of h and h/2 can be extrapolated to continuous time, the noise being estimated."""
+    order: int
+    """Errors of a motion fall with this power of h."""
     staggered: ClassVar[bool] = False
     """True if velocities of the march are those of the interval before, and inputs those around each t_k: then
     simulations with smooth friction are refined to continuous time (``stepping.exact``)."""
-    two_sided: ClassVar[bool] = False
-    """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
-    forward_turns: ClassVar[bool] = False
-    """True if its forward step holds constraints that poses do not tell through turns of angles."""
-    infinite_weight: ClassVar[bool] = True
-    """True if its dynamics can be hard."""
+    refuses: ClassVar[Mapping[str, str]] = {}
+    """What it cannot do, of the names above, with the reason and a remedy."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
         return f"{type(self).__name__}({settings})"
 
     @abstractmethod
-    def likelihood(self, law: DryFriction) -> Scheme:
-        """What fits take where the noise is estimated.
+    def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> Scheme[StepRows]:
+        """The scheme of a fit.
 
         Raises:
-            ProblemError: if there is none.
+            ProblemError: for coordinates that it does not have.
         """
 
     @property
     def leader(self) -> Stepper:
         """With which a fit with given weights begins, if its own would be hard to begin with."""
         return self
-
-    def check_weight(self, state_weight: float, what: str) -> None:
-        """Raise ProblemError for an infinite state weight, if it cannot do with one."""
-        if not (self.infinite_weight or np.isfinite(state_weight)):
-            raise ProblemError(f"{what}: an infinite state_weight needs the stepper Variational()")
 
     def stiffened(self, model: Model) -> list[str]:
         """Names of joints and constraints that are rigid here although a compliance was declared for them."""
@@ -210,11 +299,20 @@ class Stepper(Scheme, metaclass=Checked):
 
     @abstractmethod
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n); arguments as of ``inputs``."""
+        """Inputs of the forward steps, (N − 1, n); arguments as of ``Scheme.inputs``."""
 
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
         """States at t_k from those of the march, (N, 13 n_b)."""
         return marched
+
+
+def refuse_joint_coordinates(model: Model) -> None:
+    """Raise ProblemError if a model asks for the coordinates of joints, of a stepper of all poses."""
+    if model.coordinates == "joint":
+        raise ProblemError(
+            f"{model.place}: Model has coordinates 'joint', in which joints are rigid; use the stepper "
+            "Variational(), or leave coordinates out"
+        )
 
 
 def _declared(compliance: ca.SX) -> bool:

@@ -13,9 +13,8 @@ that only the steps in which a joint turns need many substeps.
 Forward simulation with friction that sticks: equations linearized, their reactions found as bounded impulses.
 
 At each iterate the equations F(y, u) = 0 of a ``ForwardStep`` give y as an affine function of the reactions u; rates,
-bounds and loads follow, and ``bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
-the variational ones take a few rounds. Of several solutions the first round takes the one nearest the last reactions,
-and the others stay with it. The equations' matrix, the bilateral part of the mixed complementarity problem, is
+bounds and loads follow, and ``bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag; the
+variational ones take a few rounds. The equations' matrix, the bilateral part of the mixed complementarity problem, is
 factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
 """
 
@@ -172,10 +171,10 @@ class ExactStepper(BoundStep):
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for repeated in range(MAX_NEWTON):
+        for _ in range(MAX_NEWTON):
             self._inputs[2][:] = unknowns
             self._run()
-            change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)
+            change, laws = self._change(unknowns[self._n :])
             residual = laws.residual
             if not laws.solved or not np.all(np.isfinite(change)):
                 break
@@ -190,7 +189,7 @@ class ExactStepper(BoundStep):
                 return self._next.copy(), unknowns
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
 
-    def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
+    def _change(self, u: Array) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""
         n, m = self._n, self._m
         values, slopes, weights = self._outputs[0][0], self._outputs[1].T, self._outputs[2].T
@@ -215,7 +214,7 @@ class ExactStepper(BoundStep):
             discs=self._discs,
             dependent=self._dependent,
         )
-        found = solve(problem, u)
+        found = bounded.solve(problem, u)
         moved = found.u - u
         return np.concatenate([free + follow @ moved, moved]), found
 

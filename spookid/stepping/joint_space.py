@@ -1,28 +1,20 @@
-"""The variational step in the coordinates of the joints, for a likelihood: what is random is a row a degree of freedom.
+"""The variational step in positions at three neighbouring steps, of joints or of all bodies.
 
-The step is that of ``variational``, M (v₊ − v) = Gᵀλ + Ḡᵀτ + h (f + f_g), g = 0 at every k, with poses that are placed
-from joint coordinates, so that joints of the tree hold identically and their λ follow from the impulses that they
-carry. What is left is the virtual work of the residual p along unit rates,
+The step is that of ``variational``, M (v₊ − v) = Gᵀλ + Ḡᵀτ + h (f + f_g), g = 0 at every k. The virtual work of its
+residual p along unit rates of the coordinates of the joints,
 
     w = Sᵀp,    n rows in N m s (N s for the translation of free bodies),
 
-random with a standard deviation of s √h, where s is a disturbance in N m/√Hz. It is a density of the new state, unless
-the torque at a joint is measured: then its row is an error of that measurement.
+is what is random: with a standard deviation of s √h, where s is process noise in N m/√Hz. It is a density of the new
+state, unless the torque at a joint is measured: then its row is an error of that measurement. Joints that close a loop
+hold by hard rows; their λ, and the random impulses along their coordinates, are private unknowns of the step, so that
+the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all coordinates.
 
-Joints that close a loop hold by hard rows; their λ, and the random impulses along their coordinates, are private
-unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all coordinates.
+``JointSpace`` places poses from joint coordinates, so that joints of the tree hold identically and their λ follow from
+the impulses that they carry. ``PoseSpace`` has the poses q_k of all bodies, and all of g(q_k) = 0 as hard rows that
+hold one step alone, so that solvers eliminate it there, joint by joint; S is that at poses that satisfy the tree.
 
-The rows of ``joint_space`` in the poses of all bodies: joints hold by rows of each step, none of them identically.
-
-The unknowns of a step are the poses q_k; all of g(q_k) = 0 is hard and holds one step alone, so that solvers eliminate
-it there, joint by joint. The random rows are the same virtual work w = Sᵀp of the residual
-
-    p = M (v₊ − v) − h (f + f_g),    v = (q_k ⊟ q_{k−1})/h,    v₊ = (q_{k+1} ⊟ q_k)/h,
-
-with S at poses that satisfy the joints of the tree. Joints that close loops have their λ and the random impulses along
-their coordinates as private unknowns, as in ``joint_space``.
-
-A model without closed loops as a system of equations of motion in the coordinates of its joints.
+``JointSystem`` is a model without closed loops as equations of motion in the coordinates of its joints.
 """
 
 from __future__ import annotations
@@ -46,16 +38,14 @@ from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.stepping.base import Scheme
+from spookid.stepping.base import NEEDS_JOINTS, SWITCHED, Dynamics
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips
-from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.unknowns import (
     JointScheme,
     JointStep,
     PositionScheme,
     VirtualWork,
-    WorkScheme,
     middle,
     sides,
 )
@@ -65,26 +55,6 @@ from spookid.transcription.factor import Factor, Group, Kind
 @dataclass(frozen=True)
 class JointSpace(JointScheme["_JointStep"]):
     """Joint coordinates at each step as unknowns."""
-
-    offers_hard: ClassVar[bool] = True
-    switches: ClassVar[bool] = True
-
-    def fitting(self, model: Model) -> Scheme:
-        """The same step with rates among the unknowns if constraints hold velocities or contacts push, or with poses
-        if those are asked for.
-
-        Raises:
-            ProblemError: for poses where contacts, or constraints on velocities, are.
-        """
-        linking = model.contacts or model.holding.rolling
-        if model.coordinates == "maximal" and (linking or model.holding.contacts):
-            raise ProblemError(
-                f"{model.place}: Model has coordinates 'maximal' and contacts or constraints on velocities, which need "
-                "the coordinates of joints; leave coordinates out"
-            )
-        if linking:
-            return Leapfrog(self.law, self.weighted)
-        return PoseSpace(self.law) if model.coordinates == "maximal" else self
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
@@ -100,23 +70,23 @@ class JointSpace(JointScheme["_JointStep"]):
             self.moving(model, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)
         ]
 
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+    def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step = self.step(model, settings)
-        joints, impulse = step.joints, self.impulse(step, 1, hard)
+        step, estimated = self.step(model, settings), self.dynamics == "estimated"
+        joints, impulse = step.joints, step.impulse(self.dynamics)
         factors = []
-        if model.holding.contacts and self.weighted:
-            impulse = step.contacts.idle(impulse)
+        if model.holding.contacts and not estimated:
+            impulse = step.contact_rows.idle(impulse)
             if len(step.impacts) < len(model.holding.contacts):
-                factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
+                factors.append(step.contact_rows.hard(step.variables).written_in(step.symbols, step.values))
         elif model.holding.contacts:
-            impulse = step.contacts.beside(impulse, joints.manifold.tangent - 6 * len(joints.roots))
+            impulse = step.contact_rows.beside(impulse, joints.manifold.tangent - 6 * len(joints.roots))
         factors.insert(0, impulse.written_in(step.symbols, step.values))
         if step.impacts:
             unknowns = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(2 * AROUND + 1)]
             steps = dict(enumerate(unknowns))
-            factors.append(impact_factor(joints, settings, step.impacts, steps, self.weighted))
-        return [*factors, *self.closed(step), *step.friction_factors()]
+            factors.append(impact_factor(joints, settings, step.impacts, steps, not estimated))
+        return [*factors, *self.closed(step), *step.law_factors()]
 
     def symbols(self, model: Model, settings: Settings) -> _JointStep:
         return _JointStep(model, settings, self)
@@ -153,7 +123,7 @@ class _JointStep(JointStep):
     def __init__(self, model: Model, settings: Settings, scheme: JointSpace) -> None:
         variables = dict(enumerate(scheme.three(model)))
         moved = sides(JointCoordinates(model).manifold, list(variables.values()), settings.step)
-        super().__init__(model, settings, scheme, variables, variables[1], middle(*moved, settings.step))
+        super().__init__(model, settings, scheme, 1, variables, variables[1], middle(*moved, settings.step))
         self.schedule = Schedule.of(model)
         self._unknown = self.joints.apart(self.loads)
         self.loads = stacked(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
@@ -183,7 +153,7 @@ class _JointStep(JointStep):
         self.values = ca.vertcat(there, here[n:], rest, *places)
 
     @cached_property
-    def contacts(self) -> ContactRows:
+    def contact_rows(self) -> ContactRows:
         """Those that hold."""
         motion = StepMotion(self.q, self.motion.v, self.motion.accelerations, self._here, self._after)
         return ContactRows(self.model, self.settings, motion, self.schedule, self._unknown)
@@ -216,27 +186,25 @@ class _JointStep(JointStep):
 
 
 @dataclass(frozen=True)
-class PoseSpace(WorkScheme["_PoseStep"], PositionScheme):
+class PoseSpace(PositionScheme["_PoseStep"]):
     """Poses of all bodies at each step as unknowns."""
 
-    name = "variational"
-    offers_hard: ClassVar[bool] = True
-    law: DryFriction = field(default=DryFriction(), repr=False)
+    refuses: ClassVar[dict[str, str]] = {SWITCHED: NEEDS_JOINTS}
+    law: DryFriction = DryFriction()
+    dynamics: Dynamics = "estimated"
 
     def reactions(self, model: Model) -> int:
-        return JointCoordinates(model).private
+        return self.closing_unknowns(model)
 
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+    def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
         step = self.step(model, settings)
-        joints, first = step.joints, model.configuration.tangent
-        private = (1, range(first, first + joints.private)) if joints.closing else None
-        factors = [step.random_factor(private, HATS)]
+        factors = [step.impulse(self.dynamics)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)
             factors.append(Factor("joints", Group.STATE, held, {0: here}, none, labels, kind=Kind.HARD))
-        return factors + step.friction_factors()
+        return factors + step.law_factors()
 
     def symbols(self, model: Model, settings: Settings) -> _PoseStep:
         return _PoseStep(model, settings, self)
@@ -245,12 +213,17 @@ class PoseSpace(WorkScheme["_PoseStep"], PositionScheme):
 class _PoseStep(VirtualWork):
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
+    overlap = HATS
+
     def __init__(self, model: Model, settings: Settings, scheme: PoseSpace) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
         self.joints, self.variables = JointCoordinates(model), dict(enumerate(scheme.three(model)))
         self.u = ca.SX.sym("u", len(model.signals))
-        n, rows = model.configuration.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, n + self.joints.private, self.variables[1].numel()]
+        n, rows, private = model.configuration.ambient, self.joints.closing_rows, scheme.reactions(model)
+        if self.joints.closing:
+            first = model.configuration.tangent
+            self.private = 1, range(first, first + private)
+        cuts = [0, n, n + rows, n + private, self.variables[1].numel()]
         self.q, self.loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
         difference, h = model.configuration.difference, settings.step
         self.v = difference(self.q, self.variables[0][:n]) / h
@@ -260,11 +233,13 @@ class _PoseStep(VirtualWork):
         middle, before, after, change = (model.rates(self.q, v) for v in velocities)
         self.slips = Slips.between(middle, (before, after), change, model.displacements(self.q))
 
-    def transmitted(self, along: ca.SX) -> Transmitted:
+    def carried(self, impulse: ca.SX) -> Transmitted:
+        return self.joints.transmitted(self.q, impulse)
+
+    def needed(self) -> ca.SX:
         model, mass, middle = self.model, self.model.inertia(), (self.v + self.v_next) / 2
         force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
-        needed = mass @ (self.v_next - self.v) - self.settings.step * force
-        return self.joints.transmitted(self.q, needed - self.cut(along))
+        return mass @ (self.v_next - self.v) - self.settings.step * force
 
 
 _INSTANT = 1e-6

@@ -27,9 +27,9 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
 from spookid.stepping import contact_law
-from spookid.stepping.base import Scheme
+from spookid.stepping.base import DETERMINISTIC, NEEDS_JOINTS, SWITCHED, Scheme
 from spookid.stepping.contact_law import ContactStep
-from spookid.stepping.impulses import VELOCITY_ROWS, Settings, StepFunction, Window
+from spookid.stepping.impulses import VELOCITY_ROWS, Settings, Window
 from spookid.stepping.unknowns import JointScheme, JointStep, hats, middle
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -38,8 +38,10 @@ from spookid.transcription.factor import Factor, Group, Kind
 class Leapfrog(JointScheme["_Step"]):
     """Joint coordinates and the rates of the interval before, at each step."""
 
-    lags: ClassVar[bool] = True
-    touches: ClassVar[bool] = True
+    refuses: ClassVar[dict[str, str]] = {
+        SWITCHED: NEEDS_JOINTS,
+        DETERMINISTIC: "rates before the first step are free, and deterministic dynamics would fit them alone",
+    }
 
     def motion(self, model: Model) -> Manifold:
         """The coordinates of the joints, and their rates."""
@@ -106,17 +108,12 @@ class Leapfrog(JointScheme["_Step"]):
         """Weighted by a hat over [t_{k−1}, t_{k+1}], in the first step over what there is, (N − 1, n_u)."""
         return hats(mean, late)
 
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+    def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each step, how coordinates follow rates, what constraints hold, and the first rates."""
         step = self.step(model, settings)
-        impulse = self.impulse(step, 0, hard).written_in(step.symbols, step.values)
-        touching = [f.substituted(step.symbols, step.values) for f in step.contacts.factors(step.variables)]
+        impulse = step.impulse(self.dynamics).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []
-        return [*held, step.moved(), *self.closed(step), impulse, *touching, *step.friction_factors()]
-
-    def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        step = self.step(model, settings)
-        return StepFunction(step.variables, step.u, step.settled(step.contacts.along))
+        return [*held, step.moved(), *self.closed(step), impulse, *step.law_factors()]
 
     def symbols(self, model: Model, settings: Settings) -> _Step:
         return _Step(model, settings, self)
@@ -134,19 +131,16 @@ class _Step(JointStep):
         self.v, self.v_next = x[n:m], after[n:m]
         self.x, self.x_next = x[:n], after[:n]
         moved = middle(self.v, self.v_next, settings.step)
-        super().__init__(model, settings, scheme, {0: x, 1: after}, here, moved, touching)
+        super().__init__(model, settings, scheme, 0, {0: x, 1: after}, here, moved, touching)
 
     @cached_property
-    def contacts(self) -> ContactStep:
-        """Those that push."""
+    def contacts(self) -> ContactStep | None:
+        if not self.model.contacts:
+            return None
         quickening = ca.jtimes(self.motion.v, self.motion.s, self.motion.a)  # S a
         before, behind = (self.motion.v + i * self.settings.step / 2 * quickening for i in (-1, 1))
         q_next = self.joints.configuration(self.x_next)
         return ContactStep(self.model, self.settings, self.law.form, self.q, before, q_next, behind, self.touching)
-
-    @property
-    def pushed(self) -> ca.SX:
-        return self.contacts.impulse if self.model.contacts else super().pushed
 
     def moved(self) -> Factor:
         """(x₊ ⊟ x)/h − v₊."""

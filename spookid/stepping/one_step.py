@@ -1,14 +1,15 @@
 """Steppers from x = (q, v) to x₊ with multipliers λ, of which one method says the equations; the base of your own.
 
-The unknowns at each step are q, v and the λ of the step that has led there. Of a step's rows those of the impulse are
-weighted, or hard, and all others are hard. Where the noise is estimated the impulse rows are split as in
-``SpookSpace``: what joints of the tree would have to transmit besides λ is nothing, hard rows, and what is left along
-their coordinates and on free bodies is random. Of joints that close loops the random impulses are unknowns as well.
+The unknowns at each step are q, v and the λ of the step that has led there. The impulse rows of a step are split as in
+``Spook``: joints of the tree transmit nothing besides λ, which are hard rows, and the rest, along their coordinates and
+on free bodies, is random. Of joints that close loops estimated random impulses are unknowns as well. All other rows are
+hard.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import field
 from functools import cached_property
@@ -20,12 +21,23 @@ import numpy as np
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
+from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping import contact_law
-from spookid.stepping.base import Stepper, compliant
+from spookid.stepping.base import (
+    DETERMINISTIC,
+    EXTRAPOLATED,
+    NEEDS_JOINTS,
+    SWITCHED,
+    TURNS,
+    Dynamics,
+    Stepper,
+    StepRows,
+    compliant,
+    refuse_joint_coordinates,
+)
 from spookid.stepping.contact_law import ContactStep, Reactions
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -33,10 +45,8 @@ from spookid.stepping.impulses import (
     ForwardStep,
     Settings,
     Slips,
-    StepFunction,
     along_coordinates,
     disturbance,
-    random_factor,
     random_symbol,
 )
 from spookid.stepping.unknowns import StateScheme
@@ -143,7 +153,7 @@ class Step:
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 
-class OneStep(StateScheme, Stepper):
+class OneStep(StateScheme["_Rows"], Stepper):
     """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
 
     The implicit midpoint rule::
@@ -158,21 +168,25 @@ class OneStep(StateScheme, Stepper):
                 return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
     """
 
-    two_sided: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
     """True if joints hold exactly: then they do so in the first state, too. False for equations with compliance."""
-    estimates: bool = False
-    """True of the scheme where the noise is estimated."""
-    touches: ClassVar[bool] = True
+    refuses: ClassVar[Mapping[str, str]] = {
+        SWITCHED: NEEDS_JOINTS,
+        EXTRAPOLATED: "what its errors fall with is known to you alone",
+        DETERMINISTIC: "without estimates of continuous time errors of the step would decide between the two",
+        TURNS: "its joints hold by poses",
+    }
 
     @abstractmethod
     def equations(self, step: Step) -> Equations:
         """Rows of a step, which may contain all of its symbols."""
 
-    def likelihood(self: T, law: DryFriction) -> T:
-        """The same step with random impulses."""
-        other = copy(self.with_law(law))
-        object.__setattr__(other, "estimates", True)
+    def fitting(self: T, model: Model, law: DryFriction, dynamics: Dynamics) -> T:
+        """The same with a form of dry friction, and of noise."""
+        refuse_joint_coordinates(model)
+        other = copy(self)
+        for name, value in (("law", law), ("dynamics", dynamics)):
+            object.__setattr__(other, name, value)
         return other
 
     def stiffened(self, model: Model) -> list[str]:
@@ -184,7 +198,7 @@ class OneStep(StateScheme, Stepper):
         return model.rows + self._random(model) + contact_law.unknowns(model, self.law.form)
 
     def _random(self, model: Model) -> int:
-        return len(JointCoordinates(model).cut_places) if self.estimates else 0
+        return len(JointCoordinates(model).cut_places) if self.dynamics == "estimated" else 0
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """The states, and no multipliers; what contacts do in each step stands in front of the friction law's."""
@@ -198,31 +212,27 @@ class OneStep(StateScheme, Stepper):
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
         return mean
 
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
-        """Impulse rows, hard rows and those of the first state; with noise estimated random rows for the first."""
-        x, x_next, step = self._symbols(model, settings)
-        variables, written = {0: x, 1: x_next}, self._written(step)
-        (held, fast), speeds = self._labels(model), model.holding.speed_data(step.u)
+    def symbols(self, model: Model, settings: Settings) -> _Rows:
+        return _Rows(model, settings, self)
+
+    def step(self, model: Model, settings: Settings) -> _Rows:
+        return self.symbols(model, settings)  # a class of yours may have fields that are no keys
+
+    def factors(self, model: Model, settings: Settings) -> list[Factor]:
+        """Rows of the first state, hard rows, and the random ones."""
+        step, none = self.step(model, settings), ca.SX.sym("none", 0)
+        (held, fast), variables, loads = self._labels(model), step.variables, step.split.loads
         labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
-        rows, data = written.hard, ca.SX.sym("none", 0)
-        if self.estimates:
-            joints = JointCoordinates(model)
-            split = joints.balanced(written.impulse.at, written.impulse.rows)
-            impulses = ca.vertcat(split.along, *(step.random[place] for place in joints.cut_places))
-            impulse = random_factor(joints, settings, impulses, variables, step.u)
-            rows, data = ca.vertcat(rows, *(split.loads[joint] for joint in joints.tree)), step.u
-            labels += tuple(f"λ {label}" for label in model.holding.labels(joints.tree))
-        else:
-            weighted = (1 if hard else ca.sqrt(settings.weight)) * written.impulse.rows
-            balance, kind = row_labels(model, "Δp"), Kind.HARD if hard else Kind.SOFT
-            impulse = Factor("impulse", Group.STATE, weighted, variables, step.u, balance, kind=kind, motion=True)
+        tree = tuple(f"λ {label}" for label in model.holding.labels(step.joints.tree))
+        balance = ca.vertcat(ca.SX(0, 1), *(loads[joint] for joint in step.joints.tree))
+        speeds = step.own.velocity_rows, variables, model.holding.speed_data(step.u), fast
         others = [
-            self._first(model, x, step),
-            Factor("step", Group.STATE, rows, variables, data, labels, kind=Kind.HARD),
-            Factor(VELOCITY_ROWS, Group.STATE, step.velocity_rows, variables, speeds, fast, kind=Kind.HARD),
+            self._first(model, step.x, step.own),
+            Factor("step", Group.STATE, step.written.hard, variables, none, labels, kind=Kind.HARD),
+            Factor("transmitted", Group.STATE, balance, variables, step.u, tree, kind=Kind.HARD),
+            Factor(VELOCITY_ROWS, Group.STATE, *speeds, kind=Kind.HARD),
         ]
-        law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
-        return [*(factor for factor in others if factor.rows), impulse, *step.contacts.factors(variables), *law]
+        return [*(f for f in others if f.rows), step.impulse(self.dynamics), *step.law_factors()]
 
     @staticmethod
     def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -244,7 +254,7 @@ class OneStep(StateScheme, Stepper):
         given = "first state", Group.STATE, ca.vertcat(*rows), {0: x}, model.holding.speed_data(step.u)
         return Factor(*given, (*names, *labels), first_only=True, kind=Kind.HARD)
 
-    def _symbols(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
+    def symbols_of(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
         """The unknowns at both ends of a step, and the step."""
         size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
         x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.signals))
@@ -257,7 +267,7 @@ class OneStep(StateScheme, Stepper):
         ends = x[:n], x[n:m], x_next[:n], x_next[n:m]
         return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, x[last:], touching)
 
-    def _written(self, step: Step) -> Equations:
+    def written(self, step: Step) -> Equations:
         """The equations, as many as they must be."""
         wanted = step.v.numel() + step.multipliers.numel() - step.model.holding.on_velocities
         with evaluating(f"Stepper {self.name!r}: equations"):
@@ -270,20 +280,6 @@ class OneStep(StateScheme, Stepper):
             )
         return written
 
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        x, x_next, step = self._symbols(model, settings)
-        return StepFunction({0: x, 1: x_next}, step.u, step.multipliers)
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        x, x_next, step = self._symbols(model, settings)
-        slips = self._written(step).impulse.slips
-        value = self.law.along(model, settings, slips, step.multipliers, step.extra)
-        return StepFunction({0: x, 1: x_next}, step.u, value)
-
-    def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        x, x_next, step = self._symbols(model, settings)
-        return StepFunction({0: x, 1: x_next}, step.u, step.contacts.along)
-
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w; reactions act at q and push as rigid joints do."""
         n, t = model.configuration.ambient, model.configuration.tangent
@@ -292,7 +288,7 @@ class OneStep(StateScheme, Stepper):
         q, v, q_next = x[:n], x[n:], model.configuration.retract(x[:n], settings.step * w)
         impulses, law = random_symbol(model, random), None if exact else DryFriction()
         step = Step(model, settings, q, v, q_next, v_next, multipliers, u, impulses, law, ca.SX(0, 1))
-        written, laws = self._written(step), None
+        written, laws = self.written(step), None
         impulse, slips = written.impulse.rows, written.impulse.slips
         if exact:
             reactions = Reactions(model, settings, model.mechanics(q), q)
@@ -308,3 +304,46 @@ class OneStep(StateScheme, Stepper):
             velocities=2 * t,
             laws=laws,
         )
+
+
+class _Rows(StepRows):
+    """The symbols of one step, and its impulse split between the joints of the tree."""
+
+    def __init__(self, model: Model, settings: Settings, scheme: OneStep) -> None:
+        self.model, self.settings, self.law = model, settings, scheme.law
+        self.x, after, self.own = scheme.symbols_of(model, settings)
+        self.joints, self.variables, self.u, self.extra = (
+            JointCoordinates(model),
+            {0: self.x, 1: after},
+            self.own.u,
+            self.own.extra,
+        )
+        self.written = scheme.written(self.own)
+        self.slips = self.written.impulse.slips
+        self.random = (
+            stacked(self.own.random[place] for place in self.joints.cut_places)
+            if self.own.random.numel()
+            else ca.SX(0, 1)
+        )
+
+    @cached_property
+    def split(self) -> Transmitted:
+        """What the joints of the tree would have to transmit besides λ, and what is along their coordinates."""
+        return self.joints.balanced(self.written.impulse.at, self.written.impulse.rows)
+
+    @property
+    def residual(self) -> ca.SX:
+        return self.split.along
+
+    @property
+    def rates(self) -> ca.SX:
+        impulse = ca.SX.sym("p", self.model.configuration.tangent)
+        return ca.jacobian(self.joints.balanced(self.written.impulse.at, impulse).along, impulse).T
+
+    @property
+    def multipliers(self) -> ca.SX:
+        return self.own.multipliers
+
+    @cached_property
+    def contacts(self) -> ContactStep | None:
+        return self.own.contacts if self.model.contacts else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import casadi as ca
@@ -234,7 +233,6 @@ def marched(
 
 _LOOSE = 1e-6
 """Share of a velocity in an undetermined direction that is more than rounding."""
-_dgelsy, _dgelsy_lwork = lapack.dgelsy, lapack.dgelsy_lwork
 
 
 def has_redundant_rows(matrix: Array, velocities: int) -> bool:
@@ -260,11 +258,4 @@ def smallest(matrix: Array, right: Array) -> Array:
     """
     if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
         raise ArithmeticError(float("nan"))
-    n = len(right)
-    pivots, work = np.zeros((n, 1), dtype=np.int32), _workspace(n)
-    return np.asarray(_dgelsy(matrix, right[:, None], pivots, DEPENDENT, work)[1][:, 0])
-
-
-@cache
-def _workspace(n: int) -> int:
-    return int(_dgelsy_lwork(n, n, 1, DEPENDENT)[0])
+    return np.asarray(np.linalg.lstsq(matrix, right, rcond=DEPENDENT)[0])

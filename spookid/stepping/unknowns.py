@@ -1,27 +1,21 @@
 """What fits take for unknowns at each step: positions alone, of which velocities are differences, or both.
 
-The virtual work of what disturbs a step along unit rates of the joints, whatever the unknowns of a step are.
-
-With p what the residual of all bodies' momenta is, w = Sᵀp has a row for each degree of freedom of the spanning tree.
-λ of its joints follow from the impulses that they carry; what closes loops has its λ, and the random impulses along its
+The virtual work of the random impulses of a step along unit rates of the joints, whatever the unknowns of a step are:
+with p the residual of all bodies' momenta, w = Sᵀp has a row for each degree of freedom of the spanning tree. λ of its
+joints follow from the impulses that they carry; what closes loops has its λ, and the random impulses along its
 coordinates, as private unknowns of the step.
 
-One step in the coordinates of the joints, and what schemes of such steps have in common.
-
-All is written in the coordinates x at t_k, and in rates s and accelerations a: of the rates v of the intervals before
-and behind t_k their mean and their difference over h. Poses are placed from x, so that joints of the tree hold
-identically. Joints that close a loop, and constraints, have their λ, and the random impulses along coordinates of cut
-joints, as private unknowns of the step.
+Steps in the coordinates of the joints are written in the coordinates x at t_k, and in rates s and accelerations a: of
+the rates v of the intervals before and behind t_k their mean and their difference over h. Poses are placed from x, so
+that joints of the tree hold identically.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -33,31 +27,22 @@ from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Recursion, Wrench, central
-from spookid.mechanics.manifold import Manifold, halved, split
+from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.stepping.base import Scheme
-from spookid.stepping.impulses import (
-    HATS,
-    DryFriction,
-    Settings,
-    Slips,
-    StepFunction,
-    Window,
-    along_coordinates,
-    random_factor,
-)
+from spookid.stepping.base import Dynamics, Scheme, StepRows
+from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips, Window, along_coordinates
 from spookid.transcription.factor import Factor, Group, Kind
 
-W = TypeVar("W", bound="VirtualWork")
-J = TypeVar("J", bound="JointStep")
+W = TypeVar("W", bound=StepRows, covariant=True)
+J = TypeVar("J", bound="JointStep", covariant=True)
 
 
-class PositionScheme(Scheme):
+class PositionScheme(Scheme[W]):
     """A scheme of positions alone, by default the poses of all bodies."""
 
-    order: ClassVar[int] = 2
+    order = 2
 
     def moving(self, model: Model, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
         """The motion of all bodies.
@@ -103,11 +88,8 @@ class PositionScheme(Scheme):
         return hats(mean, late)[1:]
 
 
-class StateScheme(Scheme):
+class StateScheme(Scheme[W]):
     """A scheme of poses and velocities of all bodies."""
-
-    backward: ClassVar[bool] = False
-    """True if v is that of the interval before, so that (v₊ − v)/h is the acceleration at q."""
 
     def motion(self, model: Model) -> Manifold:
         return model.state
@@ -118,8 +100,6 @@ class StateScheme(Scheme):
         before, x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x_before", "x", "x_after"))
         if order < 2:
             return Window({0: x}, Motion(x[:n], x[n:m], ca.SX(m - n, 1)))
-        if self.backward:
-            return Window({0: x, 1: after}, Motion(x[:n], x[n:m], (after[n:m] - x[n:m]) / h))
         return Window({0: before, 1: x, 2: after}, Motion(x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h)))
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
@@ -146,37 +126,34 @@ def hats(mean: Array, late: Array) -> Array:
     return np.vstack([2 * (mean - late)[:1], late[:-1] + (mean - late)[1:]])
 
 
-class VirtualWork(ABC):
+class VirtualWork(StepRows):
     """The rows of one step around t_k; a subclass says what motion and loads give and take."""
 
-    model: Model
-    settings: Settings
-    law: DryFriction
-    joints: JointCoordinates
-    variables: dict[int, ca.SX]
-    """Unknowns at the steps that it stands between."""
-    u: ca.SX
     loads: ca.SX
     """λ of what closes, as unknowns."""
-    random: ca.SX
-    """Random impulses along coordinates of cut joints; empty where there are none."""
-    extra: ca.SX
-    """Unknowns of the friction law."""
-    slips: Slips
     q: ca.SX
     """Poses of all bodies, (7 n_b,)."""
 
-    @abstractmethod
+    def carried(self, impulse: ca.SX) -> Transmitted:
+        """What the joints of the tree transmit of an impulse of all bodies, (6 n_b,)."""
+        raise NotImplementedError
+
+    def needed(self) -> ca.SX:
+        """M (v₊ − v) − h (f + f_g), (6 n_b,)."""
+        raise NotImplementedError
+
     def transmitted(self, along: ca.SX) -> Transmitted:
         """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
+        return self.carried(self.needed() - self.cut(along))
 
     def net(self, along: ca.SX) -> ca.SX:
         """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
         return self.transmitted(along).along
 
-    def settled(self, expression: ca.SX) -> ca.SX:
-        """In ``variables``."""
-        return expression
+    @property
+    def rates(self) -> ca.SX:
+        impulse = ca.SX.sym("p", self.model.configuration.tangent)
+        return ca.jacobian(self.carried(impulse).along, impulse).T
 
     @cached_property
     def at(self) -> Mechanics:
@@ -200,12 +177,10 @@ class VirtualWork(ABC):
 
     @property
     def multipliers(self) -> ca.SX:
-        """λ of all joints, (n_g,)."""
         return self._along_with[1]
 
     @cached_property
     def residual(self) -> ca.SX:
-        """w = Sᵀp, (n,)."""
         along = self._along_with[0]
         return self.net(along) - self.joints.of_tree(along)
 
@@ -219,64 +194,24 @@ class VirtualWork(ABC):
             given += self.at.slip[own, :].T @ (along[own, 0] + disturbed)
         return given
 
-    def random_factor(self, private: tuple[int, range] | None = None, overlap: float = 0.0) -> Factor:
-        """Random impulses along the coordinates over their standard deviations."""
-        impulses = ca.vertcat(self.residual, self.random)
-        return random_factor(self.joints, self.settings, impulses, self.variables, self.u, private, overlap)
-
-    def friction_factors(self) -> list[Factor]:
-        """The law of dry friction."""
-        return self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)
-
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
         return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
 
-class WorkScheme(Scheme, Generic[W]):
-    """A scheme whose random rows are virtual work."""
-
-    @abstractmethod
-    def symbols(self, model: Model, settings: Settings) -> W:
-        """Those of a step."""
-
-    def step(self, model: Model, settings: Settings) -> W:
-        """The same, kept: a fit needs it several times, and building expressions takes longer than an iteration."""
-        return cast(W, _kept(self, model, settings))
-
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of a step, (n_g,), from the impulses that its joints transmit."""
-        step = self.step(model, settings)
-        return StepFunction(step.variables, step.u, step.settled(step.multipliers))
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        step = self.step(model, settings)
-        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, step.u, step.settled(value))
-
-
-@lru_cache(maxsize=8)
-def _kept(scheme: WorkScheme[VirtualWork], model: Model, settings: Settings) -> VirtualWork:
-    return scheme.symbols(model, settings)
-
-
 @dataclass(frozen=True)
-class JointScheme(WorkScheme[J], PositionScheme):
+class JointScheme(PositionScheme[J]):
     """Unknowns of a step begin with the coordinates of the joints."""
 
-    name = "variational"
-    turns: ClassVar[bool] = True
-    law: DryFriction = field(default=DryFriction(), repr=False)
-    weighted: bool = False
-    """True for rows with the weight κ, or hard, False for those of a likelihood."""
+    coordinates: ClassVar[Literal["joint", "maximal"]] = "joint"
+    law: DryFriction = DryFriction()
+    dynamics: Dynamics = "estimated"
 
     def motion(self, model: Model) -> Manifold:
         return JointCoordinates(model).manifold
 
     def reactions(self, model: Model) -> int:
-        """What closes transmits, and in a likelihood the random impulses along coordinates of cut joints."""
-        joints = JointCoordinates(model)
-        return joints.closing_rows if self.weighted else joints.private
+        return self.closing_unknowns(model)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         return JointCoordinates(model).configuration(x)
@@ -293,14 +228,7 @@ class JointScheme(WorkScheme[J], PositionScheme):
         tree = JointCoordinates(model).along(states, displacements)
         return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
 
-    def impulse(self, step: J, at: int, hard: bool) -> Factor:
-        """The random, weighted or hard rows of a step, whose own unknowns have the offset ``at``."""
-        first = self.motion(step.model).tangent
-        own = (at, range(first, first + step.loads.numel() + step.random.numel()))
-        private = own if step.joints.closing else None
-        return step.weighted(private, hard) if self.weighted else step.random_factor(private, HATS)
-
-    def closed(self, step: J) -> list[Factor]:
+    def closed(self, step: JointStep) -> list[Factor]:
         """Rows of joints that close loops and of constraints on positions, hard at every step: none or one."""
         rows = step.closed
         if not rows:
@@ -315,7 +243,8 @@ class JointStep(VirtualWork):
     """The symbols of one step around t_k.
 
     Args:
-        variables: symbols of the unknowns at the steps that it stands between.
+        at: which of these steps has its private unknowns.
+        variables: symbols of the unknowns at the steps that it is between.
         here: their values at t_k, in the order x, λ, random impulses, unknowns of contacts, those of the friction law.
         moved: values of s and a.
         touching: how many unknowns contacts have.
@@ -326,13 +255,17 @@ class JointStep(VirtualWork):
         model: Model,
         settings: Settings,
         scheme: JointScheme[Any],
+        at: int,
         variables: Mapping[int, ca.SX],
         here: ca.SX,
         moved: tuple[ca.SX, ca.SX],
         touching: int = 0,
     ) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
-        self.joints, self.variables = JointCoordinates(model), dict(variables)
+        self.joints, self.variables, self.overlap = JointCoordinates(model), dict(variables), HATS
+        if self.joints.closing:
+            first = scheme.motion(model).tangent
+            self.private = at, range(first, first + scheme.closing_unknowns(model))
         self.here, self.u = ca.SX.sym("x_here", here.numel()), ca.SX.sym("u", len(model.signals))
         n, rows, extra = self.joints.manifold.ambient, self.joints.closing_rows, scheme.law.unknowns(model)
         cuts = [0, n, n + rows, here.numel() - extra - touching, here.numel() - extra, here.numel()]
@@ -347,16 +280,9 @@ class JointStep(VirtualWork):
         settled: ca.SX = ca.substitute(ca.densify(expression), self.symbols, self.values)
         return settled
 
-    def weighted(self, private: tuple[int, range] | None, hard: bool) -> Factor:
-        """√κ L⁻¹ w with L Lᵀ = SᵀS: its square is that of the least p of all bodies with Sᵀp = w, which is what the
-        rows in maximal coordinates cost at their best λ; or w itself, hard."""
-        rows = self.residual
-        if not hard:
-            S = ca.jacobian(self.motion.v, self.motion.s)
-            rows = ca.sqrt(self.settings.weight) * halved(S.T @ S, rows)
-        labels, kind = tuple(f"Δp {name}" for name in self.joints.names), Kind.HARD if hard else Kind.SOFT
-        given = "impulse", Group.STATE, rows, self.variables, self.u, labels
-        return Factor(*given, motion=True, kind=kind, private=private)
+    @property
+    def rates(self) -> ca.SX:
+        return ca.jacobian(self.motion.v, self.motion.s)
 
     def _slips(self) -> Slips:
         """Slip rates at t_k, and how they change over the step."""
@@ -366,9 +292,9 @@ class JointStep(VirtualWork):
         ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
         return Slips.between(now, sides, change, stacked(ranged))
 
-    def friction_factors(self) -> list[Factor]:
-        """Those of the law of dry friction, in the unknowns at the steps."""
-        return [factor.substituted(self.symbols, self.values) for factor in super().friction_factors()]
+    def law_factors(self) -> list[Factor]:
+        """In the unknowns at the steps."""
+        return [factor.substituted(self.symbols, self.values) for factor in super().law_factors()]
 
     @property
     def closed(self) -> dict[Joint | Constraint, ca.SX]:
@@ -389,12 +315,9 @@ class JointStep(VirtualWork):
         """Impulses that the motion takes, less those of loads on points, of contacts and of joints that close loops."""
         h, motion, model = self.settings.step, self.motion, self.model
         needed = {body: (h * force, h * torque) for body, (force, torque) in motion.needed.items()}
-        given = self.cut(along) + self.pushed
+        given = self.cut(along)
+        if self.contacts is not None:
+            given += self.contacts.impulse
         if model.loads:
             given += h * model.pushed(motion.q, motion.v, self.u)
         return motion.less(needed, given) if given.nnz() else needed
-
-    @property
-    def pushed(self) -> ca.SX:
-        """What contacts that push do to the bodies, (6 n_b,)."""
-        return ca.SX(self.model.configuration.tangent, 1)

@@ -24,100 +24,66 @@ adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0)
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
+from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
-from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.mechanics.model import Mechanics, Model
 from spookid.records import dataclass
-from spookid.stepping.base import Scheme, Stepper, compliant
+from spookid.stepping.base import Dynamics, Stepper, compliant
 from spookid.stepping.contact_law import Reactions
 from spookid.stepping.impulses import (
-    VELOCITY_ROWS,
     DryFriction,
     ForwardStep,
     Settings,
     Slips,
-    StepFunction,
     along_coordinates,
     disturbance,
     random_symbol,
 )
-from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.unknowns import PositionScheme, hats
-from spookid.transcription.factor import Factor, Group, Kind
+from spookid.stepping.joint_space import JointSpace, PoseSpace
+from spookid.stepping.leapfrog import Leapfrog
+from spookid.stepping.unknowns import PositionScheme, VirtualWork, hats
 
 
 @dataclass(frozen=True)
-class Variational(PositionScheme, Stepper):
+class Variational(Stepper):
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
-    corrects: ClassVar[bool] = True
+    order = 2
     staggered: ClassVar[bool] = True
-    two_sided: ClassVar[bool] = True
-    forward_turns: ClassVar[bool] = True
 
-    law: DryFriction = field(default=DryFriction(), repr=False)
-    """Form of dry friction; ``Problem.friction`` sets it."""
+    def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> PositionScheme[VirtualWork]:
+        """The same step in the coordinates of the joints, or in those of all bodies: if these are asked for, and of
+        loops with a given weight. Rates of the joints are unknowns, too, if constraints hold velocities or contacts
+        push.
 
-    def likelihood(self, law: DryFriction) -> JointSpace:
-        """The same step in the coordinates of the joints."""
-        return JointSpace(law)
-
-    def fitting(self, model: Model) -> Scheme:
-        """The same step in the coordinates of the joints, if those are asked for, in trees that have no limits, where
-        turns of angles must be told, for constraints on velocities, and if contacts push."""
-        tree = not (
-            model.has_loops
-            or set(model.ties) - set(model.holding.contacts)
-            or any(joint.limits is not None for joint in model.joints)
-        )
-        needing = tree or model.holding.rolling or any(not tie.told_by_poses for tie in model.ties)
-        if model.contacts or model.coordinates == "joint" or (model.coordinates is None and needing):
-            return JointSpace(self.law, weighted=True).fitting(model)
-        return self
+        Raises:
+            ProblemError: for poses where contacts, or constraints on velocities, are.
+        """
+        linking = model.contacts or model.holding.rolling
+        if model.coordinates == "maximal" and (linking or model.holding.contacts):
+            raise ProblemError(
+                f"{model.place}: Model has coordinates 'maximal' and contacts or constraints on velocities, which need "
+                "the coordinates of joints; leave coordinates out"
+            )
+        if linking:
+            return Leapfrog(law, dynamics)
+        looped = model.has_loops or set(model.ties) - set(model.holding.contacts)
+        posed = looped and not model.holding.contacts and all(tie.told_by_poses for tie in model.ties)
+        if model.coordinates == "maximal" or (model.coordinates is None and dynamics != "estimated" and posed):
+            return PoseSpace(law, dynamics)
+        return JointSpace(law, dynamics)
 
     def stiffened(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
         return compliant(model)
-
-    def reactions(self, model: Model) -> int:
-        return model.rows
-
-    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
-        return (held[:-2] + held[1:-1]) / 2
-
-    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
-        """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
-        step = _Inner(model, settings, self)
-        impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
-        weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
-        given = "impulse", Group.STATE, weight * impulse, step.variables, step.u, row_labels(model, "Δp")
-        private = (1, range(m, m + model.rows)) if model.rows else None
-        factors = [Factor(*given, motion=True, kind=Kind.HARD if hard else Kind.SOFT, private=private)]
-        held = model.rows - model.holding.on_velocities
-        if held:
-            rows, none = model.holding.labels()[:held], ca.SX.sym("none", 0)
-            factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, kind=Kind.HARD))
-        if model.holding.on_velocities:
-            factors.append(step.rolling())
-        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
-
-    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step at t_k, an unknown."""
-        x, n = ca.SX.sym("x", self.manifold(model).ambient), model.configuration.ambient
-        return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + model.rows])
-
-    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        step = _Inner(model, settings, self)
-        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
@@ -180,33 +146,6 @@ class Variational(PositionScheme, Stepper):
         states[1:-1, model.configuration.ambient :] = (v[1:-1] + v[2:]) / 2
         states[-1, model.configuration.ambient :] = 1.5 * v[-1] - 0.5 * v[-2]
         return states
-
-
-class _Inner:
-    """The symbols of one step around t_k, from the unknowns at three steps."""
-
-    def __init__(self, model: Model, settings: Settings, scheme: Variational) -> None:
-        self._model, self._step = model, settings.step
-        before, self.here, after = scheme.three(model)
-        self.variables = {0: before, 1: self.here, 2: after}
-        self.u = ca.SX.sym("u", len(model.signals))
-        n = model.configuration.ambient
-        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, before.numel()])
-        self.v = model.configuration.difference(q, before[:n]) / settings.step
-        self.v_next = model.configuration.difference(after[:n], q) / settings.step
-        self.at = model.mechanics(q)
-        self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
-        self.slips = _slips(self.at, self.sides)
-        self.friction = scheme.law.impulses(model, settings, self.slips, self.multipliers, self.extra)
-
-    def rolling(self) -> Factor:
-        """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
-        space, holding = self._model.configuration, self._model.holding
-        before, here = (self.variables[i] for i in range(2))
-        passage = Passage.between(space, before[: space.ambient], here[: space.ambient], self._step)
-        rows, data = holding.over_step(passage, self.u), holding.speed_data(self.u)
-        labels = holding.labels()[self._model.rows - holding.on_velocities :]
-        return Factor(VELOCITY_ROWS, Group.STATE, rows, {0: before, 1: here}, data, labels, kind=Kind.HARD)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from spookid.assembly.assembly import Assembly, assemble
-from spookid.assembly.joining import joined
+from spookid.assembly.assembly import Assembly, assemble, joined
 from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer

@@ -14,8 +14,8 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
+from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.inputs import acting, acting_within, at_values, commanded
@@ -26,6 +26,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.loads import Input
 from spookid.results.result import Solution
+from spookid.stepping.base import TURNS
 from spookid.stepping.exact import MOST, TOLERANCE, ExactStepper, Refined, Refinement
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
@@ -110,7 +111,7 @@ def simulate(
     name, told = measured.recording.name if measured else problem.name, announced(problem.name, problem.step, progress)
     march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, told)
     states = _motion(march, substeps)
-    if not problem.stepper.forward_turns:
+    if TURNS in problem.stepper.refuses:
         check_turns(problem.model, states[:, : problem.model.configuration.ambient], steps.times(), march.values)
     return _recording(march, states, name, sizes or {}, rng)
 
@@ -180,7 +181,7 @@ class _March:
         """Contacts as a staggered step takes them: 1 for each that holds from a step to the next, (N − 1, n_c)."""
         model = self.problem.model
         if not self.problem.stepper.staggered:
-            check_schedules(model, self.problem.stepper)
+            check_schedules(model, self.problem.stepper.name, self.problem.stepper.refuses)
             return np.zeros((self.steps.count - 1, 0))
         if hits := [one for one in model.holding.contacts if isinstance(one, Impact)]:
             raise ProblemError(

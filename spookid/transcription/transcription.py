@@ -280,7 +280,7 @@ class Transcription:
         stepwise = [*states, np.zeros((count, 0)) if data is None else data]
         if factor.box is not None:
             zero = np.zeros((count, factor.box.codes.numel()))
-            stepwise.append(point.codes[chain][factor.name] if point.codes else zero)
+            stepwise.append(point.codes[chain].get(factor.name, zero) if point.codes else zero)
         return stepwise, [point.parameters, self.numbers(chain)]
 
     def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +9,10 @@ import pytest
 from mechanisms import Array
 
 from spookid.stepping import bounded, lemke
-from spookid.stepping.bounded import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
+from spookid.stepping.bounded import Bounded, BoundedSolution
+
+STICKING, FORWARD, BACKWARD, OPEN = 0, 1, -1, 2
+"""Modes of a reaction: at rate 0, at its lower and its upper bound, and without any."""
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:
@@ -136,8 +138,8 @@ def every(p: Bounded) -> list[Array]:
     return found
 
 
-def test_of_several_solutions_the_nearest_to_the_last_reactions_is_taken():
-    rng, several, strayed = np.random.default_rng(8), 0, 0
+def test_what_is_found_is_one_of_all_solutions():
+    rng, several = np.random.default_rng(8), 0
     for _ in range(250):
         p = coupled(rng)
         solutions = every(p)
@@ -148,13 +150,9 @@ def test_of_several_solutions_the_nearest_to_the_last_reactions_is_taken():
         found = bounded.solve(p, last)
         assert found.solved
         check(p, found)
-        distances = [np.sqrt(p.R.diagonal() @ (u - last) ** 2) for u in solutions]
-        assert bounded.distance(p, found.u, last) <= (1 + 2e-6) * min(distances) + 1e-9
+        assert any(np.allclose(found.u, u, rtol=1e-7) for u in solutions)
         several += len(solutions) > 1
-        alone = bounded._Newton(p).solve(last)
-        strayed += not alone.solved or bounded.distance(p, alone.u, last) > 1.01 * min(distances)
     assert several > 30
-    assert strayed > 5
 
 
 def coupled(rng: np.random.Generator) -> Bounded:
@@ -169,38 +167,6 @@ def coupled(rng: np.random.Generator) -> Bounded:
     constant = np.where(np.arange(m) < f, rng.uniform(0, 0.1, m), 0.0)
     loads, before = rng.normal(size=(k, m)), rng.normal(size=k)
     return Bounded(root @ root.T, 10 * rng.normal(size=m), loads, before, K, constant, W, unilateral)
-
-
-def test_what_is_called_unique_is():
-    rng, unique = np.random.default_rng(9), 0
-    for _ in range(150):
-        p = coupled(rng)
-        p = replace(p, W=0.1 * p.W, K=0.1 * p.K)
-        if bounded.is_unique(p):
-            unique += 1
-            assert len(every(p)) == 1
-    assert unique > 20
-    assert not bounded.is_unique(one(0.1, 1.0, 0.0, load=1.0, follow=1.0, mu=2.0))
-    assert not bounded.is_unique(one(-0.1, 1.0, 0.5))
-    assert not bounded.is_unique(one(-0.1, 1.0, 0.5, load=1.0, follow=0.1, mu=0.1))
-    coupling = replace(
-        coupled(rng), R=np.array([[1.0, 0.99, 0.99], [0.99, 1.0, 0.0], [0.99, 0.0, 1.0]]), loads=np.ones((1, 3))
-    )
-    assert not bounded.is_unique(replace(coupling, K=np.zeros((3, 3)), W=1e-9 * np.ones((3, 1))))
-    for K in (0.0, 1e-9):
-        split = replace(coupling, R=np.diag([1.0, 1e4, 1e-4]), K=K * np.ones((3, 3)), W=np.zeros((3, 1)))
-        assert bounded.is_unique(split)
-
-
-def test_a_law_of_too_many_pieces_takes_what_newton_reaches():
-    m = 10
-    p = Bounded(
-        np.eye(m), np.linspace(-2, 2, m), np.zeros((0, m)), np.zeros(0), 2 * np.ones((m, m)), np.ones(m),
-        np.zeros((m, 0)), np.zeros(m, dtype=bool),
-    )  # fmt: skip
-    assert not bounded.is_unique(p)
-    assert bounded.nearest(p, np.zeros(m)) is None
-    assert bounded.solve(p, np.zeros(m)).solved
 
 
 def test_mixed_problem_of_the_paper_is_the_closed_form():

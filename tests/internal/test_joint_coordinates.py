@@ -16,12 +16,13 @@ from mechanisms import (
     furuta,
     hub,
     mechanics,
+    of_all_bodies,
     pendulum,
     retract,
     unit_quaternions,
 )
 
-from spookid import GROUND, Body, Hinge, Model, Motor, Variational, gravity
+from spookid import GROUND, Body, Hinge, Model, Motor, gravity
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
 from spookid.mechanics.kinematics import Recursion, central, displacements, place
 from spookid.stepping.impulses import Settings
@@ -221,7 +222,7 @@ def test_the_residual_is_the_virtual_work_of_that_in_all_coordinates_to_the_orde
         settings, x = Settings.of(model), along_a_path(model, h)
         impulse = JointSpace().factors(model, settings)[0]
         found = residual(model, settings, impulse, x, u, h)
-        whole = next(f for f in Variational().factors(model, settings) if f.name == "impulse")
+        whole = of_all_bodies(model, settings)
         multipliers = borne(model, settings, x, u, h)
         p = residual(model, settings, whole, [np.concatenate([poses(model, row), multipliers]) for row in x], u, h)
         expected = rates(model, x[1]).T @ p

@@ -12,7 +12,7 @@ from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
 from spookid import LevenbergMarquardt
-from spookid.assembly import demand
+from spookid.assembly import checks
 from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
@@ -71,7 +71,7 @@ def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
 def test_what_a_fit_by_weight_is_said_to_take_is_near_what_it_takes(stepper):
     problems = [pendulum(STEPPERS[stepper], steps) for steps in (2000, 6000)]
     short, long = (peak(problem.solve) for problem in problems)
-    said = [demand.memory(problem, assemble(problem).transcription) for problem in problems]
+    said = [checks.memory(problem, assemble(problem).transcription) for problem in problems]
     assert 0.5 * (long - short) < said[1] - said[0] < 10 * (long - short)
 
 

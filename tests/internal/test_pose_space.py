@@ -7,15 +7,14 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import function, furuta, maximal, pendulum, twin
+from mechanisms import function, furuta, maximal, of_all_bodies, pendulum, twin
 from test_joint_coordinates import H, along_a_path, model, numbers, poses, rates, residual
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid import Model, Parameter, Recording, Status, Variational
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.stepping.impulses import Settings
+from spookid.stepping.impulses import DryFriction, Settings
 from spookid.stepping.joint_space import JointSpace, PoseSpace
-from spookid.stepping.leapfrog import Leapfrog
 
 __all__ = ["model"]
 
@@ -33,7 +32,7 @@ def test_rows_are_the_virtual_work_of_those_of_all_bodies(model: Model) -> None:
     symbols, values = numbers(model, settings, 1.0, H)
     arguments = [*step.variables.values(), step.data, ca.vertcat(*symbols)]
     borne = function([step.value], arguments)(*q, u, values)[0]
-    whole = next(f for f in Variational().factors(model, settings) if f.name == "impulse")
+    whole = of_all_bodies(model, settings)
     p = residual(model, settings, whole, [np.concatenate([row, borne]) for row in q], u)
     expected = rates(model, x[1]).T @ p
     assert np.abs(expected).max() > 1e-4
@@ -43,10 +42,8 @@ def test_rows_are_the_virtual_work_of_those_of_all_bodies(model: Model) -> None:
 
 
 def test_the_scheme_follows_the_coordinates() -> None:
-    scheme = Variational().likelihood(Variational().law)
-    assert isinstance(scheme.fitting(pendulum()), JointSpace)
-    assert isinstance(scheme.fitting(maximal(pendulum())), PoseSpace)
-    assert not isinstance(scheme.fitting(maximal(pendulum())), Leapfrog)
+    for declared, kind in ((pendulum(), JointSpace), (maximal(pendulum()), PoseSpace)):
+        assert isinstance(Variational().fitting(declared, DryFriction(), "estimated"), kind)
 
 
 def test_cut_joints_have_private_unknowns() -> None:

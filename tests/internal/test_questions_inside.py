@@ -10,7 +10,7 @@ from test_questions import PENDULUM, T, faster, pushed, slide, swing
 
 from spookid import ProblemError
 from spookid.__main__ import main
-from spookid.assembly import demand
+from spookid.assembly import checks
 from spookid.data import sampling
 from spookid.estimation.explained import Balance, input_lag
 
@@ -46,7 +46,7 @@ def test_solve_asks_first_and_the_result_keeps_it(
     )
     (tmp_path / "swing.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demand, "available", lambda: 5e7)
+    monkeypatch.setattr(checks, "available", lambda: 5e7)
     assert main(["solve", "swing.py"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(
@@ -58,7 +58,7 @@ def test_solve_asks_first_and_the_result_keeps_it(
 
 def test_states_alone_that_exceed_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = swing(lambda r: r)
-    monkeypatch.setattr(demand, "available", lambda: 1e5)
+    monkeypatch.setattr(checks, "available", lambda: 1e5)
     with pytest.raises(ProblemError, match=r"914 steps of 0.005 s.*0\.1 MB may be had; take a larger step"):
         problem.solve()
     monkeypatch.setattr(sampling, "available", lambda: 1e8)
@@ -67,4 +67,4 @@ def test_states_alone_that_exceed_memory_are_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_what_may_be_had_is_told() -> None:
-    assert 1e8 < demand.available() < 1e15
+    assert 1e8 < checks.available() < 1e15
