@@ -35,7 +35,7 @@ def prose(page: str) -> list[str]:
     text = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.DOTALL)
     text = re.sub(r"^(`{3,}).*?^\1$", "\n", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"\$\$.*?\$\$|(?<![\\$])\$[^$\n]+\$", "x", text, flags=re.DOTALL)
-    text = re.sub(r"(`+)(?!`).*?\1", "x", text, flags=re.DOTALL)
+    text = re.sub(r"(`+)(?!`).*?\1", "X", text, flags=re.DOTALL)
     text = re.sub(r"(!?\[[^\]]*\])\([^)]*\)", r"\1", text)
     text = re.sub(r"^\(.*\)=$|^( {4}).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^ *([-*]|\d+\.) |^#+ ", "\n", text, flags=re.MULTILINE)
@@ -46,7 +46,7 @@ def prose(page: str) -> list[str]:
 def sentences(page: str) -> Iterator[str]:
     """One by one."""
     for part in prose(page):
-        yield from re.split(r"(?<=[.?!])[\])]* (?=[A-Z`*\[(])", part)
+        yield from re.split(r"(?<=[.?!])[\])]* (?=[A-ZΑ-Ωα-ω*\[(])", part)
 
 
 def of_page(page: str) -> Iterator[str]:
