@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted(p for p in ROOT.glob("docs/**/*.md") if "_build" not in p.parts)]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
+    *sorted(path for path in ROOT.glob("docs/**/*.md") if "_build" not in path.parts),
+]
+SCRIPTS = sorted(ROOT.glob("problems/*.py"))
 SOURCE = ROOT / "spookid"
 LONGEST_SENTENCE, LONGEST_PAGE = 35, 1500
 """In words."""
@@ -73,10 +78,17 @@ def of_module(source: str) -> Iterator[str]:
         first = scope.body[0] if scope.body else None
         if isinstance(first, ast.Expr) and isinstance(scope, ast.Module) | getattr(scope, "name", "").startswith("_"):
             hidden.add(id(first.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
-            if len(node.value.split()) > 1:
-                yield from (f"{node.lineno}: {hit}" for hit in hits(re.sub(r"(`+).*?\1", "x", node.value)))
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    for node in (node for node in texts if id(node) not in hidden and " " in node.value):
+        yield from (f"{node.lineno}: {hit}" for hit in hits(re.sub(r"(`+).*?\1", "x", node.value)))
+
+
+def of_script(path: Path) -> Iterator[str]:
+    """Private words of the comments and strings of a file."""
+    with path.open("rb") as lines:
+        for token in tokenize.tokenize(lines.readline):
+            if token.type in (tokenize.COMMENT, tokenize.STRING):
+                yield from (f"{token.start[0]}: {hit}" for hit in hits(re.sub(r"(`+).*?\1", "x", token.string)))
 
 
 def of_package() -> Iterator[str]:
@@ -88,5 +100,7 @@ def of_package() -> Iterator[str]:
 if __name__ == "__main__":
     wanted = [ROOT / name for name in sys.argv[1:]] or PAGES
     found = [f"{path.relative_to(ROOT)}: {hit}" for path in wanted for hit in of_page(path.read_text(encoding="utf-8"))]
-    found += [] if sys.argv[1:] else of_package()
+    if not sys.argv[1:]:
+        found += [f"{path.relative_to(ROOT)}:{hit}" for path in SCRIPTS for hit in of_script(path)]
+        found += of_package()
     sys.stdout.write("\n".join([*found, f"{len(found)} in all", ""]))
