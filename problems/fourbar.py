@@ -27,7 +27,7 @@ rocker = Body("rocker", mass=0.5, inertia=(1e-5, I_rocker, I_rocker))
 
 axle = dict(x=(0, 0, 1), y=(1, 0, 0))  # every hinge rotates about z; its angle is that between the links
 
-# The loop: ground, crank, coupler, rocker, ground. Angles in this file need not be consistent: the initial motion closes
+# The loop: ground, crank, coupler, rocker, ground. Angles here need not be consistent: the initial motion closes
 # the loop at every step. Compliance is 0, because hinges are rigid in Variational().
 drive = Hinge("drive", GROUND.frame(**axle), crank.frame(at=(-CRANK / 2, 0, 0), **axle), viscous=b, compliance=0)
 knee = Hinge(
