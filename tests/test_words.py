@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from words import PAGES, ROOT, SCRIPTS, hits, of_module, of_package, of_page, of_script
+from words import LONGEST_SENTENCE, PAGES, ROOT, SCRIPTS, hits, of_module, of_package, of_page, of_script
 
 IN_THE_PACKAGE = 1281
 """Private words in strings of ``spookid`` that users read. Lower it when they become fewer; never raise it."""
@@ -43,9 +43,9 @@ def test_a_private_word_is_found(text: str, plain: str) -> None:
 def test_a_page_is_searched_without_its_code() -> None:
     page = "# Title\n\nGive `hangs on` a value.\n\n```\ntold\n```\n\n| a twin | b |\n|---|---|\n"
     assert len(list(of_page(page))) == 1
-    long = " ".join(["word"] * 36) + "."
+    long = " ".join(["word"] * (LONGEST_SENTENCE + 1)) + "."
     assert list(of_page(long))
-    assert not list(of_page(" ".join(["word"] * 35) + "."))
+    assert not list(of_page(" ".join(["word"] * LONGEST_SENTENCE) + "."))
     assert list(of_page("What the model lost is gone."))
     assert not list(of_page("What does it mean?"))
 
