@@ -1,7 +1,7 @@
 """The documentation site: ``python -m sphinx -j 2 -W --keep-going -n -c docs -b html . docs/_build/html``.
 
-Pages are read from the project's root, so that their relative links hold in the site as they do in the repository, and
-``results/`` is part of it as it stands.
+Pages are read from the project's root, so that relative links work on the site and in the repository. ``results/`` is
+part of the site.
 """
 
 import inspect
@@ -38,7 +38,7 @@ exclude_patterns = ["docs/_build", ".*"]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_math_renderer = "mathml"  # what browsers draw themselves, without a script from elsewhere
+html_math_renderer = "mathml"  # browsers draw it without a script from another site
 html_title = "spookid"
 html_copy_source = False
 
@@ -52,7 +52,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
 
-# Kernels are to warn of no local connections, nor to read what a user's own IPython is set to.
+# Kernels do not warn about local connections, and do not read the user's IPython settings.
 _IPYTHON = tempfile.TemporaryDirectory()
 _PROFILE = Path(_IPYTHON.name) / "profile_default"
 _PROFILE.mkdir()
@@ -60,7 +60,7 @@ _PROFILE.mkdir()
 os.environ["IPYTHONDIR"] = _IPYTHON.name
 logging.getLogger("traitlets").setLevel(logging.WARNING)
 
-# The reference is made of docstrings.
+# The reference consists of docstrings.
 add_module_names = False
 default_role = "code"
 maximum_signature_line_length = 100
@@ -70,7 +70,7 @@ autodoc_preserve_defaults = True
 autodoc_type_aliases = {"Array": "numpy.ndarray", "FloatArray": "numpy.ndarray"}
 autodoc_typehints_format = "short"
 
-# Types without an entry: those of other packages, names of types for checkers, and what no user meets.
+# Types without an entry: those of other packages, names for type checkers, and internal ones.
 nitpick_ignore_regex = [
     (
         "py:.*",
@@ -96,11 +96,11 @@ nitpick_ignore_regex = [
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})
 _TEXTS = ("attribute", "data", "property")
-"""What has a docstring of plain text, in which a colon begins no section."""
+"""Kinds of objects with docstrings of plain text, in which a colon begins no section."""
 
 
 _ANY = "(*_: ~typing.Any, **__: ~typing.Any)"
-"""What a class takes that only notes where it is declared."""
+"""Signature of a class that only records where it is declared."""
 _WRITTEN = {
     r", original: Model \| None = None": "",
     r", place: str = <factory>": "",
@@ -108,11 +108,11 @@ _WRITTEN = {
     r"TypeAliasForwardRef\('(.*?)'\)": r"\1",
     r"~?(?:dataclasses\.)?InitVar\[(.+?)\](?= =)": r"\1",
 }
-"""What stands in a signature for what."""
+"""Replacements in signatures, by pattern."""
 
 
 def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: Any, lines: list[str]) -> None:
-    """Sections become fields, names of the package links; a bar is that of an absolute value."""
+    """Turn sections into fields and public names into links; escape the bars of absolute values."""
     if what not in _TEXTS:
         lines[:] = GoogleDocstring(lines, what=what, name=name, obj=item, options=options).lines()
     for i, line in enumerate(lines):
@@ -122,7 +122,7 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
 
 
 def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
-    """Arguments of a class are those of its ``__init__``; types and defaults are written as they are declared."""
+    """Show the arguments of ``__init__`` for a class, with types and defaults as declared."""
     if what == "class" and (text == _ANY or issubclass(item, spookid.Joint)):
         text = ""
         if item.__init__ is not object.__init__:
@@ -134,7 +134,7 @@ def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, 
 
 
 def _short(item: type, own: inspect.Signature) -> inspect.Signature:
-    """A kind of joint has the arguments of all kinds, which stand there: only what is its own is shown."""
+    """Show only the own arguments of a kind of joint: ``Joint`` documents those of all kinds."""
     if item is spookid.Joint or not issubclass(item, spookid.Joint):
         return own
     shared = set(signature(spookid.Joint.__init__).parameters) - {"name", "parent", "child"}
@@ -143,7 +143,7 @@ def _short(item: type, own: inspect.Signature) -> inspect.Signature:
 
 
 class NamesOfOthers(SphinxPostTransform):
-    """A name that ends no entry is not looked for among the ends of all entries, three times for each type."""
+    """Skip the slow search among the ends of all entries for names that end no entry."""
 
     default_priority = 5  # before references are resolved
 
@@ -155,13 +155,13 @@ class NamesOfOthers(SphinxPostTransform):
 
 
 def inline_math(translator: Any, node: Element) -> None:
-    """A formula in a line."""
+    """Write an inline formula."""
     translator.body.append(tex2mathml(node.astext()))
     raise SkipNode
 
 
 def displayed_math(translator: Any, node: Element) -> None:
-    """A formula of its own lines."""
+    """Write a displayed formula."""
     translator.body.append(tex2mathml(node.astext(), as_block=True))
     raise SkipNode
 

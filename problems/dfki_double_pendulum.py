@@ -1,9 +1,10 @@
 """Double pendulum with two geared drives (DFKI, designs A.0 and C.1): inertia and friction of both joints.
 
-The data ("dfki-double-pendulum") are converted by `problems/data/convert.py`: angles, and torques as the drives tell
-them. Torque acts in closed loop and on dry friction, so that it is an input whose errors are part of the disturbance:
-a regression of torques on motion is biased here (25 to 60 % on the open-loop records). The motion of a double pendulum
-shows but four quantities of inertia, and these are the parameters; `results/bayesian_measured.md` has them.
+`problems/data/convert.py` converts the data ("dfki-double-pendulum"): angles, and the torques that the drives report.
+The torque acts in closed loop and on dry friction. So it is an input, and its errors are part of the process noise. A
+regression of torques on motion is biased here, by 25 to 60 % on the open-loop recordings. The motion of a double
+pendulum identifies only four quantities of inertia, and these are the parameters. Results:
+`results/bayesian_measured.md`.
 """
 
 from data.convert import measured
@@ -11,15 +12,15 @@ from data.convert import measured
 from spookid import GROUND, Body, Hinge, JointPosition, Model, Motor, Parameter, Problem, gravity
 
 LENGTHS = {"A0": 0.3, "C1": 0.2}  # m, of the first link
-MASSES = (0.55, 0.6)  # kg, near what the authors find; any would do
-ROTOR = 36 * 6.07e-5  # kg m^2, as felt behind the gear of 6:1
+MASSES = (0.55, 0.6)  # kg, near the authors' values; any works
+ROTOR = 36 * 6.07e-5  # kg m^2, at the output of the gear of 6:1
 RECORDS = {"tracking": {"A0": "A0_11", "C1": "C1_154220"}, "open": {"A0": "A0_04", "C1": "C1_143601"}}
 STEP = 0.01
 
 
 def pendulum(length: float) -> Model:
-    """Two links that hang down at angle 0; angles are those between links. What motion shows of their inertia are the
-    moments about the joints, of the first link with the second's mass at its end, and with rotors."""
+    """Two links that hang down at angle 0, with angles between links. The motion identifies their moments of inertia
+    about the joints: of the first link with the second's mass at its end, and with rotors."""
     m_1, m_2 = MASSES
     D = Parameter("D", m_1 * 0.2 + m_2 * length, lower=0, unit="kg m", note="m_1 r_1 + m_2 l_1")
     E = Parameter("E", 0.12, lower=0, unit="kg m", note="m_2 r_2")

@@ -1,8 +1,9 @@
 """Electro-mechanical positioning system (EMPS, Janot, Gautier, Brunot 2019): a carriage on a screw, in closed loop.
 
-The data ("emps") are converted by `problems/data/convert.py`. Mass, friction and the drive's offset follow from the
-position of the load and the drive's signal, whose gain is known; `by_direction` has other friction either way, from
-which an offset of the force cannot be told, so that it has none. `results/emps.md` has both beside published values.
+`problems/data/convert.py` converts the data ("emps"). The position of the load and the drive's signal, whose gain is
+known, identify mass, friction and the drive's offset. The problem `by_direction` has friction that differs by
+direction. Such friction cannot be distinguished from an offset of the force, so that it has no offset. Results and
+published values: `results/emps.md`.
 """
 
 from data.convert import measured
@@ -24,10 +25,10 @@ from spookid import (
 GAIN = 35.1507  # N/V, of drive and screw together
 STEP = 0.005
 
-M = Parameter("M", 50.0, lower=1.0, upper=1e4, unit="kg", note="carriage, screw and rotor, as felt along the slide")
+M = Parameter("M", 50.0, lower=1.0, upper=1e4, unit="kg", note="carriage, screw and rotor, along the slide")
 F_v = Parameter("F_v", 100.0, lower=0, unit="N s/m", note="viscous friction")
 F_c = Parameter("F_c", 10.0, lower=0, unit="N", note="Coulomb friction")
-offset = Parameter("offset", 0.0, unit="N", note="constant force against the drive's")
+offset = Parameter("offset", 0.0, unit="N", note="constant force against the drive")
 F_v_forward = Parameter("F_v_forward", 100.0, lower=0, unit="N s/m", note="viscous friction, forwards")
 F_v_backward = Parameter("F_v_backward", 100.0, lower=0, unit="N s/m", note="viscous friction, backwards")
 F_c_forward = Parameter("F_c_forward", 10.0, lower=0, unit="N", note="Coulomb friction, forwards")

@@ -1,7 +1,7 @@
 """Five-bar linkage on a table, two motors: the mass at its tool and the friction of both from the motors' angles.
 
-Two degrees of freedom. The data are a twin that the project made itself, `python problems/data/make_planar.py`: m_tool
-0.3 kg, b_1 0.02 and b_2 0.03 N m s, the noise 0.5 mrad.
+It has two degrees of freedom. The data are synthetic, made by `python problems/data/make_planar.py`. The true values
+are m_tool 0.3 kg, b_1 0.02 and b_2 0.03 N m s; the noise is 0.5 mrad.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Driven four-bar linkage, a closed loop of rigid hinges: inertias, friction and motor gain from two angles.
 
-The data are a twin that the project made itself, `python problems/data/make_fourbar.py`: the truth is I_crank 2e-4,
-I_coupler 2.5e-3 and I_rocker 4e-3 kg m^2, b 0.01 N m s, K 0.05 N m/V, the noise 1 mrad. In three dimensions four
-parallel hinges hold each other more than once: three rows of each step follow from the others, and the summary says so.
+The data are synthetic, made by `python problems/data/make_fourbar.py`. The true values are I_crank 2e-4, I_coupler
+2.5e-3 and I_rocker 4e-3 kg m^2, b 0.01 N m s, K 0.05 N m/V; the noise is 1 mrad. Four parallel hinges have redundant
+constraints: three constraints of each step follow from the others, and the summary says so.
 """
 
 from pathlib import Path
@@ -19,16 +19,16 @@ K = Parameter("K", 0.03, unit="N m/V", note="motor gain")
 
 CRANK, COUPLER, ROCKER, BASE = 0.10, 0.25, 0.30, 0.30  # lengths of the links, distance of the two fixed axles
 
-# Each link lies along its own x axis. Only the moment about the axles matters; the others just have to be there. The
-# masses are weighed: from motion alone they are hard to tell from the inertias.
+# Each link lies along its own x axis. Only the moment about the axles matters; the others are arbitrary. The masses are
+# weighed: the motion alone barely distinguishes them from the inertias.
 crank = Body("crank", mass=0.2, inertia=(1e-5, I_crank, I_crank))
 coupler = Body("coupler", mass=0.4, inertia=(1e-5, I_coupler, I_coupler))
 rocker = Body("rocker", mass=0.5, inertia=(1e-5, I_rocker, I_rocker))
 
-axle = dict(x=(0, 0, 1), y=(1, 0, 0))  # every hinge turns about z; its angle is that between the links
+axle = dict(x=(0, 0, 1), y=(1, 0, 0))  # every hinge rotates about z; its angle is that between the links
 
-# The loop: ground, crank, coupler, rocker, ground. Its angles need not be consistent anywhere in this file; the initial
-# guess closes the loop at every step. Compliance is 0, for Variational() takes hinges as rigid.
+# The loop: ground, crank, coupler, rocker, ground. Angles here need not be consistent: the initial motion closes
+# the loop at every step. Compliance is 0, because hinges are rigid in Variational().
 drive = Hinge("drive", GROUND.frame(**axle), crank.frame(at=(-CRANK / 2, 0, 0), **axle), viscous=b, compliance=0)
 knee = Hinge(
     "knee",
@@ -59,7 +59,7 @@ problem = Problem(
     ),
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(drive, signal="crank"), HingeAngle(pivot, signal="rocker")],
-    step=0.004,  # the motor's voltage is held for as long
+    step=0.004,  # the interval over which the motor's voltage is held
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Arm Franka Emika Panda (Gaz et al. 2019), seven hinges with torque sensors: inertias, friction and offsets.
 
-The data ("franka-panda") are converted by `problems/data/convert.py`; kinematics are the public ones. Sensors are on
-the side of the links, so that motors' inertias are not seen. `results/franka.md` has friction beside published values.
+`problems/data/convert.py` converts the data ("franka-panda"). The kinematics are the public ones. The torque sensors
+are on the link side, so that motor inertias are not identifiable. Friction beside published values:
+`results/franka.md`.
 """
 
 from math import cos, pi, sin
@@ -22,7 +23,7 @@ from spookid import (
     gravity,
 )
 
-# Modified Denavit-Hartenberg parameters of each joint: a [m] and alpha [rad] of the link before, d [m].
+# Modified Denavit-Hartenberg parameters of each joint: a [m] and alpha [rad] of the previous link, d [m].
 KINEMATICS = (
     (0, 0, 0.333),
     (0, -pi / 2, 0),
@@ -59,7 +60,7 @@ def arm() -> Model:
 
 
 def sensors(model: Model) -> list[JointPosition | JointTorque]:
-    """An encoder and a torque sensor at each joint; the sensor's zero is what is published as a constant friction."""
+    """An encoder and a torque sensor at each joint. The publication calls the sensor's offset a constant friction."""
     found: list[JointPosition | JointTorque] = []
     for i, joint in enumerate(model.joints, 1):
         offset = Parameter(f"F_o{i}", 0.0, unit="N m", note="constant torque")
@@ -71,5 +72,5 @@ problem = Problem(
     "franka_panda",
     model=(model := arm()),
     recordings=[measured("franka_panda")],
-    observations=sensors(model),  # the step is that of the motion's bandwidth
+    observations=sensors(model),  # the step follows from the motion's bandwidth
 )

@@ -1,8 +1,8 @@
-"""A measured swing-up of a Furuta pendulum (Quanser Qube) with every parameter of the paper's Table 4, and the cable.
+"""A measured swing-up of a Furuta pendulum (Quanser Qube) with all parameters of the paper's Table 4, and the cable.
 
-The data ("furuta-qube-swingup") are converted by `problems/data/convert.py`. The summary says what one recording cannot
-tell: the arm never turns about its own horizontal axes, so nothing is learnt of J_Axx and J_Ayy.
-`problems/furuta_swingup.py` leaves out what cannot be known.
+`problems/data/convert.py` converts the data ("furuta-qube-swingup"). The summary lists the parameters that one
+recording does not determine: the arm never rotates about its horizontal axes, so that J_Axx and J_Ayy are not
+identifiable. `problems/furuta_swingup.py` leaves them out.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ K = Parameter("K", 0.005, lower=0, unit="N m/V", note="motor gain")
 tilt_x = Parameter("tilt_x", 0.0, lower=-0.2, upper=0.2, unit="rad")
 tilt_y = Parameter("tilt_y", 0.0, lower=-0.2, upper=0.2, unit="rad")
 k = Parameter("k", 1e-3, lower=0, unit="N m", note="encoder cable's stiffness")
-theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="where the cable is at rest")
+theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="rest angle of the cable")
 
 M_ARM, M_ROD, L_ARM, L_ROD = 0.095, 0.024, 0.085, 0.129
 

@@ -1,8 +1,8 @@
 """Furuta pendulum with a gimbal motor (ODrive), driven by pulses, sines and steps: inertias, friction and motor.
 
-The data ("furuta-odrive") are converted by `problems/data/convert.py`. Masses and lengths are those of the parts list.
-The motor's voltage acts through its back-EMF as viscous friction of the arm, which therefore is strong; the pendulum's
-Coulomb friction is that of its encoder and bearings.
+`problems/data/convert.py` converts the data ("furuta-odrive"). Masses and lengths are those of the parts list. The
+back-EMF of the motor acts as viscous friction of the arm, which is therefore strong. The Coulomb friction of the
+pendulum is that of its encoder and bearings.
 """
 
 from data.convert import measured
@@ -28,7 +28,7 @@ SPANS = {  # [s], from just before the first command
 
 
 def driven(name: str) -> Problem:
-    """One recording. The arm's inertia is that about its axle: its centre of mass is put there."""
+    """One recording. The arm's inertia is about its axle, where its centre of mass is declared."""
     arm = Body("arm", mass=M_ARM, inertia=(1e-6, 1e-4, J_arm))
     rod = Body("rod", mass=M_ROD, inertia=(1e-7, J_rod, J_rod))
     axle = Hinge(

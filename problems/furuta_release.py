@@ -1,8 +1,8 @@
 """Furuta pendulum released near its upright position: inertias, friction, motor gain and tilt from two joint angles.
 
-The data are a twin that the project made itself, `python problems/data/make_furuta_release.py`: the truth is J_Azz
-0.003, J_Byy and J_Bzz 0.004 kg m^2, b_1 1e-3 and b_2 1e-4 N m s, no dry friction, no tilt. The motor is silent, so
-nothing can be learnt of its gain, and little of the dry friction.
+The data are synthetic, made by `python problems/data/make_furuta_release.py`. The true values are J_Azz 0.003, J_Byy
+and J_Bzz 0.004 kg m^2, b_1 1e-3 and b_2 1e-4 N m s, without dry friction and tilt. The motor voltage is zero, so that
+its gain is not identifiable. Dry friction is weakly identifiable.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Five measured swing-ups of a Furuta pendulum (Quanser Qube), up to where balancing starts.
+"""Five measured swing-ups of a Furuta pendulum (Quanser Qube), up to the start of balancing.
 
-The data ("furuta-qube-swingup") are converted by `problems/data/convert.py`. Masses and lengths are the manufacturer's,
-which fixes m l and g; the inertias, the motor, friction and the spring of the encoder's cable are estimated. The
-motor's voltage acts through its back-EMF as viscous friction of the arm.
+`problems/data/convert.py` converts the data ("furuta-qube-swingup"). Masses and lengths are the manufacturer's. The
+inertias, the motor, friction and the spring of the encoder's cable are estimated. The back-EMF of the motor acts as
+viscous friction of the arm.
 """
 
 from dataclasses import replace
@@ -19,13 +19,13 @@ b_2 = Parameter("b_2", 1e-6, lower=0, unit="N m s", note="viscous friction of th
 c_1 = Parameter("c_1", 1e-4, lower=0, unit="N m", note="Coulomb friction of the arm")
 c_2 = Parameter("c_2", 1e-6, lower=0, unit="N m", note="Coulomb friction of the pendulum")
 k = Parameter("k", 1e-3, lower=0, unit="N m", note="encoder cable's stiffness")
-theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="where the cable is at rest")
+theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="rest angle of the cable")
 
 M_ARM, M_ROD, L_ARM, L_ROD = 0.095, 0.024, 0.085, 0.129
 
 
 def swingup(name: str) -> Problem:
-    """One recording. The arm's inertia is that about its axle: its centre of mass is put there."""
+    """One recording. The arm's inertia is about its axle, where its centre of mass is declared."""
     arm = Body("arm", mass=M_ARM, inertia=(1e-6, 1e-4, J_arm))
     rod = Body("rod", mass=M_ROD, inertia=(1e-7, J_rod, J_rod))
     axle = Hinge(
@@ -54,7 +54,7 @@ def swingup(name: str) -> Problem:
             motors=[Motor(axle, signal="u", gain=K)],
             gravity=gravity(9.81),
         ),
-        recordings=[replace(measured(name), closed_loop=True)],  # a controller of the energy drives it
+        recordings=[replace(measured(name), closed_loop=True)],  # an energy controller drives it
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
         friction="smooth",

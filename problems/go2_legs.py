@@ -1,8 +1,8 @@
-"""Legs of a quadruped (Unitree Go2), held with its legs in the air: friction and inertia of each joint, leg by leg.
+"""Legs of a quadruped (Unitree Go2), held in the air: friction and inertia of each joint, leg by leg.
 
-The data ("go2-legs-pd") are converted by `problems/data/convert.py`: three angles a leg and what was asked for. Torques
-are not measured; the drives hold the joints with known gains, as springs and dampers. Masses are the vendor's, of whose
-inertias the rotors' are most; `results/bayesian_measured.md` compares the legs, which ought to be alike.
+`problems/data/convert.py` converts the data ("go2-legs-pd"): three angles per leg and their set points. Torques are
+not measured. The drives act as springs and dampers with known gains. Masses are the vendor's, and rotors have most of
+the inertia. `results/bayesian_measured.md` compares the legs, which should be alike.
 """
 
 from data.convert import LEGS, measured
@@ -10,13 +10,13 @@ from data.convert import LEGS, measured
 from spookid import GROUND, Body, FullInertia, Hinge, JointPosition, Model, Motor, Parameter, Problem, gravity
 
 STIFFNESS, DAMPING = 20.0, 1.5  # N m/rad, N m s/rad, of the drives' controllers
-PLACES = ((0.0, 0.0, 0.0), (0.0, 0.0955, 0.0), (0.0, 0.0, -0.213))  # m, of each joint in the frame of the one before
+PLACES = ((0.0, 0.0, 0.0), (0.0, 0.0955, 0.0), (0.0, 0.0, -0.213))  # m, of each joint in the frame of the previous one
 STEP = 0.01
 
 
 def links() -> list[Body]:
-    """Hip, thigh and calf of a left leg, each in the frame of its joint; radii of gyration are rough, centres of mass
-    the vendor's to a centimetre: beside constant torques gravity tells less of them."""
+    """Hip, thigh and calf of a left leg, each in the frame of its joint. Radii of gyration are rough. Centres of mass
+    have the vendor's values as priors of a centimetre, because constant torques hide the effect of gravity."""
     c_x, c_y, c_z, calf = (
         Parameter(name, guess, prior=(guess, 0.01), unit="m", note="centre of mass")
         for name, guess in (("thigh_x", 0.0), ("thigh_y", -0.02), ("thigh_z", -0.03), ("calf_z", -0.11))
@@ -43,10 +43,8 @@ def leg(name: str) -> Problem:
             coulomb=Parameter(f"c_{body.name}", 0.2, lower=0, unit="N m", note="Coulomb friction"),
             stiffness=STIFFNESS,
         )
-        rotor = Parameter(f"I_{body.name}", 0.01, lower=0, unit="kg m^2", note="rotor, as felt at the joint")
-        offset = Parameter(
-            f"offset_{body.name}", 0.0, unit="N m", note="constant torque, as an encoder's zero leaves it"
-        )
+        rotor = Parameter(f"I_{body.name}", 0.01, lower=0, unit="kg m^2", note="rotor, at the joint")
+        offset = Parameter(f"offset_{body.name}", 0.0, unit="N m", note="constant torque, from the encoder's zero")
         motors.append(Motor(joint, f"{name}_{i}_d", gain=STIFFNESS, shaft_inertia=rotor, offset=offset))
         joints.append(joint)
         before = body

@@ -1,9 +1,8 @@
 """Free swing of the single pendulum of the multi-arm rig (Kaheman et al. 2022): friction laws from five windows.
 
-The data ("multiarm-pendulum") are converted by `problems/data/convert.py`. The windows follow one another, from 1.6 rad
-down to a few tenths, so that each law is judged at amplitudes that it was not fitted to: `spookid crossvalidate
-problems/multiarm_single.py` orders them. Mass and length are the authors' estimates; with them fixed, J stands for the
-frequency of small swings.
+`problems/data/convert.py` converts the data ("multiarm-pendulum"). The windows are consecutive, from 1.6 rad down to
+a few tenths. So `spookid crossvalidate problems/multiarm_single.py` tests each law at amplitudes that it was not
+fitted to. Mass and length are the authors' estimates. With them fixed, J determines the frequency of small swings.
 """
 
 from dataclasses import replace
@@ -17,7 +16,7 @@ b = Parameter("b", 1e-4, lower=0, unit="N m s", note="viscous friction")
 c = Parameter("c", 1e-4, lower=0, unit="N m", note="dry friction of constant torque")
 d = Parameter("d", 1e-6, lower=0, unit="N m s^2", note="drag of the air")
 delta = Parameter("delta", 1e-4, lower=0, unit="N m", note="dry friction at rest beyond c")
-zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="how fast it falls off with the speed")
+zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="its decrease with speed")
 
 MASS, LENGTH = 0.147585, 0.147755  # hinge to the centre of mass
 FRICTION = {
@@ -30,7 +29,7 @@ WINDOW = 8.0  # [s], some ten swings
 
 
 def windows() -> list[Recording]:
-    """Five parts of the recording, of one length, one after another."""
+    """Five consecutive parts of the recording, of equal length."""
     whole = measured("multiarm_single")
     return [replace(whole.between(i * WINDOW, (i + 1) * WINDOW), name=f"window {i + 1}") for i in range(5)]
 

@@ -1,9 +1,9 @@
-"""Pendulum of a Furuta rig let go from upright, its arm at rest: friction laws from four windows of one release.
+"""Pendulum of a Furuta rig released from upright, its arm at rest: friction laws from four windows of one release.
 
-The data ("furuta-odrive") are converted by `problems/data/convert.py`. Mass and length are those of the parts list,
-which predicts m g l/(J + m l²) = 87.39 1/s². The arm moves by 14 mrad in all and is taken as fixed. The windows follow
-one another from the first swing, 2.5 rad, on, so that each law is judged at amplitudes that it was not fitted to:
-`spookid crossvalidate problems/odrive_release.py` orders them.
+`problems/data/convert.py` converts the data ("furuta-odrive"). Mass and length are those of the parts list, which
+predicts m g l/(J + m l²) = 87.39 1/s². The arm moves by only 14 mrad and is assumed fixed. The windows are
+consecutive, from the first swing of 2.5 rad on. So `spookid crossvalidate problems/odrive_release.py` tests each law
+at amplitudes that it was not fitted to.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ b = Parameter("b", 1e-5, lower=0, unit="N m s", note="viscous friction")
 c = Parameter("c", 1e-5, lower=0, unit="N m", note="dry friction of constant torque")
 d = Parameter("d", 1e-7, lower=0, unit="N m s^2", note="drag of the air")
 delta = Parameter("delta", 1e-5, lower=0, unit="N m", note="dry friction at rest beyond c")
-zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="how fast it falls off with the speed")
+zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="its decrease with speed")
 
 MASS, LENGTH = 0.009801, 0.096608  # hinge to the centre of mass
 FRICTION = {
@@ -26,11 +26,11 @@ FRICTION = {
     "stribeck": dict(viscous=b, coulomb=c, stribeck=(delta, zeta)),
     "drag": dict(viscous=b, coulomb=c, drag=d),
 }
-START, WINDOW = 2.5, 6.0  # [s]; at first the pendulum lingers upright, where nothing can be predicted
+START, WINDOW = 2.5, 6.0  # [s]; before, the pendulum is near its unstable equilibrium and not predictable
 
 
 def windows() -> list[Recording]:
-    """Four parts of the recording, of one length, one after another."""
+    """Four consecutive parts of the recording, of equal length."""
     whole = measured("release_2024")
     starts = [START + i * WINDOW for i in range(4)]
     return [replace(whole.between(s, s + WINDOW), name=f"window {i + 1}") for i, s in enumerate(starts)]

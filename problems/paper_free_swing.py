@@ -1,7 +1,8 @@
-"""The measured releases of ``pendulum_free_swing.py`` as Marklund, Servin and Larson would fit them: a state weight κ.
+"""The measured releases of ``pendulum_free_swing.py``, fitted as by Marklund, Servin and Larson with a given κ.
 
-The rod weighs 12 g, so its impulses are small and the weight must be large: with 1e8 part of the dry friction still
-hides in the state errors, with 1e4 the fit follows the noise. Samples are those at the steps, as theirs are.
+The rod weighs 12 g, so that its impulses are small and κ must be large. With 1e8, the state errors still absorb part
+of the dry friction. With 1e4, the fit follows the measurement noise. As in the paper, only samples at the steps
+count.
 """
 
 from pathlib import Path

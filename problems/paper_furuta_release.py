@@ -1,7 +1,7 @@
-"""The Furuta release as Marklund, Servin and Larson fit it: SPOOK, a given state weight κ, samples at the steps alone.
+"""The Furuta release, fitted as by Marklund, Servin and Larson: SPOOK, a given κ, samples at the steps only.
 
-The weight is theirs, and estimates and errors hang on it: inertias shadow the truth by a quarter at this step. Leave it
-out, as ``furuta_release.py`` does, and the noise is estimated with the parameters.
+κ is the paper's, and estimates and standard errors depend on it. With this step, discretization biases the inertias
+by a quarter. ``furuta_release.py`` leaves κ out: the noise is then estimated with the parameters.
 """
 
 from pathlib import Path

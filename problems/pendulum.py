@@ -1,9 +1,8 @@
-"""A measured pendulum, released and left to swing: its inertia and friction from one angle.
+"""A measured pendulum, released to swing freely: its inertia and friction from one angle.
 
-The recording ships with the project; `data/pendulum.md` tells where it comes from. Mass and length are those of the
-device's bill of materials, and a uniform rod would have an inertia of 1.6e-5 kg m^2. The residuals are not white, as
-the summary says; the recorder's clock is known to jitter. `pendulum_free_swing.py` has all three releases and further
-laws of friction.
+The recording ships with the project; `data/pendulum.md` has its source. Mass and length are those of the device's
+bill of materials. A uniform rod would have an inertia of 1.6e-5 kg m^2. The residuals are not white, and the summary
+says so: the clock of the recorder jitters. `pendulum_free_swing.py` has all three releases and further friction laws.
 """
 
 from pathlib import Path
@@ -19,7 +18,7 @@ c = Parameter("c", 1e-6, lower=0, unit="N m", note="dry friction of constant tor
 rod = Body("rod", mass=0.01225, inertia=(1e-7, J, J))
 pin = Hinge(
     "pin",
-    GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)),  # x is the hinge's axis, y is where its angle is zero: down
+    GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)),  # x is the axis, y is angle 0: down
     rod.frame(at=(-0.062, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
     viscous=b,
     coulomb=c,

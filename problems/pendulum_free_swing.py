@@ -1,8 +1,8 @@
 """Three measured releases of a small rod pendulum: inertia and friction by four laws, from its angle.
 
-The data ("pendulum-free-swing") are converted by `problems/data/convert.py`. Steps of the encoder and a jittering clock
-look like random torques, so that with estimated noise errors are wide. They are none, and the fits take hard dynamics
-with errors from stretches of each release.
+`problems/data/convert.py` converts the data ("pendulum-free-swing"). Encoder counts and a jittering clock look like
+random torques, so that fits with estimated process noise have wide standard errors. No random torque acts, and the
+fits use deterministic dynamics with block-jackknife errors.
 """
 
 from data.convert import measured
@@ -14,7 +14,7 @@ b = Parameter("b", 1e-6, lower=0, unit="N m s", note="viscous friction")
 c = Parameter("c", 1e-6, lower=0, unit="N m", note="dry friction of constant torque")
 d = Parameter("d", 1e-8, lower=0, unit="N m s^2", note="drag of the air")
 delta = Parameter("delta", 1e-6, lower=0, unit="N m", note="dry friction at rest beyond c")
-zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="how fast it falls off with the speed")
+zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="its decrease with speed")
 
 MASS, LENGTH = 0.01225, 0.062  # hinge to the centre of mass
 FRICTION = {

@@ -1,9 +1,9 @@
 """Arm UR10e (Mamedov, Mikhel 2020), six hinges driven through gears: inertias, motor inertias, gains and friction.
 
-The data ("ur10e") are converted by `problems/data/convert.py`. The robot stands here as its manufacturer's kinematics;
-`ur10e.urdf` beside the data has rough masses and inertias, which are known within 30 %, as gains are within 15 %.
-Positions are controlled, and the motors' currents are measured, with noise. `results/ur10e.md` fits one trajectory and
-predicts the torques of the other.
+`problems/data/convert.py` converts the data ("ur10e"). The kinematics are the manufacturer's. `ur10e.urdf` beside the
+data has rough masses and inertias, with a prior of 30 %; gains have a prior of 15 %. Positions are controlled, and
+the motor currents are measured with noise. `results/ur10e.md` fits one trajectory and predicts the torques of the
+other.
 """
 
 from math import pi
@@ -28,7 +28,7 @@ from spookid import (
 
 URDF = folder("SPOOKID_DATA", SHARED) / "ur10e" / "ur10e.urdf"
 LINKS = ("shoulder", "upper_arm", "forearm", "wrist_1", "wrist_2", "wrist_3")
-# Of each joint in the frame of the link before: where it is [m], by how much its frame is turned about y, its axis.
+# Each joint in the frame of the previous link: its position [m], the rotation of its frame about y [rad], its axis.
 PLACES = (
     ((0, 0, 0.181), 0.0, "z"),
     ((0, 0.176, 0), pi / 2, "y"),
@@ -41,14 +41,14 @@ GAINS = (14.87, 13.26, 11.13, 10.62, 11.03, 11.47)  # N m/A, published
 
 
 def turned(angle: float, vector: tuple[float, ...]) -> tuple[float, ...]:
-    """A vector turned about y."""
+    """A vector, rotated about y."""
     c, s = np.cos(angle), np.sin(angle)
     x, y, z = vector
     return (c * x + s * z, y, c * z - s * x)
 
 
 def rough(link: str) -> FullInertia:
-    """What the robot's description has for a link, in the frame of its joint."""
+    """The inertia of a link in the robot's description, in the frame of its joint."""
     inertial = ElementTree.parse(URDF).find(f"link[@name='{link}_link']/inertial")
     mass, origin, entries = (inertial.find(part).attrib for part in ("mass", "origin", "inertia"))
     roll, pitch, yaw = map(float, origin["rpy"].split())
@@ -61,7 +61,7 @@ def rough(link: str) -> FullInertia:
 
 
 def arm() -> Model:
-    """The six links and what drives them."""
+    """The six links and their motors."""
     joints, motors, bodies, before = [], [], [], GROUND
     for i, (link, (at, angle, axis), gain) in enumerate(zip(LINKS, PLACES, GAINS, strict=True), 1):
         body = Body(link, inertia=LogCholesky(link, rough(link), within=0.3))
@@ -78,7 +78,7 @@ def arm() -> Model:
                 joint,
                 f"i{i}",
                 gain=Parameter(f"K_{i}", gain, lower=0, prior=(gain, 0.15 * gain), unit="N m/A", note="drive gain"),
-                shaft_inertia=Parameter(f"J_m{i}", 1.0, lower=0, unit="kg m^2", note="motor, as felt at the joint"),
+                shaft_inertia=Parameter(f"J_m{i}", 1.0, lower=0, unit="kg m^2", note="motor, at the joint"),
                 offset=Parameter(f"offset_{i}", 0.0, unit="N m", note="constant torque"),
                 measured=True,
                 hold="linear",
@@ -94,7 +94,7 @@ ARM = arm()
 
 
 def exciting(trajectory: str) -> Problem:
-    """One trajectory without a payload; the step is that of its bandwidth."""
+    """One trajectory without a payload; the step follows from its bandwidth."""
     return Problem(
         f"ur10e_{trajectory}",
         model=ARM,

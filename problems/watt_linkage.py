@@ -1,7 +1,7 @@
 """Watt's linkage, released on a spring: spring, damper and load from a marker in the middle of its coupler.
 
-The middle of the coupler moves nearly along a straight line. The data are a twin that the project made itself,
-`python problems/data/make_planar.py`: k 400 N/m, c 2 N s/m, m 3 kg, the noise 0.1 mm.
+The middle of the coupler moves nearly along a straight line. The data are synthetic, made by `python
+problems/data/make_planar.py`. The true values are k 400 N/m, c 2 N s/m and m 3 kg; the noise is 0.1 mm.
 """
 
 from pathlib import Path
@@ -9,8 +9,8 @@ from pathlib import Path
 from spookid import Parameter, PointPosition, Problem, Recording, planar
 
 k = Parameter("k", 300.0, lower=0, unit="N/m", note="spring between the ceiling and the coupler's upper end")
-c = Parameter("c", 1.0, lower=0, unit="N s/m", note="damper beside it")
-m = Parameter("m", 2.0, lower=0.1, unit="kg", note="coupler, with what it carries")
+c = Parameter("c", 1.0, lower=0, unit="N s/m", note="damper parallel to it")
+m = Parameter("m", 2.0, lower=0.1, unit="kg", note="coupler, with its load")
 
 A, D = planar.Ground("A", (-0.5, 0.1)), planar.Ground("D", (0.5, -0.1))
 ceiling = planar.Ground("ceiling", (0, 0.5))

@@ -1,4 +1,4 @@
-"""The page on troubleshooting speaks of every status."""
+"""The page on failures has every status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from spookid import Status
 
-PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "failures.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
 
 
