@@ -256,7 +256,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
     others: list[list[tuple[Problem, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
     for stages in others if problem.sticks_exactly else others[:1]:
-        if not _is_worse(best.result, lead):
+        if best.result.status is Status.CONVERGED and _excess(best.result, lead) <= _WORSE:
             break
         work.found = lead
         for stage, solver in stages:
@@ -268,7 +268,8 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
         best = min(best, _made(work), key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
     work.fit = _after_all(best, _made(work))
     cost, smooth = best.result.cost.total, lead.cost.total
-    if _is_worse(best.result, lead) and cost > smooth and lead.status is Status.CONVERGED:
+    worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
+    if worse and cost > smooth and lead.status is Status.CONVERGED:
         effect = f"Smooth friction fits better: its cost is {smooth:.4g} in a sharp smooth fit, here it is {cost:.4g}."
         cause = "What sticks has several minima, and a step resolves it less."
         advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
@@ -278,10 +279,6 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
 def _after_all(best: Fit, last: Fit) -> Fit:
     """A fit with the times of all."""
     return best.with_(times=last.result.times, clocks=last.result.clocks)
-
-
-def _is_worse(solution: Solution, smoothed: Solution) -> bool:
-    return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
 
 
 def _excess(solution: Solution, smoothed: Solution) -> float:
