@@ -54,9 +54,9 @@ def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
         moved = max(abs(values[name] - around.guess[name]) for name in names) / around.step
         if moved <= still or found.outcome.status is not Status.CONVERGED:
             return found
-        if moved >= before:
+        if moved > before / 2:
             return best
-        before = max(moved, still)
+        before = max(moved, 2 * still)
         around = around.with_(initial={**around.initial, **values})
         later = work.run(around, Start(found.result), found)
         if later.outcome.status in (Status.DIVERGED, Status.STALLED):
