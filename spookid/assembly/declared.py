@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from copy import copy
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -27,8 +27,6 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
 from spookid.results.settings import AUTO, CHOICES
-from spookid.stepping.base import Scheme
-from spookid.stepping.impulses import DryFriction, Form
 
 if TYPE_CHECKING:
     from spookid.assembly.problem import Problem
@@ -190,19 +188,6 @@ def delays(problem: Problem) -> tuple[str, ...]:
     late = [*(channel.delay for channel in problem.channels), *(one.delay for one in problem.model.inputs)]
     pairs = ((d, *problem.parameter_set.of(d)) for d in parameters_in(late, problem.what))
     return tuple({p.name: p for pair in pairs for p in pair})
-
-
-def scheme(problem: Problem) -> Scheme:
-    """The stepper with the form of dry friction and of what is random."""
-    law, stepper = DryFriction(cast(Form, problem.friction)), problem.stepper
-    made = stepper.likelihood(law) if problem.estimates_noise else stepper.with_law(law)
-    return made.fitting(problem.model)
-
-
-def corrects(problem: Problem) -> bool:
-    """True if estimates are to be those of continuous time."""
-    asked = problem.step_correction and problem.estimates_noise and problem.stepper.corrects
-    return asked and not uncorrected(problem)
 
 
 def uncorrected(problem: Problem) -> str:

@@ -23,6 +23,7 @@ from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
 from spookid.stepping.base import Scheme, Stepper
+from spookid.stepping.impulses import DryFriction, Form
 from spookid.stepping.variational import Variational
 from spookid.tables.table import Block, Tabular
 
@@ -83,10 +84,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
     as ``"exact"``)."""
     friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other; what sticks creeps at a
-    fraction of it. None: 1 % of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion); the
-    load-dependent law also smooths |λ| over a thousandth of the impulse of the weight in one step. Of friction that
-    sticks it is the slip rate below which it is taken to stop at once; with ``"exact"`` always the default."""
+    """Slip rate [rad/s] over which smooth dry friction turns its sign; what sticks creeps at a share of it. None: 1 % of
+    the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion). Friction that sticks is taken to
+    stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
@@ -134,7 +134,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     @property
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
-        return declared.corrects(self)
+        asked = self.step_correction and self.estimates_noise and self.stepper.corrects
+        return asked and not declared.uncorrected(self)
 
     @cached_property
     def bandwidth_step(self) -> float | None:
@@ -189,7 +190,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     @property
     def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
-        return declared.scheme(self)
+        law = DryFriction(cast(Form, self.friction))
+        scheme = self.stepper.likelihood(law) if self.estimates_noise else self.stepper.with_law(law)
+        return scheme.fitting(self.model)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.
@@ -279,26 +282,23 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
         ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step. Impulses of impacts are those of ``impacts``.
+        not hold, NaN at the first and the last step.
 
         Args:
-            solution: of this problem; a ProblemError refuses others, here and in ``impacts`` and ``touches``.
-            recording: number of the recording.
+            solution, recording: of this problem, and its number; others are refused, as in ``impacts`` and ``touches``.
         """
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
 
     def impacts(self, solution: Solution, recording: int = 0) -> tuple[Strike, ...]:
-        """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
-        with which impulse."""
+        """The impacts of a recording: when they are, how fast points are before and after, and their impulses."""
         from spookid.studies.motor_efforts import strikes
 
         return strikes(self, solution, recording)
 
     def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
-        """When each ``Contact`` touches on a recording, and with which impulse, in the order of time; those of each
-        step are in ``Trajectory.touches``."""
+        """When each ``Contact`` touches on a recording, with its impulse; of each step see ``Trajectory.touches``."""
         from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
