@@ -84,9 +84,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
     as ``"exact"``)."""
     friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction turns its sign; what sticks creeps at a share of it. None: 1 % of
-    the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion). Friction that sticks is taken to
-    stop at once below it; with ``"exact"`` it is always the default."""
+    """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
+    of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion). Friction that sticks is taken
+    to stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
