@@ -182,6 +182,13 @@ def free_parameters(problem: Problem) -> tuple[Parameter, ...]:
     return tuple(p for p in problem.parameters if not {p.name, declared.get(p.name)} & set(problem.fixed))
 
 
+def delays(problem: Problem) -> tuple[str, ...]:
+    """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
+    late = [*(channel.delay for channel in problem.channels), *(one.delay for one in problem.model.inputs)]
+    pairs = ((d, *problem.parameter_set.of(d)) for d in parameters_in(late, problem.what))
+    return tuple({p.name: p for pair in pairs for p in pair})
+
+
 def uncorrected(problem: Problem) -> str:
     """What keeps estimates from being extrapolated to continuous time; empty if nothing does."""
     # Impacts leave errors that do not fall with the square of the step.

@@ -19,7 +19,7 @@ from spookid.data.residual import Residual
 from spookid.errors import declared_at
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
 from spookid.stepping.base import EXTRAPOLATED, Scheme, Stepper
@@ -69,8 +69,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
     constraints: Sequence[Relation | Any] = field(kw_only=True, default=())
-    """What is known of parameters among themselves, held exactly: relations such as ``m_1 + m_2 == 3.2`` or ``c_1 <=
-    c_2`` of any expressions, ``total_mass(...)``, ``mirrored(...)``, ``Relation(name, ...)``."""
+    """Relations of parameters, held exactly, such as ``m_1 + m_2 == 3.2``, ``c_1 <= c_2``, ``total_mass(...)``."""
     step: float = cast(float, None)
     """h [s]; None: 0.01 s, or where efforts of motors are measured and the stepper is of second order what the motion's
     bandwidth asks for, an error of 0.5 % of them; it then follows the recordings given to ``with_``."""
@@ -85,26 +84,22 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
     as ``"exact"``)."""
     friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other; what sticks creeps at a
-    fraction of it. None: 1 % of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion); the
-    load-dependent law also smooths |λ| over a thousandth of the impulse of the weight in one step. Of friction that
-    sticks it is the slip rate below which it is taken to stop at once; with ``"exact"`` always the default."""
+    """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
+    of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion). Friction that sticks is taken
+    to stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
-    """Guesses by parameter name, in the place of those declared. Where recordings have their own, ``"m"`` speaks of all
-    and ``"m[loaded]"`` of one, here and in ``fixed``."""
+    """Guesses by parameter name; where recordings have their own, ``"m"`` speaks of all, ``"m[loaded]"`` of one."""
     step_correction: bool = True
-    """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
-    friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
-    simulated so; what other settings tell are always these."""
+    """True for parameters in continuous time: with ``Variational()`` and estimated noise, fits with h and h/2 are
+    extrapolated. False for those in steps of h, as of data simulated so; what other settings give are always these."""
     estimator: str = "auto"
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is better
     (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimator_choice``)."""
     every: int | None = None
-    """None: every sample counts, at its own time. A number: every so many steps are observed, from the first on, and
-    what lies between these is left out (as in the paper, with 1)."""
+    """None: every sample counts, at its own time. A number: only every so many steps are observed (1 in the paper)."""
     fixed: Iterable[str] = ()
     """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
@@ -175,8 +170,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     @cached_property
     def delays(self) -> tuple[str, ...]:
         """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
-        late = [*(channel.delay for channel in self.channels), *(one.delay for one in self.model.inputs)]
-        return tuple({p.name: p for d in parameters_in(late, self.what) for p in (d, *self.parameter_set.of(d))})
+        return declared.delays(self)
 
     @cached_property
     def guess(self) -> dict[str, float]:
@@ -232,8 +226,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
         Raises:
-            ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
-                start that does not fit.
+            ProblemError: for an unknown backend or option, nothing to fit, or a warm start that does not fit.
         """
         began = time.perf_counter()
         from spookid.estimation.solving import answered, solve
@@ -287,26 +280,23 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
         ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step. Impulses of impacts are those of ``impacts``.
+        not hold, NaN at the first and the last step.
 
         Args:
-            solution: of this problem; a ProblemError refuses others, here and in ``impacts`` and ``touches``.
-            recording: number of the recording.
+            solution, recording: of this problem, and its number; others are refused, as in ``impacts`` and ``touches``.
         """
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
 
     def impacts(self, solution: Solution, recording: int = 0) -> tuple[Strike, ...]:
-        """The impacts of a recording in the order of time: when they are, how fast points are before and after, and
-        with which impulse."""
+        """The impacts of a recording: when they are, how fast points are before and after, and their impulses."""
         from spookid.studies.motor_efforts import strikes
 
         return strikes(self, solution, recording)
 
     def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
-        """When each ``Contact`` touches on a recording, and with which impulse, in the order of time; those of each
-        step are in ``Trajectory.touches``."""
+        """When each ``Contact`` touches on a recording, with its impulse; of each step see ``Trajectory.touches``."""
         from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
@@ -325,8 +315,20 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; arguments, what is returned and errors are those of
-        ``spookid.studies.simulate``, and ``options`` the problem's own settings."""
+        """Step the mechanism forward; see ``spookid.studies.simulate``, also for what is returned and for errors.
+
+        Args:
+            parameters: values by name, in the place of guesses, or a solution for its estimates.
+            duration: [s]; by default that of the recording.
+            initial: positions, or positions and rates, of joints' coordinates by name; arrays (q, v); or a solution.
+            recording: which of the problem's recordings gives the inputs and the default start and duration.
+            inputs: a recording of the motors' signals to use instead; without any they are zero.
+            noise: a solution, for the noise it found, or sizes by name; None: nothing is random.
+            seed: of the random numbers.
+            substeps: equal parts that each step is taken in; by default as many as continuous time asks for.
+            progress: wraps the iteration over the steps, as a progress bar does.
+            options: the problem's own settings.
+        """
         from spookid.studies.simulating import simulate
 
         how: dict[str, Any] = {"noise": noise, "seed": seed, "substeps": substeps, "progress": progress}
@@ -357,8 +359,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def expected_errors(
         self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
     ) -> ExpectedErrors:
-        """What a fit of a planned motion is expected to report; see ``spookid.studies.expected_errors``. Positions of
-        all joints are enough: the rest follows."""
+        """What a fit of a planned motion, or of positions, is to report; see ``spookid.studies.expected_errors``."""
         from spookid.studies.expected import expected_errors
         from spookid.studies.planned_motion import completed
 
@@ -371,8 +372,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return regress(self, solution, **options)
 
     def graph(self) -> Picture:
-        """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a
-        step, λ those that stand in one factor alone."""
+        """As a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one factor."""
         from spookid.assembly.assembly import picture
 
         return picture(self)

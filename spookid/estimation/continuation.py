@@ -8,6 +8,7 @@ the last has ended, until what still creeps is a hundred-thousandth of the joint
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -78,16 +79,21 @@ def go(
 def begin(work: Work) -> None:
     """The first fits, smooth, and with a stepper that is easier to begin with; but noise that is estimated is that of
     the stepper. A solution to begin with that is a smooth one of the same noise takes their place."""
-    problem, near = work.problem, work.near
-    work.found = near
-    converged = near is not None and near.status is Status.CONVERGED
-    if near is not None and converged and (not problem.estimates_noise or near.normaliser is not None):
-        work.noise = near if problem.estimates_noise else None
+    if _is_begun(work):
         return
-    smooth = smoothed(problem)
+    smooth = smoothed(work.problem)
     first = smooth if smooth.estimates_noise else smooth.with_(stepper=smooth.stepper.leader)
     if go(work, first, _own(work)) and first.stepper != smooth.stepper:
         go(work, smooth, _own(work))
+
+
+def _is_begun(work: Work) -> bool:
+    """True if the solution to begin with has converged, and found the noise if that is estimated."""
+    estimated, near = work.problem.estimates_noise, work.near
+    work.found, done = near, near is not None and near.status is Status.CONVERGED
+    done = done and (not estimated or (near is not None and near.normaliser is not None))
+    work.noise = near if estimated and done else None
+    return done
 
 
 def smoothed(problem: Problem) -> Problem:
@@ -166,35 +172,44 @@ def _named(work: Work) -> None:
     work.fit = work.fit.with_(**named)
 
 
-def touch(work: Work) -> None:
+def touch(work: Work, most: int = 500) -> None:
     """A fit with who touches when as the data tell it, then one as the law does; pairs follow them.
 
     Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
     it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
-    lead nowhere, relaxed pairs may.
+    lead nowhere, relaxed pairs may, from the beginning and in so many iterations.
     """
-    problem, near, estimated = work.problem, work.near, work.problem.estimates_noise
-    done = near is not None and near.status is Status.CONVERGED and (not estimated or near.normaliser is not None)
-    work.found, work.noise = near, near if estimated and done else None
+    problem, done = work.problem, _is_begun(work)
     exact = problem.with_(friction="exact")
-    soft = exact if estimated else exact.with_(state_weight=min(problem.weight, _SOFT))
-    solver, led = _own(work), None
-    if not done:
-        going = go(work, soft, solver, guessed=estimated)
-        led = work.found
+    soft = exact if problem.estimates_noise else exact.with_(state_weight=min(problem.weight, _SOFT))
+    if not _by_way_of(work, [] if done else [(soft, _own(work))], exact):
+        return
+    if not done and (best := _made(work)).result.status is not Status.CONVERGED:
+        work.found, work.touching, work.noise = None, (), None
+        leads = [soft] if problem.estimates_noise or exact.weight <= _SOFT else [soft, exact]
+        pairs: list[tuple[Problem, Solver]] = [(p.with_(friction="mpcc"), Ipopt(max_iterations=most)) for p in leads]
+        going = _by_way_of(work, pairs, exact)
+        if _made(work).result.status is not Status.CONVERGED:
+            work.fit = _after_all(best, _made(work))
+            work.found = work.fit.told()
         if not going:
-            return _named(work)
-    going = go(work, exact, solver, SHARPNESS[-1])
-    _named(work)
-    if not going:
-        return None
-    work.fit = _if_led(_made(work), led)
-    if _made(work).result.status is not Status.CONVERGED and not done and not _by_pairs(work, exact, solver):
-        return None
+            return
     if not (problem.rubs_smoothly or problem.sticks_exactly):
         go(work, problem, work.solver, SHARPNESS[-1])
         _named(work)
-    return None
+
+
+def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
+    """The exact law, from fits that lead to it, of which the first guesses the noise; False if one is interrupted."""
+    going, led = True, None
+    for i, (problem, solver) in enumerate(leads):
+        guessed = exact.estimates_noise and not i
+        going = going and go(work, problem, solver, SHARPNESS[-1] if i else 1.0, guessed=guessed)
+        led = led if i else work.found
+    going = going and go(work, exact, _own(work), SHARPNESS[-1])
+    _named(work)
+    work.fit = _if_led(_made(work), led)
+    return going
 
 
 def _made(work: Work) -> Fit:
@@ -213,25 +228,6 @@ def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
         return made
     detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
     return made.with_(status=Status.STALLED, detail=detail)
-
-
-def _by_pairs(work: Work, exact: Problem, solver: LevenbergMarquardt, most: int = 500) -> bool:
-    """Another way to the exact law, from the beginning: relaxed pairs first, in so many iterations. The better of
-    both; False if that is interrupted."""
-    best, work.found, work.touching, work.noise = _made(work), None, (), None
-    weight = {} if exact.estimates_noise else {"state_weight": min(exact.weight, _SOFT)}
-    pairs, estimated = exact.with_(friction="mpcc", **weight), exact.estimates_noise
-    going = go(work, pairs, Ipopt(max_iterations=most), guessed=estimated)
-    led = work.found
-    if going and not estimated and exact.weight > _SOFT:
-        going = go(work, exact.with_(friction="mpcc"), Ipopt(max_iterations=most), SHARPNESS[-1])
-    going = going and go(work, exact, solver, SHARPNESS[-1])
-    _named(work)
-    work.fit = _if_led(_made(work), led)
-    if work.fit.result.status is not Status.CONVERGED:
-        work.fit = _after_all(best, work.fit)
-        work.found = work.fit.told()
-    return going
 
 
 def _sharpened(work: Work, smooth: Problem) -> float | None:
@@ -256,7 +252,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
     others: list[list[tuple[Problem, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
     for stages in others if problem.sticks_exactly else others[:1]:
-        if not _is_worse(best.result, lead):
+        if best.result.status is Status.CONVERGED and _excess(best.result, lead) <= _WORSE:
             break
         work.found = lead
         for stage, solver in stages:
@@ -268,7 +264,8 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
         best = min(best, _made(work), key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
     work.fit = _after_all(best, _made(work))
     cost, smooth = best.result.cost.total, lead.cost.total
-    if _is_worse(best.result, lead) and cost > smooth and lead.status is Status.CONVERGED:
+    worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
+    if worse and cost > smooth and lead.status is Status.CONVERGED:
         effect = f"Smooth friction fits better: its cost is {smooth:.4g} in a sharp smooth fit, here it is {cost:.4g}."
         cause = "What sticks has several minima, and a step resolves it less."
         advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
@@ -278,10 +275,6 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
 def _after_all(best: Fit, last: Fit) -> Fit:
     """A fit with the times of all."""
     return best.with_(times=last.result.times, clocks=last.result.clocks)
-
-
-def _is_worse(solution: Solution, smoothed: Solution) -> bool:
-    return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
 
 
 def _excess(solution: Solution, smoothed: Solution) -> float:

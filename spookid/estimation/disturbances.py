@@ -161,7 +161,12 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     efforts, which drive it as if they had none."""
     unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
     signals = motion[0].signals if motion else ()
-    found = [name for name in unseen if name in signals and _is_followed(motion, signals.index(name))]
+    found = []
+    for column, name in ((signals.index(name), name) for name in unseen if name in signals):
+        shown = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
+        shown = shown[np.isfinite(shown)]
+        if shown.size and rms_of_samples(motion, column) <= ROUNDING * np.std(shown):
+            found.append(name)
     efforts = [name for name in unseen if name not in signals]
     told = []
     if found:
@@ -178,12 +183,6 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
         advice = "Declare JointTorque or JointForce with the sigma that is known of it."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
     return told
-
-
-def _is_followed(motion: Sequence[Trajectory], column: int) -> bool:
-    values = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
-    known = values[np.isfinite(values)]
-    return bool(known.size and rms_of_samples(motion, column) <= ROUNDING * np.std(known))
 
 
 # --- of each recording ---

@@ -85,7 +85,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
         return fine, last.polished(first)
     # What is held belongs to the other estimates of that fit.
     estimates = fine.result.parameters if pins else first.result.parameters
-    near = first.result.changed(noise=noise_of(fine, first.result), parameters=estimates)
+    near = first.result.changed(noise=regained(fine, fine.result.noise, first.result.values), parameters=estimates)
     with last.stage(COARSER):
         return fine, last.polished(last.run(problem, Start(near, hold=True, held=pins)), pins)
 
@@ -128,35 +128,30 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
     def influence() -> Influence:
         return _seen(fine.influence, [e.grid.count for e in coarse.assembly.sampled])
 
+    def findings() -> tuple[Finding, ...]:
+        kept = [one for one in found.findings if one.code != "step.error"]  # of steps of h/2, which is taken away
+        return ranked([*kept, *chosen, *_findings(step, parameters)])
+
+    # Disturbances with their standard deviation over a step.
+    noise = [replace(n, std=n.density / math.sqrt(step)) if n.kind == "disturbance" else n for n in found.noise]
     return found.changed(
         step=step,
         sensitivities=fine.later(lambda: _told_of(fine, parameters)),
         size=replace(coarse.result.size, parameters=found.size.parameters),
-        noise=_regained(fine, parameters, [_over(noise, step) for noise in found.noise]),
+        noise=regained(fine, noise, {name: e.estimate for name, e in parameters.items()}),
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
         trajectories=fine.later(motion),
         measured=fine.later(measured),
         influence=fine.later(influence),
-        findings=fine.later(lambda: ranked([*_without_step(found.findings), *chosen, *_findings(step, parameters)])),
+        findings=fine.later(findings),
     )
 
 
-def noise_of(fine: Fit, coarse: Solution) -> tuple[Noise, ...]:
-    """What the finer fit has found, at the gains of the coarser."""
+def regained(fine: Fit, noise: Sequence[Noise], values: Mapping[str, float]) -> tuple[Noise, ...]:
+    """Noise of a fit, that of measured efforts at the gains of other estimates."""
     problem = fine.assembly.problem
-    return tuple(at_gains(problem, at_gains(problem, fine.result.noise, fine.values, back=True), coarse.values))
-
-
-def _over(noise: Noise, step: float) -> Noise:
-    """A disturbance with its standard deviation over a step."""
-    return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise
-
-
-def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]) -> tuple[Noise, ...]:
-    """Noise of measured efforts at the gains that are told."""
-    problem, told = fine.assembly.problem, {name: e.estimate for name, e in parameters.items()}
-    return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **told}))
+    return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **values}))
 
 
 def step_added(coarse: Fit, fine: Fit) -> Array:
@@ -237,11 +232,6 @@ def _paired(values: Array, count: int, together: np.ufunc = np.add) -> Array:
 def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
     observations = tuple(_paired(o, n) for o, n in zip(influence.observations, counts, strict=True))
     return replace(influence, observations=observations)
-
-
-def _without_step(findings: Sequence[Finding]) -> list[Finding]:
-    """Those that do not speak of what steps of h/2 add, which is taken away."""
-    return [finding for finding in findings if finding.code != "step.error"]
 
 
 def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:

@@ -8,7 +8,6 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
@@ -33,8 +32,9 @@ from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
+from spookid.results.folders import versions
 from spookid.results.lazy import Clock, Lazy
-from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Solution, Times
+from spookid.results.result import Cost, Estimate, IterationRecord, Solution, Times
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension, Size
 from spookid.solvers.status import Iteration, Outcome, Status
@@ -44,9 +44,6 @@ from spookid.statistics.sensitivities import Influence, Sensitivities, prior_sha
 from spookid.transcription.factor import Group
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
-from spookid.version import __version__
-
-_VERSIONS = {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +155,7 @@ class Fit:
     def result(self) -> Solution:
         """The answer."""
         problem, transcription, found = self.assembly.problem, self.assembly.transcription, self.likelihood
+        at = self.assembly, self.point
         made = Solution(
             problem=problem.name,
             backend=self.backend,
@@ -178,24 +176,21 @@ class Fit:
             base_parameters={},
             sensitivities=self.later(lambda: self.identifiability.sensitivities),
             influence=self.later(lambda: self.influence),
-            complementarity_residual=self.later(lambda: complementarity(self.assembly, self.point)),
+            complementarity_residual=self.later(lambda: complementarity(*at)),
             sticking=self.later(lambda: sticking(problem, self.motion)),
             size=_size(transcription),
             times=self.times,
-            versions={**_VERSIONS, "kernels": evaluator()},
+            versions={**versions(), "kernels": evaluator()},
             constraints=self.later(lambda: self.tensions),
             trajectories=self.later(lambda: self.motion),
-            disturbance=self.later(self._disturbance),
-            measured=self.later(lambda: measured_poses(self.assembly, self.point, self.motion)),
+            disturbance=self.later(lambda: disturbances.disturbances(*at, self.condensed, self.motion)),
+            measured=self.later(lambda: measured_poses(*at, self.motion)),
             findings=self.later(self._findings),
             mechanism=self.later(lambda: mechanism(problem, self.values)),
             normaliser=None if found is None else found.normaliser,
             clocks=(self.clock,),
         )
         return made.changed(**self.over)
-
-    def _disturbance(self) -> tuple[Disturbance, ...]:
-        return disturbances.disturbances(self.assembly, self.point, self.identifiability.condensed, self.motion)
 
     def _estimate(self, parameter: Parameter) -> Estimate:
         problem, name, value = self.assembly.problem, parameter.name, self.values[parameter.name]

@@ -79,25 +79,15 @@ def misfit_findings(
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
     """Typical rates of coordinates that move, by their labels."""
-    moved = [_moved(problem, t, values)[:: problem.every or 1] for t in trajectories]
+    model, known = problem.model, problem.parameter_set
+    poses = ((t.q.reshape(len(t.q), -1), known.on(values, t.name)) for t in trajectories)
+    moved = [unwrapped(model, displacements(model, *one))[:: problem.every or 1] for one in poses]
     interval = problem.step * (problem.every or 1)
     rates = [np.diff(one, axis=0) / interval for one in moved]
-    speeds, changes = (_typical(parts) for parts in (rates, [np.diff(r, axis=0) for r in rates]))
-    known = zip(problem.model.freedoms, speeds, changes, strict=True)
-    return {freedom.label: Speed(speed, change) for freedom, speed, change in known if speed > 0}
-
-
-def _typical(parts: list[Array]) -> list[float]:
-    """Root mean square of each column."""
-    return list(map(float, np.sqrt(np.mean(np.concatenate(parts) ** 2, axis=0))))
-
-
-def _moved(problem: Problem, trajectory: Trajectory, values: dict[str, float]) -> Array:
-    """Coordinates of all joints, continuous in time, (N, n_s)."""
-    poses = trajectory.q.reshape(len(trajectory.q), -1)
-    return unwrapped(
-        problem.model, displacements(problem.model, poses, problem.parameter_set.on(values, trajectory.name))
-    )
+    parts = rates, [np.diff(one, axis=0) for one in rates]
+    speeds, changes = (np.sqrt(np.mean(np.concatenate(one) ** 2, axis=0)).tolist() for one in parts)
+    found = zip(model.freedoms, speeds, changes, strict=True)
+    return {freedom.label: Speed(speed, change) for freedom, speed, change in found if speed > 0}
 
 
 def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Experiment:

@@ -135,21 +135,21 @@ class _Ties:
         ranks = np.sum(sizes > ROUNDING * sizes[:, :1], axis=1)
         return [one[rank:].T for one, rank in zip(directions, ranks, strict=True)]
 
-    def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
+    def closed(
+        self, x: Array, s: Array, a: Array, holding: Array, corrections: int = 100
+    ) -> tuple[Array, Array, Array] | None:
         """A state near the given one in which the rows hold; None if there is none near."""
         if not self._rows:
             return x, s, a
-        left = np.inf
-        while True:
+        for _ in range(corrections):
             gap, J, _ = self._at(x, s, holding)
-            if not (off := float(np.max(np.abs(gap), initial=0.0))) < left:
-                break
-            x, left = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0], off
-        if not off < ROUNDING:
-            return None
-        s = s - _least(J, J @ s)
-        drift = self._at(x, s, holding)[2]
-        return x, s, a - _least(J, J @ a + drift)
+            x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
+            if np.max(np.abs(gap), initial=0.0) < ROUNDING:  # and less by its square after this step
+                _, J, _ = self._at(x, s, holding)
+                s = s - _least(J, J @ s)
+                drift = self._at(x, s, holding)[2]
+                return x, s, a - _least(J, J @ a + drift)
+        return None
 
     def _at(self, x: Array, s: Array, holding: Array) -> tuple[Array, Array, Array]:
         """g, J and J̇ s, with zeros for contacts that do not hold."""

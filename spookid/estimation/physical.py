@@ -41,23 +41,24 @@ class _Row(NamedTuple):
 
 
 def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
-    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
-    given are left out."""
+    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name, without given
+    numbers."""
     return _derived(_quantities(problem), problem, result)
 
 
-def joint_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
-    """What acts along the coordinates of joints, by name; numbers that were given are left out."""
-    rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
+def joint_quantities(problem: Problem, result: Solution, names: Sequence[str] = ()) -> dict[str, Derived]:
+    """What acts along the coordinates of joints, by name, without given numbers; or only coefficients with these
+    names."""
+    rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, names))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
 def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
     """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error."""
-    rows = [row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, _NOT_NEGATIVE)]
-    rows += [_Row(f"{body.name} mass", "kg", body.mass) for body in problem.model.bodies]
+    masses = (_Row(f"{one.name} mass", "kg", one.mass) for one in problem.model.bodies if not is_constant(one.mass))
+    every = {**joint_quantities(problem, result, _NOT_NEGATIVE), **_derived(masses, problem, result)}
     advice = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
-    for found in _derived((row for row in rows if not is_constant(row.formula)), problem, result).values():
+    for found in every.values():
         if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
             what = "a spring that pushes away from rest, as few do." if spring else "which nothing in nature has."

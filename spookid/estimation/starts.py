@@ -54,9 +54,9 @@ def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
         moved = max(abs(values[name] - around.guess[name]) for name in names) / around.step
         if moved <= still or found.outcome.status is not Status.CONVERGED:
             return found
-        if moved >= before:
+        if moved > before / 2:
             return best
-        before = max(moved, still)
+        before = max(moved, 2 * still)
         around = around.with_(initial={**around.initial, **values})
         later = work.run(around, Start(found.result), found)
         if later.outcome.status in (Status.DIVERGED, Status.STALLED):
@@ -82,7 +82,10 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
 
 def with_explained_motion(work: Work, first: Fit) -> Fit:
     """The fit, or one that leaves less to noise if that is more likely."""
-    if first.likelihood is None or first.outcome.status is not Status.CONVERGED or not _in_doubt(first):
+    if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
+        return first
+    lost = followed_findings(first.likelihood.noise, first.motion)  # the noise of a sensor
+    if not (lost or unexplained_findings(first.assembly, first.point, first.motion)):
         return first
     problem = first.assembly.problem
     lead = later = work.run(problem, Start(guessed=True), first)
@@ -91,14 +94,6 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
     if later.outcome.status is Status.INTERRUPTED:
         return first.with_(status=Status.INTERRUPTED, detail="before another way to the maximum was tried")
     return later if later.rank > first.rank else first
-
-
-def _in_doubt(fit: Fit) -> bool:
-    """True if a sensor has lost its noise, or disturbances exceed all that acts."""
-    assert fit.likelihood is not None
-    return bool(
-        followed_findings(fit.likelihood.noise, fit.motion) or unexplained_findings(fit.assembly, fit.point, fit.motion)
-    )
 
 
 _SPEEDS = (0.03, 0.1, 0.3, 1.0)

@@ -127,10 +127,5 @@ class LazyRecord:
             self.__dict__["findings"] = (*getattr(self, "findings", ()), *failed)
         return self
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Its fields by name, lazy ones as they are: arguments of another record with the same fields."""
-        return dict(self.__dict__)
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dict__}  # other processes get values

@@ -78,7 +78,11 @@ def calls() -> Iterator[tuple[str, str]]:
                     for target in (t for t in ast.walk(node.targets[0]) if isinstance(t, ast.Name)):
                         known.setdefault(target.id, []).append(node.value)
             for node in ast.walk(scope):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Finding", "_question"):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                    "Finding",
+                    "_question",
+                    "_exceeding",
+                ):
                     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
                     yield words(parts[0], known), " ".join(words(part, known) for part in parts[1:])
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import spookid.solution  # noqa: F401  # what a first solve loads is no part of its time
 from spookid import Problem, load_problem
 from spookid.estimation import fit as fits
-from spookid.estimation import solving  # noqa: F401
+from spookid.estimation import solving  # noqa: F401  # what a first solve loads is no part of its time
 
 FURUTA = "problems/furuta_release.py"
 
