@@ -232,7 +232,8 @@ class FixedLag:
     def _parameter_step(self, border: Pivots) -> Array:
         if not len(self.parameters):
             return self.parameters
-        return bounded_solution(border, self._memory.border_step(border), *self._room)
+        lower, upper = self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
+        return bounded_solution(border, self._memory.border_step(border), lower, upper)
 
     def _hold(self) -> None:
         """Hold what is not known: with each estimate while all rows are there, and then once in half a window."""
@@ -252,11 +253,6 @@ class FixedLag:
     def _linearized(self) -> Array:
         """Where the parameters are linearized."""
         return self.parameters if self._first is None else self._first.point
-
-    @property
-    def _room(self) -> tuple[Array, Array]:
-        """How far the parameters may move."""
-        return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
 
     def _move(self, steps: Array, parameters: Array) -> bool | None:
         """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""

@@ -244,7 +244,9 @@ class _Run:
                 self._accept(trial, damping, length)
                 self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
                 end = self._short(here, promised, decrease, length, damping)
-                return self._next(damping, decrease / promised), end
+                if decrease < _POOR * promised:
+                    return min(damping * 4, self.settings.largest_damping), end
+                return max(damping / 10, _SMALLEST_DAMPING), end
             if self.exact or not (self._may_bend(promised, scale) and self._impatient()):
                 damping *= 4
             else:
@@ -277,12 +279,6 @@ class _Run:
             return False
         self.failures = 0
         return True
-
-    def _next(self, damping: float, ratio: float) -> float:
-        """Damping of the next step, from the share of its promise that this one kept."""
-        if ratio < _POOR:
-            return min(damping * 4, self.settings.largest_damping)
-        return max(damping / 10, _SMALLEST_DAMPING)
 
     def _corrected(
         self, here: Linearization, solve: PenaltyStep | SaddleStep, step: Tangent, promised: float
@@ -351,15 +347,11 @@ class _Run:
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
         settled = bool(self.history) and trial.merit > (1 - _STILL) * self.best.merit
-        self.best = self._switched(trial, settled)
+        point = self.active_set.update(trial, settled)  # the rows of box laws that hold from here on
+        self.best = trial if point is trial.point else self._try(point)
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))
         self.callback(self.history[-1])
-
-    def _switched(self, trial: Evaluation, settled: bool) -> Evaluation:
-        """A trial with the rows of its box laws that hold from here on."""
-        point = self.active_set.update(trial, settled)
-        return trial if point is trial.point else self._try(point)
 
     @contextmanager
     def _clock(self, part: str) -> Iterator[None]:

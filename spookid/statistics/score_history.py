@@ -84,18 +84,6 @@ class Block:
         return np.asarray(self.score - self.information @ distance)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expected:
-    """How blocks of K lengths are expected to scatter in each of n parameters."""
-
-    square: Array
-    """Mean square over what information says, (K, n)."""
-    growth: Array
-    """That over what single blocks scatter within them, not less than 1, (K, n)."""
-    freedom: Array
-    """Degrees of freedom of ``square``, (K, n); 0 where nothing is known yet."""
-
-
 class Scatter:
     """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
 
@@ -122,11 +110,13 @@ class Scatter:
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
         mean += (np.minimum([square, within], most) - mean) * (known / np.maximum(count, 1))
 
-    def at(self, lengths: Array) -> Expected:
-        """Of blocks of so many single ones, (K,). Beyond the lengths that are known scatter grows per doubling as the
-        ratio may do there at the most: what has not been seen to be white is not taken for it."""
+    def at(self, lengths: Array) -> tuple[Array, Array, Array]:
+        """How blocks of so many single ones, (K,), are expected to scatter, (K, n) each: mean square over what
+        information says, that over what single blocks scatter within them, and degrees of freedom of the first. Beyond
+        the lengths that are known scatter grows per doubling as the ratio may do there at the most: what has not been
+        seen to be white is not taken for it."""
         shape = len(lengths), self._counts.shape[1]
-        found = Expected(np.ones(shape), np.ones(shape), np.zeros(shape))
+        square, growths, freedom = np.ones(shape), np.ones(shape), np.zeros(shape)
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
             known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
@@ -136,10 +126,10 @@ class Scatter:
                 most = ratios[-1] + _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2)
                 slope = min(most / (known - 1), 1.0) if known > 1 else 1.0  # 1: what lasts for ever
                 growth = slope * np.maximum(places - (known - 1), 0)
-                for mean, values in ((found.square, squares), (found.growth, ratios)):
+                for mean, values in ((square, squares), (growths, ratios)):
                     mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
-                found.freedom[:, j] = np.interp(places, np.arange(known), counts[:known])
-        return found
+                freedom[:, j] = np.interp(places, np.arange(known), counts[:known])
+        return square, growths, freedom
 
     def arrays(self) -> dict[str, Array]:
         """To be saved."""

@@ -43,34 +43,27 @@ _CLEARLY = 10.0
 
 
 class FittedStates(Protocol):
-    """The best states of a trial, as far as a search asks for them."""
+    """The best states of a trial, as far as a search asks for them; see ``States``."""
 
     @property
-    def point(self) -> Point:
-        """Where they are linearized."""
+    def point(self) -> Point: ...
 
     @property
-    def cost(self) -> float:
-        """|r|²."""
+    def cost(self) -> float: ...
 
     @property
-    def least(self) -> float:
-        """|r|² after a linear step of the states."""
+    def least(self) -> float: ...
 
     @property
-    def costs(self) -> dict[Group, float]:
-        """Σ r² of each group of factors."""
+    def costs(self) -> dict[Group, float]: ...
 
     @property
-    def redundant(self) -> int:
-        """Local hard rows of a step that say what others say already."""
+    def redundant(self) -> int: ...
 
     @property
-    def excess(self) -> int:
-        """Rows of data less the states that hard rows leave free."""
+    def excess(self) -> int: ...
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """Where the states are to be looked for after a step."""
+    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
 
 
 @dataclass(frozen=True, eq=False)
