@@ -27,8 +27,6 @@ _LEAP = 100_000_000
 """Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
 _GAP, _SHORT = 10, 100
 """Windows without a sample, and steps at the least, behind which the states begin anew."""
-_PRESENT = np.ones(1)
-"""Data of what is known of parameters beforehand."""
 
 
 def longest_gap(window: int) -> int:
@@ -163,7 +161,7 @@ class Stream:
         """Data of what is known beforehand, which stands once."""
         for factor in self.core.transcription.factors:
             if factor.group is Group.PRIOR and self.core.first + self.core.steps == 1:
-                self.core.set_data(factor.name, 0, _PRESENT, np.zeros(len(factor.rows), dtype=np.bool_))
+                self.core.set_data(factor.name, 0, np.ones(1), np.zeros(len(factor.rows), dtype=np.bool_))
 
     @property
     def counts(self) -> Intake:

@@ -150,8 +150,8 @@ def _snapped(step: Array, lower: Array, upper: Array) -> Array:
     return np.clip(step, lower, upper)
 
 
-_FIRST, _LEAST = 1e-3, 1e-12
-"""Damping as a share of the diagonal, at first and at least."""
+_FIRST = 1e-3
+"""Damping as a share of the diagonal, at first."""
 _DECREASE = 1e-8
 """Share of the squares that the last step may still take."""
 
@@ -177,7 +177,7 @@ def bounded_least_squares(
         cost = float(left @ left)
         fall = cost - float(there @ there)
         if fall > 0 and np.all(np.isfinite(slopes_there)):  # nothing that is no number falls
-            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, _LEAST)
+            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, _ROUNDING)
             if fall <= _DECREASE * cost:
                 break
         else:

@@ -36,7 +36,7 @@ _DEVIATIONS = 2.0
 """Standard errors by which a ratio of mean squares may be larger than it was seen to be."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
-_TINY = 1e-300
+_TINY = float(np.finfo(float).tiny)
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
