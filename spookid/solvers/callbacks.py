@@ -44,15 +44,8 @@ def end_of(word: str) -> End:
 
 
 def options(functions: Functions, watching: ca.Function, most: int, cost: float, verbose: bool) -> dict[str, Any]:
-    """Options of ``nlpsol``.
-
-    Args:
-        functions: of the program.
-        watching: called with every iterate.
-        most: iterations.
-        cost: of the objective at the start.
-        verbose: True to let IPOPT write its table on stdout.
-    """
+    """Options of ``nlpsol``. ``functions``: of the program; ``watching``: called with every iterate; ``most``:
+    iterations; ``cost``: of the objective at the start; ``verbose``: True to let IPOPT write its table on stdout."""
     return {
         **functions.options,
         "iteration_callback": watching,

@@ -140,11 +140,7 @@ def check_volumes(window: LagWindow) -> None:
 
 def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     """Half the gradient in the states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the rows.
-
-    Args:
-        memory: with the window factorized.
-        point: where the parameters are linearized.
-    """
+    ``memory``: with the window factorized; ``point``: where the parameters are linearized."""
     whole = _Volumes(window, memory.covariances())
     for placed in window.placed:
         count = placed.count(window.steps, window.first)

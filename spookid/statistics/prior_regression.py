@@ -101,12 +101,8 @@ class Regression:
 
 
 def regress(rows: Rows, belief: Normal, given: Array, expected: Array) -> Regression:
-    """Fit.
-
-    Args:
-        given: φ that are known, NaN for those that are free, (p,).
-        expected: sizes of e from which weights begin, NaN for those of r, (n,).
-    """
+    """Fit. ``given``: φ that are known, NaN for those that are free, (p,); ``expected``: sizes of e from which weights
+    begin, NaN for those of r, (n,)."""
     return _Fit(rows, belief, given).result(expected)
 
 

@@ -127,13 +127,8 @@ class WeakDirection(Listed):
 
 
 def references(estimates: Array, magnitudes: Array, information: Array, scatter: Array) -> Array:
-    """What relative changes are relative to, with its sign, (n_p,).
-
-    Args:
-        magnitudes: of the parameters, positive, (n_p,).
-        information: TᵀT, (n_p, n_p).
-        scatter: Tᵀ Cov(r) T, (n_p, n_p).
-    """
+    """What relative changes are relative to, with its sign, (n_p,). ``magnitudes``: of the parameters, positive,
+    (n_p,); ``information``: TᵀT, (n_p, n_p); ``scatter``: Tᵀ Cov(r) T, (n_p, n_p)."""
     strengths, scattered = np.diag(information), np.diag(scatter)
     alone = np.full(len(estimates), np.inf)  # errors if all others were known
     np.divide(np.sqrt(np.maximum(scattered, 0.0)), strengths, out=alone, where=strengths > 0)
@@ -141,13 +136,8 @@ def references(estimates: Array, magnitudes: Array, information: Array, scatter:
 
 
 def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]) -> WeakDirection:
-    """A direction in words' reach.
-
-    Args:
-        singular: standard deviations by which it is seen.
-        vector: it, of length one, in parameters over their magnitudes, (n,).
-        ratios: magnitudes over references, (n,).
-    """
+    """A direction in words' reach. ``singular``: standard deviations by which it is seen; ``vector``: it, of length
+    one, in parameters over their magnitudes, (n,); ``ratios``: magnitudes over references, (n,)."""
     changes = vector * ratios
     shares = changes / changes[np.argmax(np.abs(changes))]
     # What is large in either measure belongs to it: references may be far from the magnitudes.
