@@ -244,9 +244,7 @@ class _Run:
                 self._accept(trial, damping, length)
                 self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
                 end = self._short(here, promised, decrease, length, damping)
-                if decrease < _POOR * promised:
-                    return min(damping * 4, self.settings.largest_damping), end
-                return max(damping / 10, _SMALLEST_DAMPING), end
+                return self._next(damping, decrease / promised), end
             if self.exact or not (self._may_bend(promised, scale) and self._impatient()):
                 damping *= 4
             else:
@@ -279,6 +277,12 @@ class _Run:
             return False
         self.failures = 0
         return True
+
+    def _next(self, damping: float, ratio: float) -> float:
+        """Damping of the next step, from the share of its promise that this one kept."""
+        if ratio < _POOR:
+            return min(damping * 4, self.settings.largest_damping)
+        return max(damping / 10, _SMALLEST_DAMPING)
 
     def _corrected(
         self, here: Linearization, solve: PenaltyStep | SaddleStep, step: Tangent, promised: float
