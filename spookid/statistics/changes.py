@@ -51,7 +51,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.statistics.score_history import LOST, Block, History, Knowledge, Split, normalized
+from spookid.statistics.score_history import Block, History, Knowledge, Split, normalized
 from spookid.tables.table import quantity, uncertain
 
 DAY = 86400.0
@@ -325,16 +325,14 @@ class _Onsets:
         self._lengths = _after([b.length for b in blocks])
         scores, informations = np.array([b.score for b in blocks]), np.array([b.information for b in blocks])
         self._score, self._information = _after(scores), _after(informations)
-        self._total = self._base.score + self._score[0], self._base.information + self._information[0]
-        self._root = Knowledge(*self._total).root
-        self.distance = np.asarray(self._root @ (self._root.T @ self._total[0]))
+        self._total = Knowledge(self._base.score, self._base.information).plus(
+            Knowledge(self._score[0], self._information[0])
+        )
+        self.distance = self._total.solved
         """Best d without a change, (n,)."""
         self._within = self._scatter_within(scores - informations @ distance, informations)
-        left = self._information @ self._root
-        own = self._information.diagonal(axis1=1, axis2=2)
-        self._u = self._score - left @ (self._root.T @ self._total[0])
-        self._v = own - np.sum(left**2, axis=2)
-        self._tested = (self._v > LOST * own) & (self._lengths[:, None] >= _LEAST)
+        self._u, self._v, said = self._total.change(self._score, self._information)
+        self._tested = said & (self._lengths[:, None] >= _LEAST)
 
     def _scatter_within(self, score: Array, information: Array) -> Array:
         """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
@@ -357,7 +355,7 @@ class _Onsets:
     def split(self, k: int) -> Split:
         """At one onset."""
         later = Knowledge(self._score[k], self._information[k])
-        earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
+        earlier = Knowledge(self._total.score - later.score, self._total.information - later.information)
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
         square, _, freedom = self._scatter.at(lengths)
         scatter = np.maximum(square, 1)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
 
 _PER_LENGTH = 8
@@ -226,7 +226,7 @@ _CLEARLY = 6.0
 """Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
 _SURE = 2.0
 """Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
-LOST, _ROUNDING = 1e-8, 1e-12
+_LOST, _ROUNDING = 1e-8, 1e-12
 """Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
 of an information matrix with diagonal 1."""
 
@@ -267,6 +267,14 @@ class Knowledge:
         root = self.root
         return np.asarray(root @ (root.T @ self.score))
 
+    def change(self, score: Array, information: Array) -> tuple[Array, Array, Mask]:
+        """Of each parameter's change where a part of the data begins, by the score (..., n) and information (..., n, n)
+        of this part: u, v, and whether anything of v is left but rounding, (..., n)."""
+        root, own = self.root, information.diagonal(axis1=-2, axis2=-1)
+        left = information @ root
+        v = own - np.sum(left**2, axis=-1)
+        return score - left @ (root.T @ self.score), v, v > _LOST * own
+
     def without(self, j: int) -> Knowledge:
         """Of the other parameters, whatever the j-th is."""
         score, information = self.score, self.information
@@ -292,20 +300,14 @@ class Split:
     """Of past blocks as long as what is earlier, as ``scatter``."""
 
     @cached_property
-    def _terms(self) -> tuple[Array, Array]:
-        """u and v of each parameter, (n,)."""
-        both = self.earlier.plus(self.later)
-        left = self.later.information @ both.root
-        return self.later.score - left @ (both.root.T @ both.score), self.later.information.diagonal() - np.sum(
-            left**2, axis=1
-        )
+    def _terms(self) -> tuple[Array, Array, Mask]:
+        return self.earlier.plus(self.later).change(self.later.score, self.later.information)
 
     @cached_property
     def z(self) -> Array:
         """Of a change of each parameter, (n,), as unlikely as Student's t is with a scatter that is known as well as
         it is; 0 where nothing can be said."""
-        u, v = self._terms
-        said = v > LOST * self.later.information.diagonal()
+        u, v, said = self._terms
         return normalized(np.where(said, u / np.sqrt(np.where(said, v * self.scatter, 1.0)), 0.0), self.freedom)
 
     @property
@@ -325,8 +327,7 @@ class Split:
 
     def change(self, j: int) -> float:
         """δ of parameter j."""
-        u, v = self._terms
-        return float(u[j] / v[j])
+        return float(self._terms[0][j] / self._terms[1][j])
 
     def error(self, j: int) -> float:
         """Standard error of δ."""
