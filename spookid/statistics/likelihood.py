@@ -30,7 +30,8 @@ from spookid.kernels.arrays import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.statistics.marginal import Marginal, Swept
-from spookid.statistics.slopes import Determinants, coloured, fisher, slopes, whole
+from spookid.statistics.probes import coloured, fisher, whole
+from spookid.statistics.slopes import Determinants, slopes
 from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point

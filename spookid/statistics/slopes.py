@@ -12,16 +12,12 @@ Log-determinants of the rows that are a density: the random rows of each step, a
 
 Rows with a Jacobian D in some unknowns multiply volumes across them by √det DDᵀ, |det D| if they are as many as the
 unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tells how this changes.
-
-Traces that would take all of H⁻¹, from random signs in the rows of the noises (Hutchinson, Communications in Statistics
-19, 1990).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -30,7 +26,7 @@ from spookid.solvers.condensation import inverses, null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.systems import System, independent_combinations
+from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -234,89 +230,3 @@ def _random(factor: Factor, rows: Rows) -> Array | None:
     if factor.hard or rows.complement is not None or factor.density in {(), tuple(range(left))}:
         return None
     return np.eye(left)[:, list(factor.density)]
-
-
-_MOST, _SAMPLES = 16, 4_000
-"""Random vectors for one noise at the most, and steps that they cover together."""
-
-
-class Probed(Protocol):
-    """One recording, linearized."""
-
-    steps: int
-    t: int
-    """Unknowns of a step."""
-    soft: list[tuple[Factor, Rows]]
-    system: System
-
-    def alive(self, factor: Factor) -> Array:
-        """1 where a row has data, (count, rows)."""
-
-
-def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
-    """2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first of them among ``names`` if these are given; from so
-    many random vectors at least."""
-    every = list(dict.fromkeys(n for f, _ in chain.soft for n in f.noise)) if names is None else list(names)
-    found, probes = [], max(least, _probes(chain))
-    for factor, left in _left(chain, every, [f for f, _ in chain.soft if f.noise], probes):
-        squares = np.sum(left**2, axis=0).reshape(len(every), probes, -1).sum(axis=1)
-        found += [
-            ((name, other), 2 * square)
-            for name, of_name in zip(every, squares.tolist(), strict=True)
-            for other, square in zip(factor.noise, of_name, strict=True)
-        ]
-    return found
-
-
-def coloured(chain: Probed) -> list[tuple[str, float]]:
-    """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
-    shared = [(f, i) for f, _ in chain.soft if f.overlap for i in range(len(f.noise)) if i not in f.density]
-    every, probes, found = list(dict.fromkeys(f.noise[i] for f, i in shared)), _probes(chain), []
-    for factor, left in _left(chain, every, list(dict.fromkeys(f for f, _ in shared)), probes) if shared else ():
-        of_name = left.reshape(len(left), len(every), probes, -1)
-        for i in (i for f, i in shared if f is factor):
-            own = of_name[:, every.index(factor.noise[i]), :, i]
-            both = np.sum(own[1:] * own[:-1]) - np.sum(own**2)
-            found.append((factor.noise[i], 2 * factor.overlap * float(both)))
-    return found
-
-
-def _probes(chain: Probed) -> int:
-    return int(np.clip(_SAMPLES // chain.steps, 1, _MOST))
-
-
-def _left(chain: Probed, every: Sequence[str], seen: Sequence[Factor], probes: int) -> Iterator[tuple[Factor, Array]]:
-    """(I − J P Jᵀ) z of random signs z in the rows of one noise after another, in all rows of some factors,
-    (count, names · probes, rows) over √probes."""
-    rng, count = np.random.default_rng(0), len(every) * probes
-    signs = {f: _signs(chain, f, rows, every, probes, rng) for f, rows in chain.soft if set(f.noise) & set(every)}
-    right = np.zeros((chain.steps, chain.t, count))
-    for factor, rows in chain.soft:
-        if factor in signs:
-            rows.pull(signs[factor], right)
-    moved = chain.system.solve(right.reshape(-1, count)).reshape(chain.steps, chain.t, count)
-    for factor, rows in chain.soft:
-        if factor in seen:
-            left = signs.get(factor, 0.0) - rows.image(moved)
-            yield factor, whole(rows, left) * chain.alive(factor)[:, None] / np.sqrt(probes)
-
-
-def _signs(
-    chain: Probed, factor: Factor, rows: Rows, every: Sequence[str], probes: int, rng: np.random.Generator
-) -> Array:
-    """Random signs in the rows of one noise after another, 0 elsewhere, (count, names · probes, rows that are left)."""
-    alive = chain.alive(factor)
-    signs = np.zeros((len(alive), len(every) * probes, alive.shape[1]))
-    for i, name in enumerate(factor.noise):
-        if name in every:
-            place = every.index(name) * probes
-            drawn = rng.integers(0, 2, (len(alive), probes)) * 2.0 - 1.0
-            signs[:, place : place + probes, i] = drawn * alive[:, i : i + 1]
-    return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
-
-
-def whole(rows: Rows, values: Array) -> Array:
-    """Values of the rows that are left, (count, ..., rows left), in all rows."""
-    if rows.complement is None:
-        return values
-    return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))
