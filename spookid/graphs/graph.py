@@ -28,7 +28,8 @@ from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.stages import solve_in_stages
 from spookid.solvers.status import Outcome
-from spookid.statistics.sensitivities import AT_BOUND, NO_FACTOR, RESOLVED, UNOBSERVED
+from spookid.statistics.sensitivities import AT_BOUND, NO_FACTOR, UNOBSERVED
+from spookid.statistics.weak_directions import RESOLVED
 from spookid.tables.table import Block, Tabular, counted, number
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.parameter_constraints import MET

@@ -83,13 +83,8 @@ FEW = "too few samples yet"
 
 
 def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str:
-    """Why an update has not converged; empty if it has.
-
-    Args:
-        iterations: of the update.
-        start: of step 0 [s].
-        step: [s].
-    """
+    """Why an update has not converged; empty if it has. ``iterations``: of the update; ``start``: of step 0 [s];
+    ``step``: [s]."""
     if core.converged:
         return ""
     problem, kept, (chain, *_) = core.transcription, core.arrays(), core.transcription.chains
@@ -103,12 +98,8 @@ def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str
 
 
 def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:
-    """Covariance of the parameters (n_p, n_p), those at a bound held there, and why some have none.
-
-    Args:
-        values: of the parameters, (n_p,).
-        covariance: of all, bounds or not, NaN of what is not known.
-    """
+    """Covariance of the parameters (n_p, n_p), those at a bound held there, and why some have none. ``values``: of the
+    parameters, (n_p,); ``covariance``: of all, bounds or not, NaN of what is not known."""
     held = (values <= problem.lower) | (values >= problem.upper)
     known = np.isfinite(np.diag(covariance))
     if np.all(known) and not np.any(held):

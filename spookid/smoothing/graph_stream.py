@@ -15,12 +15,11 @@ from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.arrays import Array, Mask
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import FEW, OnlineEstimate, of_parameters, unsettled
+from spookid.smoothing.input_rows import ASIDE
 from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.table import number
 
-_BESIDE = 1e-6
-"""Share of a step by which a sample may be beside it."""
 _LEAP = 10_000
 """Steps by which time may leap ahead."""
 
@@ -61,7 +60,7 @@ class GraphStream:
             self._start = time
         at = (time - self._start) / self.graph.step
         step = round(at)
-        if abs(at - step) > _BESIDE:
+        if abs(at - step) > ASIDE:
             raise ProblemError(
                 f"{what}: {time:.12g} s lies between two steps of {self.graph.step:g} s from {self._start:.12g} s on; "
                 "a graph's samples are at its steps"

@@ -158,7 +158,7 @@ class SensorRows:
                     yield from ((factor, row, column, t, value) for t, value in samples)
 
 
-_AT = 1e-6
+ASIDE = 1e-6
 """Share of a step by which a sample may be beside it."""
 _LATEST, _SOME = 50, 10
 """How many intervals between samples are remembered, and how many of them an input may be without a sample."""
@@ -212,7 +212,7 @@ class InputRows:
 
     def acts(self, signal: str, t: float) -> int:
         """The step in which a sample begins to act."""
-        return math.floor((t + self._delays[signal] - self._start) / self._step + _AT)
+        return math.floor((t + self._delays[signal] - self._start) / self._step + ASIDE)
 
     def add(self, signal: str, t: float, value: float) -> bool:
         """A sample; False if it is older than all that are kept."""
@@ -223,7 +223,7 @@ class InputRows:
             self.intervals[signal].append(t - samples[-1][0])
         insort(samples, (t, value))
         if signal in self._plain:
-            changed = math.ceil((t - self._start) / self._step - _AT)
+            changed = math.ceil((t - self._start) / self._step - ASIDE)
         else:
             before = samples[max(bisect_left(samples, (t, -math.inf)) - 1, 0)][0]
             changed = self.acts(signal, before if signal in self._lines else t) - 1

@@ -86,7 +86,7 @@ class Monitor(metaclass=Checked):
             known = -slope, information
             bounds, rate = self.smoother.bounds, self._false_alarms
             self._detector = ChangeDetector(tuple(values), at, until, *known, bounds=bounds, false_alarms=rate)
-            self._detector.rerun = self._rerun
+            self._detector.rerun = self._since
             return None
         if self._blind > -np.inf:
             self._blind = -np.inf
@@ -115,10 +115,8 @@ class Monitor(metaclass=Checked):
         self.smoother = self._reruns.adopted(self.smoother, at, slope, information)
         return self.smoother.estimate
 
-    def _rerun(
-        self, since: float, values: Array, slope: Array, information: Array
-    ) -> tuple[float, Array, Array, Array] | None:
-        return self._reruns.since(since, self.smoother, values, slope, information)
+    def _since(self, onset: float, *known: Array) -> tuple[float, Array, Array, Array] | None:
+        return self._reruns.since(onset, self.smoother, *known)
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Any] | None = None) -> None:
         """Write smoother and test to a file, whole or not at all; ``resume`` reads it. Changes that were found before
@@ -154,7 +152,7 @@ class Monitor(metaclass=Checked):
         new = cls.__new__(cls)
         new.smoother, new.changes, new._detector = smoother, [], detector
         new._false_alarms, new._until, new._reruns = detector.false_alarms, smoother.released_until, Reruns()
-        detector.rerun, new._blind = new._rerun, blind
+        detector.rerun, new._blind = new._since, blind
         return new
 
 

@@ -77,8 +77,17 @@ class FixedLagSmoother(metaclass=Checked):
         self._stream: Stream | GraphStream | None = None
         self._waiting: Waiting | None = None
         if isinstance(problem, Graph):
-            _check_reach(self._what, problem, self._window)
-            self._stream = GraphStream(problem, self._window, self._iterations, _point(self._what, start))
+            reach = max(factor.reach for factor in problem.endless.factors)
+            if self._window <= reach:
+                raise ProblemError(
+                    f"{self._what}: window is {counted(self._window, 'step')}; the factors reach over {reach + 1}: "
+                    "take as many or more"
+                )
+            if not isinstance(start, Mapping):
+                raise ProblemError(
+                    f'{self._what}: start is {shown(start)}; give where the first step begins, start={{"q": ...}}'
+                )
+            self._stream = GraphStream(problem, self._window, self._iterations, start)
         elif start is not None:
             self._begin(from_solution(smoothed(problem), start, problem.corrects))
         else:
@@ -221,42 +230,23 @@ class FixedLagSmoother(metaclass=Checked):
         self._waiting, self._stream = None, stream
 
 
-def _point(what: str, start: object) -> Mapping[str, Any]:
-    """Where the variables of a graph's first step begin."""
-    if not isinstance(start, Mapping):
-        raise ProblemError(f'{what}: start is {shown(start)}; give where the first step begins, start={{"q": ...}}')
-    return start
-
-
-def _check_reach(what: str, graph: Graph, window: int) -> None:
-    """Refuse a window in which some factor does not fit."""
-    reach = max(factor.reach for factor in graph.endless.factors)
-    if window <= reach:
-        raise ProblemError(
-            f"{what}: window is {counted(window, 'step')}; the factors reach over {reach + 1}: take as many or more"
-        )
-
-
 def _steps(what: str, step: float, window: int | None, seconds: float | None) -> int:
     """Of the window."""
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
-    if seconds is not None:
-        if not 0 < seconds < math.inf:
-            raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
-        return _limited(what, f"seconds is {shown(seconds)}", max(round(seconds / step), 1))
-    assert window is not None
-    return _limited(what, "", _count(what, "window", window, "a whole number of steps, or seconds="))
-
-
-def _limited(what: str, given: str, steps: int) -> int:
-    """A number of steps that fit into memory and time."""
-    if steps <= _LONGEST:
-        return steps
-    raise ProblemError(
-        f"{what}: {given or 'window is'}{', ' if given else ' '}{steps:.6g} steps, which are all estimated anew with "
-        f"each sample; take {_LONGEST} or fewer"
-    )
+    if seconds is None:
+        assert window is not None
+        given, steps = "window is", _count(what, "window", window, "a whole number of steps, or seconds=")
+    elif not 0 < seconds < math.inf:
+        raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
+    else:
+        given, steps = f"seconds is {shown(seconds)},", max(round(seconds / step), 1)
+    if steps > _LONGEST:
+        raise ProblemError(
+            f"{what}: {given} {steps:.6g} steps, which are all estimated anew with each sample; take {_LONGEST} or "
+            "fewer"
+        )
+    return steps
 
 
 def _count(what: str, name: str, value: int, wanted: str) -> int:

@@ -12,7 +12,7 @@ from spookid.assembly.observations import Observed
 from spookid.assembly.problem import Problem
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import ChiSquareTest, OnlineEstimate, carried, inverse, of_parameters, unsettled
 from spookid.smoothing.initialization import Initialization
@@ -27,8 +27,6 @@ _LEAP = 100_000_000
 """Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
 _GAP, _SHORT = 10, 100
 """Windows without a sample, and steps at the least, behind which the states begin anew."""
-_PRESENT = np.ones(1)
-"""Data of what is known of parameters beforehand."""
 
 
 def longest_gap(window: int) -> int:
@@ -163,7 +161,7 @@ class Stream:
         """Data of what is known beforehand, which stands once."""
         for factor in self.core.transcription.factors:
             if factor.group is Group.PRIOR and self.core.first + self.core.steps == 1:
-                self.core.set_data(factor.name, 0, _PRESENT, np.zeros(len(factor.rows), dtype=np.bool_))
+                self.core.set_data(factor.name, 0, np.ones(1), np.zeros(len(factor.rows), dtype=np.bool_))
 
     @property
     def counts(self) -> Intake:
@@ -182,7 +180,7 @@ class Stream:
         self.now, self.iterations = max(self.now, time), 0
         near = slack_at(max(abs(self.now), abs(self.start)), self.problem.step)
         due = self.time(self.newest + 1) <= self.now + near
-        if self.samples.renew(self.newest, self._set_data) and not due:
+        if self.samples.renew(self.newest, self.core.set_data) and not due:
             self._solve()
         while self.time(self.newest + 1) <= self.now + near:
             self._append()
@@ -212,25 +210,19 @@ class Stream:
         raises ProblemError as ``take``, and for a time far ahead of all others."""
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
-        self._check_leap(time, steps)
-        return steps > longest_gap(self.core.window)
-
-    def _check_leap(self, t: float, steps: float) -> None:
         if steps > _LEAP:
             raise ProblemError(
-                f"{self.problem.what}: time leaps from {self.now:.12g} to {t:.12g} s, "
+                f"{self.problem.what}: time leaps from {self.now:.12g} to {time:.12g} s, "
                 f"over {steps:.3g} steps; give stamps in seconds of one clock, or begin a new smoother there"
             )
+        return steps > longest_gap(self.core.window)
 
     def _append(self, state: Array | None = None) -> None:
         if self.core.steps == self.core.window:
             self.residual_test.add(self.time(self.core.first), *self.core.oldest())
         newest = self.core.append(state)
         self.samples.forget(self.core.first)
-        self.samples.begin(newest, self._set_data)
-
-    def _set_data(self, name: str, row: int, data: Array, missing: Mask) -> bool:
-        return self.core.set_data(name, row, data, missing)
+        self.samples.begin(newest, self.core.set_data)
 
     # --- what is known ---
 

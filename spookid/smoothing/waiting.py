@@ -16,13 +16,12 @@ from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import FEW, OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
+from spookid.smoothing.input_rows import ASIDE
 from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream, longest_gap
 
 _FIRST, _LEAST = 20, 2
 """Steps from which the first states are guessed, at the most and at the least."""
-_NEAR = 1e-6
-"""Share of a step by which a stamp may be before it."""
 _KEPT = 10
 """Times as long as that is kept while a signal does not come."""
 
@@ -82,7 +81,7 @@ class Waiting:
             self._forget()
             return None
         begin = self._begin()
-        if max(self._come) - begin < self._problem.step * (self._steps - _NEAR):
+        if max(self._come) - begin < self._problem.step * (self._steps - ASIDE):
             return None
         recording = self._together(begin)
         seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)

@@ -20,10 +20,9 @@ TINY = 1e-100
 """A cost below this counts as this where something is divided by it."""
 OVERDETERMINED = "Not_Enough_Degrees_Of_Freedom"
 """IPOPT's word for more equality rows than unknowns."""
-_BARRIER = 1e-8
-"""Share of the cost at the start that the barrier begins with."""
-_PUSH = 1e-8
-"""A row's value may be so near to its bound at the start: pairs that are held were solved for before."""
+_NEAR = 1e-8
+"""Share of the cost at the start that the barrier begins with, and how near to its bound a row's value may be: pairs
+that are held were solved for before."""
 
 _ENDS = {
     "Solve_Succeeded": (Status.CONVERGED, "IPOPT's optimality test is met"),
@@ -45,15 +44,8 @@ def end_of(word: str) -> End:
 
 
 def options(functions: Functions, watching: ca.Function, most: int, cost: float, verbose: bool) -> dict[str, Any]:
-    """Options of ``nlpsol``.
-
-    Args:
-        functions: of the program.
-        watching: called with every iterate.
-        most: iterations.
-        cost: of the objective at the start.
-        verbose: True to let IPOPT write its table on stdout.
-    """
+    """Options of ``nlpsol``. ``functions``: of the program; ``watching``: called with every iterate; ``most``:
+    iterations; ``cost``: of the objective at the start; ``verbose``: True to let IPOPT write its table on stdout."""
     return {
         **functions.options,
         "iteration_callback": watching,
@@ -69,19 +61,15 @@ def options(functions: Functions, watching: ca.Function, most: int, cost: float,
         "ipopt.nlp_scaling_method": "none",
         "ipopt.obj_scaling_factor": 1 / max(cost, TINY),
         "ipopt.mu_strategy": "adaptive",
-        "ipopt.mu_init": _BARRIER,
+        "ipopt.mu_init": _NEAR,
         "ipopt.bound_mult_init_method": "mu-based",
         "ipopt.mu_min": 1e-16,
         "ipopt.bound_relax_factor": 0.0,
-        "ipopt.slack_bound_push": _PUSH,
-        "ipopt.slack_bound_frac": _PUSH,
+        "ipopt.slack_bound_push": _NEAR,
+        "ipopt.slack_bound_frac": _NEAR,
         "ipopt.tol": 1e-12,
         "ipopt.acceptable_tol": 1e-9,
     }
-
-
-_SCALAR = ca.Sparsity.dense(1, 1)
-_NONE = ca.Sparsity(0, 0)
 
 
 class Evaluated(Protocol):
@@ -209,11 +197,11 @@ class Functions:
         p, watch = self.program, self.watch
         x = ("x", ca.Sparsity.dense(p.size, 1))
         rows = ca.Sparsity.dense(len(p.bounds[0]), 1)
-        given, value = [x, ("p", _NONE)], ("f", _SCALAR)
+        given, value = [x, ("p", ca.Sparsity(0, 0))], ("f", ca.Sparsity.scalar())
         self.nlp = _Function("nlp", given, [value, ("g", rows)], lambda z, _: (p.objective(z), p.constraints(z)), watch)
         gradient = [value, ("grad_f_x", x[1])]
         jacobian = [("g", rows), ("jac_g_x", p.jacobian_sparsity)]
-        multipliers = [*given, ("lam_f", _SCALAR), ("lam_g", rows)]
+        multipliers = [*given, ("lam_f", ca.Sparsity.scalar()), ("lam_g", rows)]
         self.options = {
             "grad_f": _Function("grad_f", given, gradient, lambda z, _: (p.objective(z), p.gradient(z)), watch),
             "jac_g": _Function("jac_g", given, jacobian, lambda z, _: (p.constraints(z), p.jacobian(z)), watch),
@@ -238,4 +226,4 @@ def observer(program: Evaluated, see: Callable[[Array, Array, Array], bool], wat
         return (float(watch.over or see(*(given[name].copy() for name in ("x", "lam_x", "lam_g")))),)
 
     inputs = [(name, ca.Sparsity.dense(sizes.get(name, 0), 1)) for name in names]
-    return _Function("observer", inputs, [("stop", _SCALAR)], work, watch, failed=1.0)
+    return _Function("observer", inputs, [("stop", ca.Sparsity.scalar())], work, watch, failed=1.0)

@@ -34,10 +34,10 @@ _RENEWALS = 5
 """How often the volume's slopes are found anew while a step goes through the window."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
-_FIRST, _SHORTEST, _LONGEST, _GROWTH, _TRIALS = 1.0, 1e-4, 1e2, 3.0, 5
+_FIRST, _SHORTEST, _LONGEST, _GROWTH = 1.0, 1e-4, 1e2, 3.0
 """Steps of a parameter that are that many times its size are damped: at first, at the least and at the most. Where
 next to nothing is known they would lead anywhere. It moves no estimate, for the next step begins where this one ends.
-They may grow with each step that is of use, and shrink with one that is not, so often."""
+They may grow with each step that is of use, and shrink with one that is not."""
 _UNKNOWN = 1e6
 """Nothing is known of a parameter whose error is that many times its size."""
 _HALVINGS, _RISE = 4, 1e-2
@@ -217,7 +217,7 @@ class FixedLag:
 
     def _improved(self) -> tuple[bool | None, bool]:
         """A step, shorter in the parameters until it is of use: what ``_move`` says of it, and if it is small."""
-        for _ in range(_TRIALS if len(self.parameters) else 1):
+        while True:
             border = self._factorized(near=True)
             parameters = self._parameter_step(border)
             along = border.rows[border.hard :, :-1] @ parameters
@@ -225,14 +225,16 @@ class FixedLag:
             found = self._move(self._memory.step(parameters), parameters)
             if found is not None:
                 self._longest = min(_GROWTH * self._longest, _LONGEST)
-                break
+                return found, small
+            if not len(self.parameters) or self._longest <= _SHORTEST:
+                return None, small
             self._longest = max(self._longest / _GROWTH**2, _SHORTEST)
-        return found, small
 
     def _parameter_step(self, border: Pivots) -> Array:
         if not len(self.parameters):
             return self.parameters
-        return bounded_solution(border, self._memory.border_step(border), *self._room)
+        lower, upper = self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
+        return bounded_solution(border, self._memory.border_step(border), lower, upper)
 
     def _hold(self) -> None:
         """Hold what is not known: with each estimate while all rows are there, and then once in half a window."""
@@ -252,11 +254,6 @@ class FixedLag:
     def _linearized(self) -> Array:
         """Where the parameters are linearized."""
         return self.parameters if self._first is None else self._first.point
-
-    @property
-    def _room(self) -> tuple[Array, Array]:
-        """How far the parameters may move."""
-        return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
 
     def _move(self, steps: Array, parameters: Array) -> bool | None:
         """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""

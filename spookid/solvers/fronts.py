@@ -193,13 +193,9 @@ have such entries, and would make unknown all that stands beside them."""
 
 
 def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
-    """Of the newest states, the oldest first, and the parameters; NaN where they are not determined.
-
-    Args:
-        pivots: of the elimination of each of these states, rows of its unknowns and of those that follow.
-        border: of the elimination of the parameters.
-        tangent: unknowns of a state.
-    """
+    """Of the newest states, the oldest first, and the parameters; NaN where they are not determined. ``pivots``: of the
+    elimination of each of these states, rows of its unknowns and of those that follow; ``border``: of the elimination
+    of the parameters; ``tangent``: unknowns of a state."""
     n, states = border.count, len(pivots) * tangent
     rows, places, soft = [np.zeros((0, states + n))], list[int](), list[int]()
     for first, found in zip(range(0, states, tangent), pivots, strict=True):

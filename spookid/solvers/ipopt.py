@@ -172,14 +172,13 @@ class _Run:
             return None
         t = float(np.clip(self.program.products(self.last.z), _LAST, _WIDEST))
         while True:
-            before = len(self.history)
             status, detail = self._stage(t=t)
             # A relaxation that was not solved to the end may still lead to the next, tighter one.
             if status not in (Status.CONVERGED, Status.STALLED):
                 return status, detail
             if t < 2 * _LAST:
                 return None
-            t = max(t * (_FAST if len(self.history) - before <= _QUICK else _SLOW), _LAST)
+            t = max(_TIGHTER * t, _LAST)
 
     def _stage(self, held: list[Mask] | None = None, t: float = 0.0) -> End:
         """One solve by IPOPT from the last iterate, with those members of pairs held, or pairs relaxed."""
@@ -349,8 +348,8 @@ _PINNED = 1e-6
 """Share of the cost by which it grows if a parameter that is not seen moves by its own size."""
 _WIDEST, _LAST = 1e-3, 1e-7
 """Mean product of a pair's members, each over its size, at the first at the most, and where it tells who is zero."""
-_QUICK, _FAST, _SLOW = 6, 1e-3, 1e-1
-"""They fall to a thousandth of themselves after at most so many iterations, else to a tenth."""
+_TIGHTER = 1e-2
+"""Share of themselves to which they fall."""
 _LOOSE = 1e-4
 """Share of the cost, and of the rows' units, to which a relaxed problem is solved on the way."""
 _NOTHING = 1e-15

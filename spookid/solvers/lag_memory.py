@@ -55,12 +55,9 @@ class Memory:
         return step
 
     def factorize(self, slopes: Array, beside: Array) -> Pivots:
-        """Eliminate all steps, then the parameters, whose rows are given back.
-
-        Args:
-            slopes: linear terms of the rows whose oldest step is each, (steps, (reach + 1) t + n_p).
-            beside: more rows of the parameters alone, (m, n_p + 1).
-        """
+        """Eliminate all steps, then the parameters, whose rows are given back. ``slopes``: linear terms of the rows
+        whose oldest step is each, (steps, (reach + 1) t + n_p); ``beside``: more rows of the parameters alone, (m, n_p
+        + 1)."""
         carried, firm, rest = self._carried, self._border.hard, [self._border.soft, beside]
         self._found = []
         for step in range(self._window.steps):

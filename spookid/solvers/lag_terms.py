@@ -87,10 +87,9 @@ class FirstEstimates:
         return np.asarray(soft.T @ soft), held
 
 
-_HELD, _FREE = 1.0, 4.0
-"""Information in a direction, in units of sizes, up to which it is held wholly, and from which on not at all."""
 _SHARE = 0.5
-"""Of its size: the error of the observation that holds a parameter."""
+"""Of a parameter's size: the error of the observation that holds it; what is known as well is not held at all, and what
+is known to its size wholly."""
 
 
 class Anchor:
@@ -113,9 +112,9 @@ class Anchor:
         """Let go what all rows, of which the parameters' are given, know by now."""
         along = rows.rows[rows.hard :, :-1] * self._sizes
         for row in rows.rows[: rows.hard, :-1] * self._sizes:  # what is given exactly needs no hold
-            along = np.concatenate([along, row[None] / max(np.linalg.norm(row), 1e-300) * _FREE])
+            along = np.concatenate([along, row[None] / max(np.linalg.norm(row), 1e-300) / _SHARE**2])
         known, directions = np.linalg.eigh(along.T @ along)
-        weights = np.clip((_FREE - known) / (_FREE - _HELD), 0.0, 1.0)
+        weights = np.clip((1 - _SHARE**2 * known) / (1 - _SHARE**2), 0.0, 1.0)
         self.slopes = np.sqrt(weights)[:, None] * directions.T / (_SHARE * self._sizes)
         self.open = bool(np.any(weights > 0.0))
 
@@ -141,11 +140,7 @@ def check_volumes(window: LagWindow) -> None:
 
 def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     """Half the gradient in the states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the rows.
-
-    Args:
-        memory: with the window factorized.
-        point: where the parameters are linearized.
-    """
+    ``memory``: with the window factorized; ``point``: where the parameters are linearized."""
     whole = _Volumes(window, memory.covariances())
     for placed in window.placed:
         count = placed.count(window.steps, window.first)

@@ -331,15 +331,11 @@ class _Run:
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
         settled = bool(self.history) and trial.merit > (1 - _STILL) * self.best.merit
-        self.best = self._switched(trial, settled)
+        point = self.active_set.update(trial, settled)  # the rows of box laws that hold from here on
+        self.best = trial if point is trial.point else self._try(point)
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))
         self.callback(self.history[-1])
-
-    def _switched(self, trial: Evaluation, settled: bool) -> Evaluation:
-        """A trial with the rows of its box laws that hold from here on."""
-        point = self.active_set.update(trial, settled)
-        return trial if point is trial.point else self._try(point)
 
     @contextmanager
     def _clock(self, part: str) -> Iterator[None]:

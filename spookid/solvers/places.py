@@ -216,11 +216,8 @@ def hessian_sparsity(
     places: Sequence[Place], size: int, exact: bool, corner: tuple[Integers, Integers]
 ) -> tuple[ca.Sparsity, Integers]:
     """Sparsity of the upper triangle, and to which of its nonzeros each of the places', and of a corner, goes.
-
-    Args:
-        exact: True for the Hessian of the Lagrangian, False for Gauss–Newton's.
-        corner: rows and columns of further nonzeros.
-    """
+    ``exact``: True for the Hessian of the Lagrangian, False for Gauss–Newton's; ``corner``: rows and columns of further
+    nonzeros."""
     keys = []
     for place in places:
         if place.role.bends or exact:

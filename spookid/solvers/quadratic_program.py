@@ -103,11 +103,7 @@ def primal_dual(
 ) -> tuple[Array, bool]:
     """The minimum of a convex quadratic within bounds that contain 0, and whether it has settled, by the primal-dual
     active-set method (Hintermüller, Ito and Kunisch, 2002), which guesses at once all unknowns that end at a bound.
-
-    Args:
-        step: the minimum without bounds.
-        held: gives the minimum with some unknowns at ends, and its slopes.
-    """
+    ``step``: the minimum without bounds; ``held``: gives the minimum with some unknowns at ends, and its slopes."""
     slope = np.zeros_like(step)
     low = high = np.zeros(len(step), dtype=bool)
     for _ in range(_GUESSES):
@@ -150,8 +146,8 @@ def _snapped(step: Array, lower: Array, upper: Array) -> Array:
     return np.clip(step, lower, upper)
 
 
-_FIRST, _LEAST = 1e-3, 1e-12
-"""Damping as a share of the diagonal, at first and at least."""
+_FIRST = 1e-3
+"""Damping as a share of the diagonal, at first."""
 _DECREASE = 1e-8
 """Share of the squares that the last step may still take."""
 
@@ -177,7 +173,7 @@ def bounded_least_squares(
         cost = float(left @ left)
         fall = cost - float(there @ there)
         if fall > 0 and np.all(np.isfinite(slopes_there)):  # nothing that is no number falls
-            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, _LEAST)
+            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, _ROUNDING)
             if fall <= _DECREASE * cost:
                 break
         else:

@@ -18,8 +18,6 @@ from spookid.solvers.status import Outcome
 from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription
 
-_NONE = ca.SX(0, 1)
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -65,7 +63,7 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
     else:
         manifold = problem.manifold.part(stage.moving)
         pairs = [(factor, _with_held(factor, stage.moving, manifold.ambient)) for factor in chosen]
-    unknowns = problem.shared[0] if stage.parameters else _NONE
+    unknowns = problem.shared[0] if stage.parameters else ca.SX(0, 1)
     moving = [[x for x in (*new.variables.values(), unknowns) if x.numel()] for _, new in pairs]
     pairs = [p for p, xs in zip(pairs, moving, strict=True) if any(bool(ca.depends_on(p[1].residual, x)) for x in xs)]
     chains = [_chain(problem, stage, point, c, [old for old, _ in pairs]) for c in range(len(problem.chains))]

@@ -51,7 +51,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.statistics.score_history import LOST, Block, History, Knowledge, Split, normalized
+from spookid.statistics.score_history import Block, History, Knowledge, Split, normalized
 from spookid.tables.table import quantity, uncertain
 
 DAY = 86400.0
@@ -156,7 +156,10 @@ class ChangeDetector:
     ) -> None:
         self.names, self.rerun = tuple(names), rerun
         self.reference = np.array(reference, dtype=float)
-        self.false_alarms = _rate(false_alarms)
+        given: object = false_alarms
+        if not (isinstance(given, Real) and 0 < float(given) < math.inf):
+            raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
+        self.false_alarms = float(false_alarms)
         n = len(self.names)
         self._lower, self._upper = np.outer([-np.inf, np.inf], np.ones(n)) if bounds is None else np.array(bounds)
         known = np.zeros(n) if score is None else score, np.zeros((n, n)) if information is None else information
@@ -248,15 +251,12 @@ class ChangeDetector:
 
     def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
         """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
-        tells = split.tells(threshold) and self._is_possible(split)
-        before, self._candidate = self._candidate, split.strongest if tells else -1
-        return self._candidate >= 0 and (at_once or before == self._candidate)
-
-    def _is_possible(self, split: Split) -> bool:
-        """True if the value after a change is within the parameter's bounds, or may be for its error."""
         j = split.strongest
         after, margin = self.reference[j] + split.before(j)[0] + split.change(j), _KNOWN * split.error(j)
-        return bool(self._lower[j] - margin <= after <= self._upper[j] + margin)
+        possible = self._lower[j] - margin <= after <= self._upper[j] + margin  # the bounds, or may be for its error
+        tells = possible and split.tells(threshold)
+        before, self._candidate = self._candidate, split.strongest if tells else -1
+        return self._candidate >= 0 and (at_once or before == self._candidate)
 
     def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
         """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of
@@ -314,13 +314,6 @@ class ChangeDetector:
         return found
 
 
-def _rate(false_alarms: object) -> float:
-    """Of false alarms a day."""
-    if isinstance(false_alarms, Real) and 0 < float(false_alarms) < math.inf:
-        return float(false_alarms)
-    raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
-
-
 class _Onsets:
     """All onsets that are kept, K, with sums over the blocks after each."""
 
@@ -332,16 +325,14 @@ class _Onsets:
         self._lengths = _after([b.length for b in blocks])
         scores, informations = np.array([b.score for b in blocks]), np.array([b.information for b in blocks])
         self._score, self._information = _after(scores), _after(informations)
-        self._total = self._base.score + self._score[0], self._base.information + self._information[0]
-        self._root = Knowledge(*self._total).root
-        self.distance = np.asarray(self._root @ (self._root.T @ self._total[0]))
+        self._total = Knowledge(self._base.score, self._base.information).plus(
+            Knowledge(self._score[0], self._information[0])
+        )
+        self.distance = self._total.solved
         """Best d without a change, (n,)."""
         self._within = self._scatter_within(scores - informations @ distance, informations)
-        left = self._information @ self._root
-        own = self._information.diagonal(axis1=1, axis2=2)
-        self._u = self._score - left @ (self._root.T @ self._total[0])
-        self._v = own - np.sum(left**2, axis=2)
-        self._tested = (self._v > LOST * own) & (self._lengths[:, None] >= _LEAST)
+        self._u, self._v, said = self._total.change(self._score, self._information)
+        self._tested = said & (self._lengths[:, None] >= _LEAST)
 
     def _scatter_within(self, score: Array, information: Array) -> Array:
         """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
@@ -356,19 +347,19 @@ class _Onsets:
     @property
     def standardized(self) -> Array:
         """z of each onset and parameter, (K, n); 0 where nothing can be said."""
-        past = self._scatter.at(self._lengths)
-        scatter = np.maximum(np.maximum(past.square, past.growth * self._within), 1)
+        square, growth, freedom = self._scatter.at(self._lengths)
+        scatter = np.maximum(np.maximum(square, growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
-        return normalized(np.where(self._tested, self._u / np.sqrt(variance), 0.0), past.freedom)
+        return normalized(np.where(self._tested, self._u / np.sqrt(variance), 0.0), freedom)
 
     def split(self, k: int) -> Split:
         """At one onset."""
         later = Knowledge(self._score[k], self._information[k])
-        earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
+        earlier = Knowledge(self._total.score - later.score, self._total.information - later.information)
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
-        past = self._scatter.at(lengths)
-        scatter = np.maximum(past.square, 1)
-        return Split(float(self.since[k]), earlier, later, scatter[0], past.freedom[0], scatter[1])
+        square, _, freedom = self._scatter.at(lengths)
+        scatter = np.maximum(square, 1)
+        return Split(float(self.since[k]), earlier, later, scatter[0], freedom[0], scatter[1])
 
 
 def _after(values: Any) -> Array:

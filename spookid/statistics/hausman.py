@@ -35,7 +35,6 @@ _ORDER = 20
 """Steps of its own past that a signal is whitened with."""
 _BATCH = 9
 """Draws at a time."""
-_HUGE = 1e100
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -120,8 +119,7 @@ def _growth(terms: Sequence[LinearizedFactor]) -> float:
         change = np.vstack([change[t:], matrix @ change])
         size = float(np.abs(change).max())
         most = max(most, scale + np.log(max(size, _TINY)))
-        if not 1 / _HUGE < size < _HUGE:
-            change, scale = change / max(size, _TINY), scale + np.log(max(size, _TINY))
+        change, scale = change / max(size, _TINY), scale + np.log(max(size, _TINY))
     return most
 
 

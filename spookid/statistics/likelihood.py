@@ -161,12 +161,8 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
 def size_information(
     states: States, names: Sequence[str] | None = None, probes: int = 1
 ) -> Mapping[tuple[str, str], float]:
-    """``Marginal.fisher``.
-
-    Args:
-        names: of the first of two noises; None: all.
-        probes: random vectors in each recording at least. What little is known of a size needs some.
-    """
+    """``Marginal.fisher``. ``names``: of the first of two noises; None: all; ``probes``: random vectors in each
+    recording at least. What little is known of a size needs some."""
     return _added(states.chains, lambda chain: fisher(chain, names, probes))
 
 

@@ -36,7 +36,6 @@ _LASTING = 3.0
 _ITERATIONS = 50
 _ROUNDS = 2
 """In which weights follow the correlation of residuals."""
-_HALVINGS = 30
 _FARTHEST = 0.3
 """Change of a gain's logarithm in one iteration, over which rows are straight."""
 _SETTLED = 1e-9
@@ -102,12 +101,8 @@ class Regression:
 
 
 def regress(rows: Rows, belief: Normal, given: Array, expected: Array) -> Regression:
-    """Fit.
-
-    Args:
-        given: φ that are known, NaN for those that are free, (p,).
-        expected: sizes of e from which weights begin, NaN for those of r, (n,).
-    """
+    """Fit. ``given``: φ that are known, NaN for those that are free, (p,); ``expected``: sizes of e from which weights
+    begin, NaN for those of r, (n,)."""
     return _Fit(rows, belief, given).result(expected)
 
 
@@ -194,7 +189,8 @@ class _Fit:
         z, phi, cost = self._z, self._phi, self._cost(products, variances)
         farthest = np.max(np.abs(self._gain[0] @ step[: self._count]), initial=0.0)
         step = step * min(1.0, _FARTHEST / farthest) if farthest > 0 else step
-        for _ in range(_HALVINGS):
+        before = np.append(z, phi[self._free])
+        while np.any(before + step != before):
             self._z, self._phi = z + step[: self._count], phi.copy()
             self._phi[self._free] += step[self._count :]
             if self._cost(products, variances) <= cost:

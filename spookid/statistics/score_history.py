@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
 
 _PER_LENGTH = 8
@@ -36,7 +36,7 @@ _DEVIATIONS = 2.0
 """Standard errors by which a ratio of mean squares may be larger than it was seen to be."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
-_TINY = 1e-300
+_TINY = float(np.finfo(float).tiny)
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
@@ -84,18 +84,6 @@ class Block:
         return np.asarray(self.score - self.information @ distance)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expected:
-    """How blocks of K lengths are expected to scatter in each of n parameters."""
-
-    square: Array
-    """Mean square over what information says, (K, n)."""
-    growth: Array
-    """That over what single blocks scatter within them, not less than 1, (K, n)."""
-    freedom: Array
-    """Degrees of freedom of ``square``, (K, n); 0 where nothing is known yet."""
-
-
 class Scatter:
     """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
 
@@ -122,11 +110,13 @@ class Scatter:
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
         mean += (np.minimum([square, within], most) - mean) * (known / np.maximum(count, 1))
 
-    def at(self, lengths: Array) -> Expected:
-        """Of blocks of so many single ones, (K,). Beyond the lengths that are known scatter grows per doubling as the
-        ratio may do there at the most: what has not been seen to be white is not taken for it."""
+    def at(self, lengths: Array) -> tuple[Array, Array, Array]:
+        """How blocks of so many single ones, (K,), are expected to scatter, (K, n) each: mean square over what
+        information says, that over what single blocks scatter within them, and degrees of freedom of the first. Beyond
+        the lengths that are known scatter grows per doubling as the ratio may do there at the most: what has not been
+        seen to be white is not taken for it."""
         shape = len(lengths), self._counts.shape[1]
-        found = Expected(np.ones(shape), np.ones(shape), np.zeros(shape))
+        square, growths, freedom = np.ones(shape), np.ones(shape), np.zeros(shape)
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
             known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
@@ -136,10 +126,10 @@ class Scatter:
                 most = ratios[-1] + _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2)
                 slope = min(most / (known - 1), 1.0) if known > 1 else 1.0  # 1: what lasts for ever
                 growth = slope * np.maximum(places - (known - 1), 0)
-                for mean, values in ((found.square, squares), (found.growth, ratios)):
+                for mean, values in ((square, squares), (growths, ratios)):
                     mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
-                found.freedom[:, j] = np.interp(places, np.arange(known), counts[:known])
-        return found
+                freedom[:, j] = np.interp(places, np.arange(known), counts[:known])
+        return square, growths, freedom
 
     def arrays(self) -> dict[str, Array]:
         """To be saved."""
@@ -236,7 +226,7 @@ _CLEARLY = 6.0
 """Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
 _SURE = 2.0
 """Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
-LOST, _ROUNDING = 1e-8, 1e-12
+_LOST, _ROUNDING = 1e-8, 1e-12
 """Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
 of an information matrix with diagonal 1."""
 
@@ -277,6 +267,14 @@ class Knowledge:
         root = self.root
         return np.asarray(root @ (root.T @ self.score))
 
+    def change(self, score: Array, information: Array) -> tuple[Array, Array, Mask]:
+        """Of each parameter's change where a part of the data begins, by the score (..., n) and information (..., n, n)
+        of this part: u, v, and whether anything of v is left but rounding, (..., n)."""
+        root, own = self.root, information.diagonal(axis1=-2, axis2=-1)
+        left = information @ root
+        v = own - np.sum(left**2, axis=-1)
+        return score - left @ (root.T @ self.score), v, v > _LOST * own
+
     def without(self, j: int) -> Knowledge:
         """Of the other parameters, whatever the j-th is."""
         score, information = self.score, self.information
@@ -302,20 +300,14 @@ class Split:
     """Of past blocks as long as what is earlier, as ``scatter``."""
 
     @cached_property
-    def _terms(self) -> tuple[Array, Array]:
-        """u and v of each parameter, (n,)."""
-        both = self.earlier.plus(self.later)
-        left = self.later.information @ both.root
-        return self.later.score - left @ (both.root.T @ both.score), self.later.information.diagonal() - np.sum(
-            left**2, axis=1
-        )
+    def _terms(self) -> tuple[Array, Array, Mask]:
+        return self.earlier.plus(self.later).change(self.later.score, self.later.information)
 
     @cached_property
     def z(self) -> Array:
         """Of a change of each parameter, (n,), as unlikely as Student's t is with a scatter that is known as well as
         it is; 0 where nothing can be said."""
-        u, v = self._terms
-        said = v > LOST * self.later.information.diagonal()
+        u, v, said = self._terms
         return normalized(np.where(said, u / np.sqrt(np.where(said, v * self.scatter, 1.0)), 0.0), self.freedom)
 
     @property
@@ -335,8 +327,7 @@ class Split:
 
     def change(self, j: int) -> float:
         """δ of parameter j."""
-        u, v = self._terms
-        return float(u[j] / v[j])
+        return float(self._terms[0][j] / self._terms[1][j])
 
     def error(self, j: int) -> float:
         """Standard error of δ."""

@@ -99,12 +99,9 @@ class Experiment:
 def run_score_tests(
     condensed: Condensed, experiment: Experiment, declared: Callable[[], Sequence[Alternative]], volumes: Array
 ) -> ScoreTests:
-    """What the residuals say to each test, the alternatives when they are asked for.
-
-    Args:
-        declared: alternatives in what is declared of bodies and joints.
-        volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
-    """
+    """What the residuals say to each test, the alternatives when they are asked for. ``declared``: alternatives in what
+    is declared of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
+    (recordings, n_p)."""
 
     def alternatives() -> _Answers:
         usual: list[Alternative] = []

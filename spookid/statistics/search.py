@@ -34,7 +34,18 @@ from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Ti
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.linear_steps import Bend
 from spookid.statistics.marginal import NoiseSize, floors, sharp, spread, told_apart
-from spookid.statistics.trial import INDEPENDENT, Trial, Trials, clearly_apart, definite, fall, far_step, learnt
+from spookid.statistics.trial import (
+    ACCEPT,
+    INDEPENDENT,
+    ROUNDING,
+    Trial,
+    Trials,
+    clearly_apart,
+    definite,
+    fall,
+    far_step,
+    learnt,
+)
 from spookid.transcription.factor import Group
 from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point
@@ -44,24 +55,24 @@ SETTLED = 1e-4
 _CLOSE, _THERE = 30.0, 1.0
 """Promise of a step after which the whole score is worth its price; and before which it is, if the states are the best
 ones."""
-_FAR = 0.5
-"""Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+_FAR = 0.5
+"""Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
 _ROUNDED = 0.05
 """What logarithms of sizes may be below where enough digits are left, which is known no better."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
-_ROUNDING = 1e-2
-"""Converged, too, if no step keeps its promise and that is less."""
 _LITTLE = 10.0
 """Factor of what converged is, of the promise of a step that led to where something is not finite."""
 _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
-_ACCEPT, _KEPT = 1e-3, 0.25
+_KEPT = 0.25
+"""Share of its promise from which on a step may be followed by one with less damping."""
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
-_FIRST, _MOST_DAMPING = 0.1, 1e8
+_FIRST = 0.1
+"""Damping after a step without any that leads nowhere."""
 
 
 @dataclass(eq=False)
@@ -288,11 +299,11 @@ class Search(Trials):
     def _end(self, promised: float, settled: float) -> End:
         """Why there is no further step: none promises anything, or keeps what it promises."""
         numbered = self.problem.with_numbers(self.numbers(self.best.logs))
-        little = self.undamped <= max(_LITTLE * settled, _ROUNDING)
+        little = self.undamped <= max(_LITTLE * settled, ROUNDING)
         if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
                 return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
-            if promised <= _ROUNDING:
+            if promised <= ROUNDING:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
@@ -304,7 +315,7 @@ class Search(Trials):
         lower, upper = self._room()
         n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
         fading = here.fading & (lower[n:] < 0)
-        while self.damping <= _MOST_DAMPING:
+        while self.damping <= self.inner.largest_damping:
             whole = matrix + np.diag((self.damping + INDEPENDENT) * metric)
             try:
                 alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
@@ -319,7 +330,7 @@ class Search(Trials):
             promised = -float(gradient @ step + step @ matrix @ step / 2)
             promised += float(here.slopes[fading] @ (1 - np.exp(2 * fall_of))) / 2
             self.undamped = promised if self.damping == first else self.undamped
-            left = promised * min(self.off, 1.0) ** 2 if promised <= _ROUNDING else promised
+            left = promised * min(self.off, 1.0) ** 2 if promised <= ROUNDING else promised
             if not self.damping and left <= settled:  # as the last step was, this one need not be looked at
                 self.end_beyond(step, promised)
                 return None, left
@@ -327,7 +338,7 @@ class Search(Trials):
                 return None, promised
             step[n:][fading] = fall_of
             trial = self._moved(step, max(self.gap, _GAP_SHARE * promised))
-            if trial is not None and (gain := fall(here, trial)) > _ACCEPT * promised:
+            if trial is not None and (gain := fall(here, trial)) > ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, self.damping, length)
                 kept = gain / promised

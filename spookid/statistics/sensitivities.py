@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.statistics.weak_directions import WeakDirection
+from spookid.statistics.weak_directions import RESOLVED, WeakDirection
 from spookid.tables.table import Block, Table, Tabular, counted, number
 
 UNOBSERVED = "the data do not determine it"
 CONSTRAINED = "the constraints determine it"
-RESOLVED = 1e-4
-"""Share of a squared direction from which on what lies in unseen directions makes it unseen."""
 LEADS = 0.5
 """Share of the variance from which on a number is mostly known from priors."""
 DOUBTED = 3.0

@@ -36,41 +36,34 @@ _FADES = 0.6
 """Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
-_ACCEPT, _ROUNDING = 1e-3, 1e-2
-"""Share of its promise that a step from far away must keep, but for this much of −log L."""
+ACCEPT, ROUNDING = 1e-3, 1e-2
+"""Share of its promise that a step must keep; and what of −log L is rounding."""
 _CLEARLY = 10.0
 """What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 
 
 class FittedStates(Protocol):
-    """The best states of a trial, as far as a search asks for them."""
+    """The best states of a trial, as far as a search asks for them; see ``States``."""
 
     @property
-    def point(self) -> Point:
-        """Where they are linearized."""
+    def point(self) -> Point: ...
 
     @property
-    def cost(self) -> float:
-        """|r|²."""
+    def cost(self) -> float: ...
 
     @property
-    def least(self) -> float:
-        """|r|² after a linear step of the states."""
+    def least(self) -> float: ...
 
     @property
-    def costs(self) -> dict[Group, float]:
-        """Σ r² of each group of factors."""
+    def costs(self) -> dict[Group, float]: ...
 
     @property
-    def redundant(self) -> int:
-        """Local hard rows of a step that say what others say already."""
+    def redundant(self) -> int: ...
 
     @property
-    def excess(self) -> int:
-        """Rows of data less the states that hard rows leave free."""
+    def excess(self) -> int: ...
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """Where the states are to be looked for after a step."""
+    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +229,7 @@ def far_step(
     scale, along = np.exp(-2 * noise), float(volume @ step)
     before = float(scale @ still) + others
     promised = (before - float(scale @ ahead) - others - change - float(still.sum() - ahead.sum())) / 2 - along
-    most = before - 2 * (along + _ACCEPT * promised - _ROUNDING)
+    most = before - 2 * (along + ACCEPT * promised - ROUNDING)
     whole = promised + float((1 - scale) @ still) / 2 - float(freedom @ noise)
     return FarStep(np.concatenate([step, noise]), whole, most, float(np.sqrt(step @ (metric * step))))
 

@@ -78,13 +78,8 @@ class Variances:
 
 
 def widened(known: Array, parts: Array, variances: Variances) -> Array:
-    """The covariance that makes ± 1.96 standard errors Student's interval, (n, n).
-
-    Args:
-        known: part of the covariance that is certain, (n, n).
-        parts: C_g, (n_g, n, n).
-        variances: s_g².
-    """
+    """The covariance that makes ± 1.96 standard errors Student's interval, (n, n). ``known``: part of the covariance
+    that is certain, (n, n); ``parts``: C_g, (n_g, n, n); ``variances``: s_g²."""
     means, D = variances.likely()
     C = known + np.tensordot(means, parts, axes=1)
     values, vectors = np.linalg.eigh(C)
@@ -239,12 +234,8 @@ def _members(here: LinearizedProblem) -> tuple[Members, Mapping[str, Array]]:
 def _round(
     c: Condensed, members: Members, prior: Mapping[str, Array], traces: Array | None, probes: int
 ) -> tuple[Array, float, Array]:
-    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D.
-
-    Args:
-        traces: tr (I − H)_gg of each group, if they are known.
-        probes: random vectors for each group.
-    """
+    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D. ``traces``: tr
+    (I − H)_gg of each group, if they are known; ``probes``: random vectors for each group."""
     rng = np.random.default_rng(0)
     M = np.zeros((len(members), len(members)))
     groups, together = list(members.values()), max(_PROBES[0] // probes, 1)

@@ -23,8 +23,9 @@ RANK = 1e-6
 models and rounding are not as exact as that, however small the residuals are."""
 _NOTHING = 1e-9
 """A parameter is not seen that moves them by less than this share of what the best seen one does: that is rounding."""
-_LENGTH = 1e-4
-"""A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
+RESOLVED = 1e-4
+"""Share of the squared length of a parameter, or of another direction, in unseen directions from which on it is unseen:
+then it has no finite error."""
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -52,7 +53,7 @@ class Spectrum:
         null, vectors = values < UNSEEN, basis @ turns
         vectors[:, null] = _untangled(vectors[:, null])
         half = magnitudes[:, None] * vectors[:, ~null] * widths[~null]
-        return cls(values, vectors, np.sum(vectors[:, null] ** 2, axis=1) > _LENGTH, half)
+        return cls(values, vectors, np.sum(vectors[:, null] ** 2, axis=1) > RESOLVED, half)
 
     def hidden(self, magnitudes: Array, still: Mask) -> tuple[Array, Array]:
         """``hidden`` and ``magnitudes`` of ``Seen``."""
@@ -96,7 +97,7 @@ def _values(strengths: Array, scattered: Array) -> Array:
 
 def _untangled(basis: Array) -> Array:
     """A basis of the same space, (n, k), in which parameters that lie in it stand alone."""
-    alone = np.flatnonzero(np.sum(basis**2, axis=1) > 1 - _LENGTH)
+    alone = np.flatnonzero(np.sum(basis**2, axis=1) > 1 - RESOLVED)
     single = np.eye(len(basis))[:, alone]
     rest = np.where(np.isin(np.arange(len(basis)), alone)[:, None], 0.0, basis)
     left = np.linalg.svd(rest, full_matrices=False)[0][:, : basis.shape[1] - len(alone)]
@@ -126,13 +127,8 @@ class WeakDirection(Listed):
 
 
 def references(estimates: Array, magnitudes: Array, information: Array, scatter: Array) -> Array:
-    """What relative changes are relative to, with its sign, (n_p,).
-
-    Args:
-        magnitudes: of the parameters, positive, (n_p,).
-        information: TᵀT, (n_p, n_p).
-        scatter: Tᵀ Cov(r) T, (n_p, n_p).
-    """
+    """What relative changes are relative to, with its sign, (n_p,). ``magnitudes``: of the parameters, positive,
+    (n_p,); ``information``: TᵀT, (n_p, n_p); ``scatter``: Tᵀ Cov(r) T, (n_p, n_p)."""
     strengths, scattered = np.diag(information), np.diag(scatter)
     alone = np.full(len(estimates), np.inf)  # errors if all others were known
     np.divide(np.sqrt(np.maximum(scattered, 0.0)), strengths, out=alone, where=strengths > 0)
@@ -140,13 +136,8 @@ def references(estimates: Array, magnitudes: Array, information: Array, scatter:
 
 
 def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]) -> WeakDirection:
-    """A direction in words' reach.
-
-    Args:
-        singular: standard deviations by which it is seen.
-        vector: it, of length one, in parameters over their magnitudes, (n,).
-        ratios: magnitudes over references, (n,).
-    """
+    """A direction in words' reach. ``singular``: standard deviations by which it is seen; ``vector``: it, of length
+    one, in parameters over their magnitudes, (n,); ``ratios``: magnitudes over references, (n,)."""
     changes = vector * ratios
     shares = changes / changes[np.argmax(np.abs(changes))]
     # What is large in either measure belongs to it: references may be far from the magnitudes.
