@@ -127,13 +127,12 @@ def checked_states(values: object, field: str, count: int, width: int, place: st
     return array
 
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
-_CACHED = (
-    ("/sys/fs/cgroup/memory.stat", "inactive_file"),
-    ("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"),
+_CGROUPS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-"""Files that the system holds in memory until that is needed: where they stand, and by what name."""
+"""Files below ``/sys/fs/cgroup`` with the limit of a container and what it uses, also for files held until memory is
+needed, and by what name."""
 
 
 def available() -> float:
@@ -148,10 +147,11 @@ def _left(size: float) -> Iterator[float]:
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             yield 1024.0 * float(line.split()[1])
-    for limit, used, cached in zip(map(_text, _LIMITS), map(_text, _USED), _CACHED, strict=True):
+    for *files, cached in _CGROUPS:
+        limit, used, stat = (_text(f"/sys/fs/cgroup/{name}") for name in files)
         if limit.strip().isdigit() and used.strip().isdigit():
-            entries = dict(line.split(maxsplit=1) for line in _text(cached[0]).splitlines() if " " in line)
-            yield max(float(limit) - float(used) + float(entries.get(cached[1], "0")), 0.0)
+            entries = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
+            yield max(float(limit) - float(used) + float(entries.get(cached, "0")), 0.0)
     try:
         import resource  # not on Windows
     except ImportError:

@@ -119,22 +119,6 @@ def _pair(value: Any, what: str) -> Sequence[Any]:
     return pair
 
 
-def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
-    """Coefficients of a joint that differ by direction or vary with the position, as loads."""
-    rest: dict[str, Any] = {}
-    loads: list[Load] = []
-    single: dict[str, type[Viscous | Drag]] = {"viscous": Viscous, "drag": Drag}
-    for name, kind in single.items():
-        if not is_plain(given[name]):
-            rest[name] = 0
-            loads.append(kind(given[name]))
-    dry = {name: given[name] for name in ("coulomb", "load_friction", "stribeck")}
-    if not all(map(is_plain, dry.values())):
-        rest |= {"coulomb": 0, "load_friction": 0, "stribeck": None}
-        loads.append(Friction(**dry))
-    return rest, loads
-
-
 def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
     """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
     return ca.sqrt(impulse**2 + width**2)

@@ -24,7 +24,7 @@ from spookid.mechanics.coefficients import (
     limits_of,
     refuse_negative,
 )
-from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
+from spookid.mechanics.friction_loads import Drag, Friction, Viscous
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold, solved
 from spookid.mechanics.moving import MovingFrame, angle_about_x, check_joint, inserted, rate, written
@@ -316,10 +316,17 @@ class Joint(metaclass=Checked):
         object.__setattr__(self, name, converted)
 
     def _convert(self, what: str) -> None:
-        given = {name: getattr(self, name) for name in ("viscous", "drag", "coulomb", "load_friction", "stribeck")}
-        plain, loads = written_out(given)
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        loads: list[Load] = []  # of coefficients that differ by direction or vary with the position
+        for names, kind in (
+            (("viscous",), Viscous),
+            (("drag",), Drag),
+            (("coulomb", "load_friction", "stribeck"), Friction),
+        ):
+            given = [getattr(self, name) for name in names]
+            if not all(map(is_plain, given)):
+                loads.append(kind(*given))
+                for name in names:
+                    object.__setattr__(self, name, None if name == "stribeck" else 0)
         compliance = expression(self.compliance, f"{what}: compliance")
         compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
         values = {
