@@ -227,7 +227,7 @@ class Readable:
         name: str | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
-        stamps: str = "header",
+        stamps: Literal["header", "log"] = "header",
         from_zero: bool = True,
     ) -> Self:
         """Read an MCAP file with messages of ROS 1 or 2, of Protocol Buffers, or in JSON; needs mcap.
@@ -252,7 +252,7 @@ class Readable:
         name: str | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
-        stamps: str = "header",
+        stamps: Literal["header", "log"] = "header",
         from_zero: bool = True,
     ) -> Self:
         """Read a bag of ROS 1, or the folder of one of ROS 2; needs rosbags.
