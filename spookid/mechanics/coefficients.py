@@ -75,8 +75,7 @@ def not_negative(value: Any, name: str, what: str) -> ca.SX:
 
 
 def guessed(value: ca.SX) -> tuple[float, str]:
-    """A number, or what an expression is " at the guess of" its Parameters; NaN if another symbol stands in it, which
-    a problem refuses."""
+    """A number, or that of an expression " at the guess of" its Parameters; NaN with a symbol that is none."""
     numbers, where = guessed_all(value)
     return numbers.item(), where
 

@@ -250,8 +250,7 @@ class Holding:
     def over_step(
         self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
-        """A v − γ of the rows on velocities at the middle of a step; of contacts that hold by how much they have moved
-        over h, and λ of those that do not hold."""
+        """A v − γ of the rows on velocities at the middle of a step; λ of contacts that do not hold."""
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]

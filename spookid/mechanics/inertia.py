@@ -282,8 +282,7 @@ def at_guess(formula: ca.SX) -> Array:
 
 
 def impossible(inertia: Array, rounding: float = DIGITS) -> str:
-    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has, or the triangle
-    inequality is missed by no more than ``rounding`` times the largest principal moment."""
+    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one nearly has."""
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:

@@ -72,8 +72,7 @@ class JointCoordinates:
 
     @cached_property
     def places(self) -> list[int]:
-        """Of each rate among those of ``Settings.disturbance``: coordinates of joints in the model's order, then free
-        bodies."""
+        """Of each rate among the coordinates of all joints in the model's order, then free bodies."""
         of_joints = range(len(self.model.freedoms))
         tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]

@@ -94,8 +94,7 @@ class MovingFrame:
         return self.drift + self.body_axes @ ca.cross(self.omega, self.frame.at)
 
     def carried(self, force: ca.SX, torque: ca.SX) -> ca.SX:
-        """What a force at the origin and a torque, both in the world, are to the body, (6,): by virtual work a force in
-        the world, and a torque about the centre of mass in the body."""
+        """A force at the origin and a torque, both in the world, along the twist of the body, (6,)."""
         inside = self.body_axes.T @ force
         return ca.vertcat(force, self.body_axes.T @ torque + ca.cross(self.frame.at, inside))
 

@@ -111,8 +111,7 @@ class Regressor:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those on whose values the regressor may hang, and what closes loops: centres of mass stand in that in form,
-        as poses of bodies are theirs, though it does not change with them."""
+        """Those on whose values the regressor may depend, and those of what closes loops."""
         expressions = [self._forces, *self._tied]
         return parameters_in(expressions, "the model", ignore=[*self._motion, self._u, self._symbols])
 

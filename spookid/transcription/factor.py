@@ -127,8 +127,7 @@ class Factor:
     through: Through | None = None  # the same residual in other quantities, if it is written in such
 
     def written_in(self, symbols: ca.SX, values: ca.SX) -> Factor:
-        """A factor of the variables from one of other quantities, which have these values, and through which its
-        derivatives are chained."""
+        """A factor of the variables from one of other quantities, through which its derivatives are chained."""
         return replace(self.substituted(symbols, values), through=Through(self.residual, symbols, values))
 
     def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
@@ -169,8 +168,7 @@ class Factor:
         return self.kind is Kind.PAIRS
 
     def at_solution(self) -> Factor:
-        """What it is at a solution: of each pair the smaller member as a hard row, and inequalities that are met with
-        equality; others are itself."""
+        """Its hard rows at a solution: the smaller member of each pair, and inequalities that are met with equality."""
         if self.kind is Kind.INEQUALITY:
             active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
             return replace(self, residual=active, through=None, kind=Kind.HARD)

@@ -52,8 +52,7 @@ def _faults(problem: Transcription, point: Point, derivatives: bool) -> Iterator
 def _first(
     problem: Transcription, point: Point, chain: int, quantities: Sequence[ca.SX], values: Sequence[Array]
 ) -> Iterator[str]:
-    """Of quantities of the factors (rows, columns), and their numbers column by column at each step (count, entries),
-    the first step of a chain at which one is not finite."""
+    """The first step of a chain at which a quantity of the factors is not finite, (count, entries) each."""
     found = [(*np.argwhere(~np.isfinite(v))[0].tolist(), i) for i, v in enumerate(values) if not np.isfinite(v).all()]
     if found:
         step, entry, i = min(found)

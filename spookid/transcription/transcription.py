@@ -221,8 +221,7 @@ class Transcription:
         return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
-        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
-        ``Block.matrix``."""
+        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J."""
         stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
@@ -240,14 +239,12 @@ class Transcription:
         return len(factor.variables) * self.manifold.tangent + len(self.names)
 
     def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
-        """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
-        if they move the surface, and the residual."""
+        """Transposed Jacobians of a local factor and its residual, (columns + 1, rows) at each step."""
         columns = len(self.visible) + self.drags * len(self.names) + 1
         return self.call(self.kernels.local_rows(factor), factor, point, chain, columns)
 
     def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
-        """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
-        each step."""
+        """Transposed Jacobians of a factor in its private unknowns, then the residual, (columns + 1, rows) a step."""
         columns = 0 if factor.private is None else len(factor.private[1])
         return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 

@@ -159,8 +159,7 @@ def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]
 
 
 def decoded(path: Path) -> tuple[str, str]:
-    """The text of a file, and a note if it is none in UTF-8: recorders of Western Europe write Windows-1252, of which
-    Latin-1 is a part."""
+    """The text of a file, and a note if it is not UTF-8 but Windows-1252, of which Latin-1 is a part."""
     try:
         content = path.read_bytes()
     except OSError as error:
