@@ -122,7 +122,7 @@ def checked_states(values: object, field: str, count: int, width: int, place: st
         raise ProblemError(f"{place}: {field} has shape {array.shape}; give it ({count}, bodies, {width})")
     if not np.isfinite(array).all():
         raise ProblemError(
-            f"{place}: {field} holds a value that is not finite; a simulated state has no missing values"
+            f"{place}: {field} holds a value that is not finite; simulated states have no missing values"
         )
     return array
 

@@ -229,7 +229,7 @@ class Nonholonomic(_Written):
             object.__setattr__(self, "speed", ca.vec(expression(self.speed, f"{self.what}: speed")))
 
     @property
-    def signals(self) -> tuple[str, ...]:
+    def signals(self) -> tuple[str, ...]:  # type: ignore[override]
         """That of γ, if it is one."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 

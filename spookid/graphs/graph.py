@@ -84,9 +84,7 @@ class Graph(Tabular, metaclass=Checked):
                 "leave out constraints that follow from others"
             )
         if "Q" in self.variables.names and not system.actuated:
-            raise ProblemError(
-                f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque or force"
-            )
+            raise ProblemError(f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque")
 
     def _found(self, what: str) -> tuple[Parameter, ...]:
         known: list[ca.SX] = [self._step.symbol]

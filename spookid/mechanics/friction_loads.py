@@ -90,9 +90,7 @@ class Friction(Load):
         self.reported = self._values
         self._follows_load = not self._values["load_friction"].is_absent
         if stribeck is not None and self._follows_load != self._values["coulomb"].is_absent:
-            raise ProblemError(
-                f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
-            )
+            raise ProblemError(f"{what} has stribeck, which adds to load_friction or to coulomb; give one of them")
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
         """(μ, c), Stribeck's term included."""

@@ -59,9 +59,7 @@ class Touch(Constraint):
         if self.frame.body is self.on.body:
             raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself; give frames of two bodies")
         if self.frame.body is GROUND:
-            raise ProblemError(
-                f"{self.what} holds the ground; name the frame of the body first, then on=GROUND.frame()"
-            )
+            raise ProblemError(f"{self.what} holds the ground; name the body's frame first, then on=GROUND.frame()")
         if not (self.axes and set(self.axes) <= set("xyz") and len(set(self.axes)) == len(self.axes)):
             raise ProblemError(f"{self.what} has axes {shown(self.axes)}; give some of 'xyz'")
         given = getattr(self, self.scheduled[0])

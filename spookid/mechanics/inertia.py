@@ -108,9 +108,7 @@ class FullInertia(metaclass=Checked):
         mass = at_guess(expected.mass).item()
         wrong = impossible(at_guess(expected.inertia), _PRINTED) if mass > 0 else f"has mass {mass:g} kg"
         if wrong:
-            raise ProblemError(
-                f"{self._what} is expected within {within:g} of what {wrong}, which no body has; mend it"
-            )
+            raise ProblemError(f"{self._what} is expected within {within:g} of what {wrong}, which no body has; fix it")
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:

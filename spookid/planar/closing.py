@@ -78,9 +78,7 @@ class Closing:
                 "others imply, or declare the points somewhere else, not all in one line"
             )
         if rank == len(self.names):
-            raise ProblemError(
-                f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves; take one away"
-            )
+            raise ProblemError(f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves; drop one")
         moves = right[len(slope) :].T / self._units[:, None]
         chosen = self._chosen(moves) if self.wanted is None else self._given(moves)
         return tuple(sorted(chosen))
@@ -139,9 +137,7 @@ class Closing:
         columns, targets = list(held), np.array(list(held.values()))
         freedoms = len(self.names) - self.sparsity.size1()
         if len(columns) != freedoms:
-            raise ProblemError(
-                f"{self.what} has {freedoms} degrees of freedom; give as many values, not {len(columns)}"
-            )
+            raise ProblemError(f"{self.what} has {freedoms} degrees of freedom; give as many, not {len(columns)}")
         before, others = self._signs(q, columns, p), np.setdiff1d(np.arange(len(self.names)), columns)
         start, there, done = q[columns], q, 0.0
         longest = _STRIDE / max(float(np.max(np.abs(targets - start) / self._units[columns])), _STRIDE)

@@ -38,6 +38,9 @@ class Kind(Enum):
     PAIRS = "pairs"  # the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0
 
 
+_OF_VARIABLES = ("inside", "ends", "wanted", "lower", "upper")  # fields of a box
+
+
 @dataclass(frozen=True, eq=False)
 class Box:
     """Laws of pieces: of each some rows hold inside, others at an end, and what is wanted tells which.
@@ -68,14 +71,13 @@ class Box:
         """Several without corners as one."""
         starts = np.cumsum([0, *(box.codes.numel() for box in boxes)]).tolist()
         of = tuple(start + i for start, box in zip(starts, boxes, strict=False) for i in box.of)
-        names = ("codes", "inside", "ends", "wanted", "lower", "upper")
-        parts = {name: ca.vertcat(*(getattr(box, name) for box in boxes)) for name in names}
+        parts = {name: ca.vertcat(*(getattr(box, name) for box in boxes)) for name in ("codes", *_OF_VARIABLES)}
         return cls(**parts, of=of)
 
     @property
     def expressions(self) -> list[ca.SX]:
         """All that are of the variables."""
-        return [self.inside, self.ends, self.wanted, self.lower, self.upper]
+        return [getattr(self, name) for name in _OF_VARIABLES]
 
     def rows(self) -> ca.SX:
         """The residual: those that hold, (n,), or if there are corners those inside and then those at ends, (2 n,)."""
@@ -135,11 +137,10 @@ class Factor:
         box, through = self.box, self.through
         parts = [self.residual, *(box.expressions if box else ()), *((through.residual,) if through else ())]
         residual, *rest = ca.substitute(parts, [old], [new])
-        names = ("inside", "ends", "wanted", "lower", "upper")
         return replace(
             self,
             residual=residual,
-            box=box and replace(box, **dict(zip(names, rest, strict=False))),
+            box=box and replace(box, **dict(zip(_OF_VARIABLES, rest, strict=False))),
             through=through and replace(through, residual=rest[-1]),
         )
 
