@@ -36,7 +36,7 @@ class Viscous(Load):
         return _against(self._b, position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """−b s, with s tanh(s/w) in the place of |s| where b differs by direction."""
+        """−b s, with s tanh(s/w) instead of |s| where b differs by direction."""
         return _against(self._b, position, rate, rate * smooth_sign(rate, width))
 
 

@@ -159,7 +159,7 @@ class JointCoordinates:
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
         """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
-        configuration, one that pulls the tree's joints apart too: ``along`` has τ in the place of Sᵀp."""
+        configuration, one that pulls the tree's joints apart too: ``along`` has τ instead of Sᵀp."""
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
         loads: dict[Joint | Constraint, ca.SX] = {}

@@ -163,7 +163,7 @@ def mirrored(
 
 
 def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
-    """Equalities of the entries that hang on Parameters, by their names."""
+    """Equalities of the entries that depend on Parameters, by their names."""
     rows = {}
     for title, a, b in zip(PI, ca.vertsplit(ca.densify(one)), ca.vertsplit(ca.densify(other)), strict=True):
         a, b = ca.simplify(a), ca.simplify(b)

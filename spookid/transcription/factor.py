@@ -93,7 +93,7 @@ class Through:
     """A residual written in a few quantities of the variables, by which its derivatives are chained: positions, rates
     and accelerations at one time of unknowns at three."""
 
-    residual: ca.SX  # (rows,), in symbols of these quantities in the place of the variables
+    residual: ca.SX  # (rows,), in symbols of these quantities instead of the variables
     symbols: ca.SX  # (n,)
     values: ca.SX  # what they are in the variables, (n,)
 
@@ -133,7 +133,7 @@ class Factor:
         return replace(self.substituted(symbols, values), through=Through(self.residual, symbols, values))
 
     def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
-        """With other expressions in the place of symbols that are no variables."""
+        """With other expressions instead of symbols that are no variables."""
         box, through = self.box, self.through
         parts = [self.residual, *(box.expressions if box else ()), *((through.residual,) if through else ())]
         residual, *rest = ca.substitute(parts, [old], [new])
