@@ -184,7 +184,9 @@ class Closing:
     def _solutions(self, q: Array, rows: Indices, columns: Indices, p: Array) -> Iterator[Array]:
         """All values of a group's coordinates that Newton's method finds, each once."""
         random = np.random.default_rng(len(columns))
-        middle, reach = self._middle, 2 * self._units[columns]
+        points, middle = np.delete(np.arange(len(q)), list(self.angles)), self.declared.copy()
+        middle[points] = np.tile(middle[points].reshape(-1, 2).mean(axis=0), len(points) // 2)
+        reach = 2 * self._units[columns]
         known: list[Array] = []
         for _ in range(_STARTS):
             near = q.copy()
@@ -261,14 +263,6 @@ class Closing:
         units = np.full(len(self.names), self._size)
         units[list(self.angles)] = 1.0
         return units
-
-    @cached_property
-    def _middle(self) -> Array:
-        """Of the points, (n,)."""
-        middle = self.declared.copy()
-        moving = np.delete(np.arange(len(middle)), list(self.angles))
-        middle[moving] = np.tile(middle[moving].reshape(-1, 2).mean(axis=0), len(moving) // 2)
-        return middle
 
     def numbers(self, parameters: Values) -> Array:
         """Of its Parameters: values by name, and guesses."""
