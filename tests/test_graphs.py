@@ -412,7 +412,10 @@ REFUSED = {
         ).solve(3, start={"q": Pendulum.at(0.0)}),
         "Prior 'other' fixes at each step what other hard factors determine already",
     ),
-    "a start that is no dict": (lambda: swing().solve(3, start=Pendulum.at(0.0)), "start is array([ 0., -1.,  0.]); give a dict"),
+    "a start that is no dict": (
+        lambda: swing().solve(3, start=Pendulum.at(0.0)),
+        "start is array([ 0., -1.,  0.]); give a dict",
+    ),
     "a Parameter that starts at no number": (
         lambda: swing().solve(3, start={"q": Pendulum.at(0.0), "m": np.nan}),
         "start of m is nan; give a finite number in [0.1, inf]",
