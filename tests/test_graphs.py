@@ -357,7 +357,7 @@ REFUSED = {
         ).solve(3, {"torque": np.zeros(3)}, start={"q": Pendulum.at(0.0)}),
         "has 11 hard rows for 9 unknowns of a step; give some of its factors a sigma",
     ),
-    "what a sensor cannot see": (lambda: Observation("y", lambda w: w), "is a function of 'w'"),
+    "what a sensor cannot see": (lambda: Observation("y", lambda w: w), "is of a variable 'w'"),
     "a sensor of two numbers": (lambda: graph_of(Observation("y", lambda q: q)), "must have one number, not 3 x 1"),
     "a symbol that is no Parameter": (
         lambda: graph_of(Observation("y", lambda q: q[0] + ca.SX.sym("c"), sigma=1)),

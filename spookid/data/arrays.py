@@ -44,7 +44,15 @@ def merged(
     for name, stamps in times.items():
         if name not in given:
             raise ProblemError(f"{place}: times has stamps of {name!r}, which is no signal; give it samples")
-        clocks[name] = _in_order(floats(stamps, f"{place}: times of {name!r}"), given[name], f"{place}: {name!r}")
+        what, at = f"{place}: {name!r}", floats(stamps, f"{place}: times of {name!r}")
+        own = floats(given[name], f"{what}: samples")
+        if at.ndim != 1 or own.shape != at.shape:
+            raise ProblemError(f"{what} has samples of shape {own.shape} and times of {at.shape}; give as many of both")
+        order = np.argsort(at, kind="stable")
+        order = order[np.isfinite(at[order])]
+        if (twice := np.flatnonzero(np.diff(at[order]) == 0)).size:
+            raise ProblemError(f"{what} has two samples at {at[order][twice[0]]:.17g} s; remove one")
+        clocks[name] = at[order], own[order]
     whole = np.unique(np.concatenate([t, *(stamps for stamps, _ in clocks.values())]))
     found: dict[str, FloatArray] = {}
     for name, values in given.items():
@@ -57,19 +65,6 @@ def merged(
         found[name] = np.full(len(whole), np.nan)
         found[name][np.searchsorted(whole, stamps)] = own
     return whole, found
-
-
-def _in_order(stamps: FloatArray, values: object, what: str) -> tuple[FloatArray, FloatArray]:
-    """Stamps and samples by time, those without a stamp left out."""
-    own = floats(values, f"{what}: samples")
-    if stamps.ndim != 1 or own.shape != stamps.shape:
-        raise ProblemError(f"{what} has samples of shape {own.shape} and times of {stamps.shape}; give as many of both")
-    order = np.argsort(stamps, kind="stable")
-    order = order[np.isfinite(stamps[order])]
-    twice = np.flatnonzero(np.diff(stamps[order]) == 0)
-    if twice.size:
-        raise ProblemError(f"{what} has two samples at {stamps[order][twice[0]]:.17g} s; remove one")
-    return stamps[order], own[order]
 
 
 def checked_time(values: object, place: str) -> FloatArray:
@@ -94,24 +89,21 @@ def checked_time(values: object, place: str) -> FloatArray:
 def checked_signals(signals: Mapping[str, object], count: int, place: str) -> dict[str, FloatArray]:
     if not signals:
         raise ProblemError(f"{place}: there are no signals; give at least one besides the time")
-    return {name: _checked_signal(name, values, count, place) for name, values in signals.items()}
-
-
-def _checked_signal(name: str, values: object, count: int, place: str) -> FloatArray:
-    # Spaces around a name would not survive a CSV file, whose header is stripped.
-    if not isinstance(name, str) or not name or name != name.strip():
-        raise ProblemError(f"{place}: {name!r} is no signal name; give a text without spaces around it")
-    what = f"{place}: signal {name!r}"
-    y = floats(values, what)
-    if y.shape != (count,):
-        raise ProblemError(f"{what} has shape {y.shape} and the time ({count},); give one value for each time")
-    bad = np.flatnonzero(np.abs(y) > LARGEST)
-    if bad.size:
-        size = "infinite" if np.isinf(y[bad[0]]) else f"beyond {LARGEST:g}"
-        raise ProblemError(f"{what} is {size} at sample [{bad[0]}]; write NaN where a sample is missing")
-    if np.isnan(y).all():
-        raise ProblemError(f"{what} has not one finite sample; remove it or give it values")
-    return y
+    found = {}
+    for name, values in signals.items():
+        # Spaces around a name would not survive a CSV file, whose header is stripped.
+        if not isinstance(name, str) or not name or name != name.strip():
+            raise ProblemError(f"{place}: {name!r} is no signal name; give a text without spaces around it")
+        what = f"{place}: signal {name!r}"
+        found[name] = y = floats(values, what)
+        if y.shape != (count,):
+            raise ProblemError(f"{what} has shape {y.shape} and the time ({count},); give one value for each time")
+        if (bad := np.flatnonzero(np.abs(y) > LARGEST)).size:
+            size = "infinite" if np.isinf(y[bad[0]]) else f"beyond {LARGEST:g}"
+            raise ProblemError(f"{what} is {size} at sample [{bad[0]}]; write NaN where a sample is missing")
+        if np.isnan(y).all():
+            raise ProblemError(f"{what} has not one finite sample; remove it or give it values")
+    return found
 
 
 def checked_states(values: object, field: str, count: int, width: int, place: str) -> FloatArray | None:
@@ -122,18 +114,17 @@ def checked_states(values: object, field: str, count: int, width: int, place: st
         raise ProblemError(f"{place}: {field} has shape {array.shape}; give it ({count}, bodies, {width})")
     if not np.isfinite(array).all():
         raise ProblemError(
-            f"{place}: {field} holds a value that is not finite; a simulated state has no missing values"
+            f"{place}: {field} holds a value that is not finite; simulated states have no missing values"
         )
     return array
 
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
-_CACHED = (
-    ("/sys/fs/cgroup/memory.stat", "inactive_file"),
-    ("/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"),
+_CGROUPS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-"""Files that the system holds in memory until that is needed: where they stand, and by what name."""
+"""Files below ``/sys/fs/cgroup`` with the limit of a container and what it uses, also for files held until memory is
+needed, and by what name."""
 
 
 def available() -> float:
@@ -148,10 +139,11 @@ def _left(size: float) -> Iterator[float]:
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             yield 1024.0 * float(line.split()[1])
-    for limit, used, cached in zip(map(_text, _LIMITS), map(_text, _USED), _CACHED, strict=True):
+    for *files, cached in _CGROUPS:
+        limit, used, stat = (_text(f"/sys/fs/cgroup/{name}") for name in files)
         if limit.strip().isdigit() and used.strip().isdigit():
-            entries = dict(line.split(maxsplit=1) for line in _text(cached[0]).splitlines() if " " in line)
-            yield max(float(limit) - float(used) + float(entries.get(cached[1], "0")), 0.0)
+            entries = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
+            yield max(float(limit) - float(used) + float(entries.get(cached, "0")), 0.0)
     try:
         import resource  # not on Windows
     except ImportError:

@@ -48,15 +48,13 @@ def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
 
 
 def slopes(states: int, order: int) -> FloatArray:
-    """Of a derivative of the polynomial at each of the steps, the weights of the values at all of them, (n, n), for
-    steps of length 1."""
+    """Weights of the values at all steps in a derivative of the polynomial at each, (n, n), for steps of length 1."""
     nodes = np.arange(states, dtype=np.float64)
     return _weights(nodes, nodes, order)
 
 
 def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Of what a sensor has shown, less a line: angular frequencies [rad/s] and the mean squares there, as far as these
-    stand above noise; empty for what does not change."""
+    """Angular frequencies [rad/s] and mean squares of values less a line, as far as these stand above noise."""
     if len(t) < _LEAST:
         return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))
@@ -124,8 +122,7 @@ def detrended(values: FloatArray) -> FloatArray:
 
 
 def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Angular frequencies [rad/s] of a motion as far as it stands above noise, and the mean square of the values in
-    each; empty if nothing changes."""
+    """Angular frequencies [rad/s] of a motion above the noise, and the mean square in each; empty if nothing moves."""
     window = np.hanning(len(values))
     power = 2 * np.abs(np.fft.rfft((values - values.mean()) * window)) ** 2 / (len(values) * (window @ window))
     frequency = np.fft.rfftfreq(len(values), interval)

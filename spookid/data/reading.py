@@ -88,8 +88,7 @@ class Readable:
         it.
         `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
         `decimal` is what begins decimals; if None, a comma where fields are divided by something else and no number
-        has a point. `name` defaults to the file's stem, `closed_loop` is that of a Recording. Raises `ProblemError`
-        naming the file and the line (from 1).
+        has a point.
         """
         options = Options.of(path, name, signals, units, times)
         return cls._of(read_text(options, time, header, delimiter, decimal), options, closed_loop)
@@ -110,9 +109,8 @@ class Readable:
         """Read a NumPy archive: array `time` [s], shape (N,), and the signals.
 
         Every other numeric array of shape (N,) is a signal, unless `signals` chooses some, and each that has an array
-        of its own time stamps by `times`. `name` defaults to the file's stem, `closed_loop` is that of a Recording.
-        Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
-        would run code from the file.
+        of its own time stamps by `times`. Arrays of Python objects are refused, because reading them would run code
+        from the file.
         """
         from spookid.data.logs.tables import read_archive
 
@@ -227,7 +225,7 @@ class Readable:
         name: str | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
-        stamps: str = "header",
+        stamps: Literal["header", "log"] = "header",
         from_zero: bool = True,
     ) -> Self:
         """Read an MCAP file with messages of ROS 1 or 2, of Protocol Buffers, or in JSON; needs mcap.
@@ -252,7 +250,7 @@ class Readable:
         name: str | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
-        stamps: str = "header",
+        stamps: Literal["header", "log"] = "header",
         from_zero: bool = True,
     ) -> Self:
         """Read a bag of ROS 1, or the folder of one of ROS 2; needs rosbags.

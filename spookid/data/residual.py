@@ -48,7 +48,7 @@ class Residual(metaclass=Checked):
     sigma: float | Sequence[float] | None = None
     """Standard deviation of soft rows, one for all or one each."""
     covariance: Any = None
-    """Of soft rows, (n, n), in the place of ``sigma``."""
+    """Of soft rows, (n, n), instead of ``sigma``."""
     at: Literal["start"] | None = None
     """``"start"``: the rows stand at the first state of each recording only: an angle of release, rest. The
     velocity there is that of the result: with ``Variational()`` the slope at t_0 of the parabola through the first
@@ -239,7 +239,7 @@ class Nonholonomic(_Written):
             object.__setattr__(self, "speed", ca.vec(expression(self.speed, f"{self.what}: speed")))
 
     @property
-    def signals(self) -> tuple[str, ...]:
+    def signals(self) -> tuple[str, ...]:  # type: ignore[override]
         """That of γ, if it is one."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 

@@ -38,10 +38,7 @@ class Grid:
 
 
 def grid(recording: Recording, step: float) -> Grid:
-    """The steps that fit into the recording: N = floor((t_end - t_0)/h + 1e-6) + 1.
-
-    Raises `ProblemError` if `step` [s] is not positive or the recording is shorter than two steps.
-    """
+    """The steps that fit into the recording: N = floor((t_end - t_0)/h + 1e-6) + 1."""
     if not (math.isfinite(step) and step > 0):
         raise ProblemError(f"step is {step!r}; give a positive number of seconds")
     start, stop = float(recording.t[0]), float(recording.t[-1])
@@ -65,14 +62,9 @@ def limited(grid: Grid) -> Grid:
 
 
 def observed(recording: Recording, signal: str, grid: Grid, *, period: float | None) -> FloatArray:
-    """Measured value at each step, shape (N,), in the signal's unit; NaN where it is missing.
-
-    A sample at t_k (within 1e-6 h) is taken as it is, and a NaN there is a missing value, unless the recording has
-    several clocks. Elsewhere the nearest
-    finite samples on both sides are interpolated linearly, unless one is farther than h. With `period`, 2 pi for an
-    angle, the interpolation goes the short way round, and its result may lie up to a period outside the samples'
-    range. Raises `ProblemError` if there is no such signal.
-    """
+    """Measured value at each step, (N,), NaN where it is missing: that of a sample there, or else on a line between the
+    nearest finite ones, none farther than h, the short way round with a ``period``; between several clocks also at a
+    step whose own sample is NaN."""
     values = recording.signal(signal)
     times, t = grid.times(), recording.t
     near = slack(recording, grid.step)
@@ -98,15 +90,11 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
-    """Low-passed signal at the steps, shape (N,), without gaps: for the initial guess of the states.
+    """Low-passed signal at the steps, (N,), without gaps, for the initial guess of the states.
 
-    A second-order Butterworth filter with `cutoff` [Hz] runs forward and backward, so nothing lags (paper, section
-    4.4). It needs equidistant samples: the finite ones, unwrapped if there is a `period`, are interpolated linearly
-    onto a uniform grid, and held before the first and after the last of them. Every step is a point of that grid,
-    which has m points a step, where m is the smallest integer >= 2 that makes it at least as fine as the median
-    sample interval, so that the filter averages the noise of all the samples and not of those at the steps only;
-    m is lowered where the grid would exceed about a million points. A cutoff at or above its Nyquist frequency
-    (infinity included) filters nothing. Raises `ProblemError` for an unknown signal or a cutoff that is not positive.
+    The finite samples, unwrapped with a ``period``, are interpolated on a uniform grid, of which every step is a point,
+    and which is as fine as the median sample interval, so that the filter averages the noise of all samples; it is
+    coarser where it would exceed about a million points. A zero-phase Butterworth filter (paper, section 4.4) follows.
     """
     if not cutoff > 0:
         raise ProblemError(f"cutoff is {cutoff!r}; give a positive frequency in Hz")
@@ -152,9 +140,8 @@ def spoiled_steps(cutoff: float, step: float) -> int:
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
-    """Zero-phase low-pass of equidistant values, shape (N,) or (N, m), with the gain 1/(1 + (w/w_c)^4) of a
-    second-order Butterworth filter forward and back; at the ends a straight line passes unchanged. `rate` and
-    `cutoff` in Hz; a cutoff at or above the Nyquist frequency filters nothing."""
+    """Zero-phase low-pass of equidistant values, (N,) or (N, m), with the gain 1/(1 + (w/w_c)^4) of a second-order
+    Butterworth filter forward and back; at the ends a straight line passes unchanged. Rate and cutoff in Hz."""
     count = len(values)
     if cutoff >= rate / 2 or count < 3:
         return values

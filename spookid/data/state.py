@@ -65,7 +65,7 @@ class Motion:
         return [self.q, self.v, self.a, *(self.joints or ())]
 
     def inserted(self, old: ca.SX, new: ca.SX) -> Motion:
-        """With other expressions in the place of symbols."""
+        """With other expressions instead of symbols."""
         q, v, a, *joints = ca.substitute(self.parts, [old], [new])
         return Motion(q, v, a, (joints[0], joints[1]) if joints else None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 from spookid.argument_checks import Checked, checked
@@ -48,7 +47,7 @@ class Sigmas(metaclass=Checked):
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             pair = name == "trapezoid" and isinstance(value, Sequence) and len(value) == 2
-            if not all(isinstance(one, Real) and 0 <= float(one) < math.inf for one in (value if pair else [value])):
+            if not all(0 <= one < math.inf for one in (value if pair else [value])):
                 many = "one number or a pair of them" if name == "trapezoid" else "a number"
                 raise ProblemError(f"{declared_at()}: Sigmas: {name} is {shown(value)}; give {many}, from 0 on")
             if pair:

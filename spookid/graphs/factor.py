@@ -15,7 +15,6 @@ from functools import cached_property
 from inspect import signature
 from itertools import pairwise
 from numbers import Integral
-from types import NoneType
 from typing import Any, ClassVar, Literal
 
 import casadi as ca
@@ -265,8 +264,6 @@ class Prior(OfVariable):
         for name in ("value", "rows"):
             if isinstance(getattr(self, name), str):  # one name, and not its letters
                 object.__setattr__(self, name, (getattr(self, name),))
-        if not isinstance(self.rows, (Sequence, NoneType)):
-            raise ProblemError(f"{self.what}: rows is {shown(self.rows)}; give a list of names or numbers")
         if not self._named:
             object.__setattr__(self, "value", tuple(numbers(self.value, f"{self.what}: value").tolist()))
 
@@ -348,11 +345,6 @@ class Observation(GraphFactor):
             raise ProblemError(
                 f"{self.what} of {self.signal!r} shows a function whose arguments have no names; give lambda q: ..."
             ) from None
-        unknown = next((name for name in self.variables if name not in MEANING), None)
-        if unknown is not None:
-            raise ProblemError(
-                f"{self.what} of {self.signal!r} is a function of {unknown!r}; name its arguments {', '.join(MEANING)}"
-            )
         super().__post_init__()
 
     @property

@@ -84,9 +84,7 @@ class Graph(Tabular, metaclass=Checked):
                 "leave out constraints that follow from others"
             )
         if "Q" in self.variables.names and not system.actuated:
-            raise ProblemError(
-                f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque or force"
-            )
+            raise ProblemError(f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque")
 
     def _found(self, what: str) -> tuple[Parameter, ...]:
         known: list[ca.SX] = [self._step.symbol]
@@ -311,8 +309,7 @@ class Graph(Tabular, metaclass=Checked):
 
 
 def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[str, str]]:
-    """Of each parameter, (n_p,), and why some have none: roots of the diagonal of the inverse of the information, in
-    what the data see and the bounds leave free."""
+    """Of each parameter, (n_p,), in what the data determine and the bounds leave free, and why some have none."""
     names, n = problem.names, len(problem.names)
     errors = np.full(n, np.nan)
     if not n:

@@ -201,7 +201,7 @@ def _solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
 class Dynamics(GraphFactor):
     """e = a(q, v, u) − a, the acceleration that forces and inputs give less the one that there is (26).
 
-    Of independent coordinates only their rows, with ddz in the place of a (27): they are those of M̄⁻¹ Q̄ (15).
+    Of independent coordinates only their rows, with ddz instead of a (27): they are those of M̄⁻¹ Q̄ (15).
 
     Args:
         coordinates: ``"independent"`` for ddz.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
@@ -53,47 +52,33 @@ class Written:
 
 def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Written]:
     """One factor of a graph, its hard rows apart from soft ones."""
-    labels = source.labels(variables)
-    sigmas = source.sigmas(len(labels))
-    kinds = [(Kind.SOFT, np.flatnonzero(sigmas > 0)), (Kind.HARD, np.flatnonzero(sigmas == 0))]
-    parts = [(kind, rows) for kind, rows in kinds if len(rows)]
-    return [_part(source, variables, step, labels, kind, rows, len(parts) > 1) for kind, rows in parts]
-
-
-def _part(
-    source: GraphFactor,
-    variables: Variables,
-    step: ca.SX,
-    labels: Sequence[str],
-    kind: Kind,
-    rows: NDArray[np.intp],
-    mixed: bool,
-) -> Written:
+    labels, signals = source.labels(variables), source.signals(variables.system)
     x = {i: ca.SX.sym(f"x_{i}", variables.manifold.ambient) for i in range(source.reach + 1)}
-    soft = kind is Kind.SOFT
-    signals = source.signals(variables.system)
     whole = ca.SX.sym("given", len(signals))
     given = dict(zip(signals, ca.vertsplit(whole) if signals else (), strict=True))
     error = ca.densify(source.error(Window(variables, step, [variables.of(one) for one in x.values()], given)))
     if error.numel() != len(labels):
         what = f"{source.what} has an error of {error.numel()} rows and {len(labels)} labels"
         raise ProblemError(f"{what}; make them one")
-    chosen, data = error[rows.tolist()], whole
-    constants: tuple[Constant, ...] = ()
-    if soft:
-        sizes = ca.SX.sym("sigma", len(rows))
-        numbers = source.sigmas(len(labels))[rows].tolist()
-        constants = tuple(Constant(s, n) for s, n in zip(ca.vertsplit(sizes), numbers, strict=True))
-        chosen = chosen / sizes
-    if source.optional:
-        signals, data = tuple(signals[i] for i in rows), whole[rows.tolist()]
+    sigmas, found = source.sigmas(len(labels)), list[Written]()
+    for soft, rows in ((True, np.flatnonzero(sigmas > 0)), (False, np.flatnonzero(sigmas == 0))):
+        if not len(rows):
+            continue
+        chosen, data, own, constants = error[rows.tolist()], whole, signals, list[Constant]()
         if soft:
-            present = ca.SX.sym("present", len(rows))
-            chosen, data = present * chosen, ca.vertcat(data, present)
-    name = EXACTLY.format(source.title) if mixed and not soft else source.title
-    names = tuple(f"{source.title}: {labels[i]}" for i in rows)
-    factor = Factor(name, source.group, chosen, x, data, names, first_only=source.first_only, kind=kind)
-    return Written(source, factor, constants, signals)
+            sizes = ca.SX.sym("sigma", len(rows))
+            constants = list(map(Constant, ca.vertsplit(sizes), sigmas[rows].tolist()))
+            chosen = chosen / sizes
+        if source.optional:
+            own, data = tuple(signals[i] for i in rows), whole[rows.tolist()]
+            if soft:
+                present = ca.SX.sym("present", len(rows))
+                chosen, data = present * chosen, ca.vertcat(data, present)
+        name = source.title if soft or len(rows) == len(labels) else EXACTLY.format(source.title)
+        names, kind = tuple(f"{source.title}: {labels[i]}" for i in rows), Kind.SOFT if soft else Kind.HARD
+        factor = Factor(name, source.group, chosen, x, data, names, first_only=source.first_only, kind=kind)
+        found.append(Written(source, factor, tuple(constants), own))
+    return found
 
 
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:

@@ -90,7 +90,7 @@ class Body(metaclass=Checked):
     """What ``inertia`` was declared as if that has the mass too."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name):
+        if not self.name:
             raise ProblemError(f"{self.place}: a Body's name is {shown(self.name)}; give a text")
         what = f"{self.place}: Body {self.name!r}"
         given = self.inertia
@@ -113,9 +113,7 @@ class Body(metaclass=Checked):
                 raise ProblemError(f"{what} has moment of inertia {number:g} kg m²{where}; it must be positive")
         numbers, where = guessed_all(inertia)
         if np.isfinite(numbers).all() and np.min(np.linalg.eigvalsh(numbers)) <= 0:
-            raise ProblemError(
-                f"{what} has an inertia that is not positive definite{where}; correct its moments and products"
-            )
+            raise ProblemError(f"{what} has an inertia that is not positive definite{where}; correct its entries")
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "inertia", inertia)
 

@@ -75,8 +75,7 @@ def not_negative(value: Any, name: str, what: str) -> ca.SX:
 
 
 def guessed(value: ca.SX) -> tuple[float, str]:
-    """A number, or what an expression is " at the guess of" its Parameters; NaN if another symbol stands in it, which
-    a problem refuses."""
+    """A number, or that of an expression " at the guess of" its Parameters; NaN with a symbol that is none."""
     numbers, where = guessed_all(value)
     return numbers.item(), where
 
@@ -244,10 +243,12 @@ def load_coefficient(
         entries = list(ca.vertsplit(ca.densify(ca.vec(expression(value, what)))))
     if not sided and any(isinstance(entry, Asymmetric) for entry in entries):
         raise ProblemError(f"{what} does not hang on the direction; give a number or an expression, not an Asymmetric")
-    sides = []
+    if not varying and any(isinstance(entry, Fourier) for entry in entries):
+        raise ProblemError(f"{what} does not vary with the position; give a number or an expression, not a Fourier")
+    sides: list[tuple[ca.SX | Fourier, ...]] = []
     for side in ("forward", "backward"):
-        chosen = [getattr(entry, side) if isinstance(entry, Asymmetric) else entry for entry in entries]
-        sides.append(tuple(_entry(entry, what, varying) for entry in chosen))
+        chosen = (getattr(entry, side) if isinstance(entry, Asymmetric) else entry for entry in entries)
+        sides.append(tuple(entry if isinstance(entry, Fourier) else symbolic(entry, what) for entry in chosen))
     for entry in () if negative else (*sides[0], *sides[1]):
         least, where = guessed(entry.least if isinstance(entry, Fourier) else entry)
         if least < 0 and isinstance(entry, Fourier):
@@ -261,11 +262,3 @@ def is_plain(value: Any) -> bool:
     """True if no ``Asymmetric`` or ``Fourier`` stands in a coefficient."""
     entries = value if isinstance(value, (list, tuple)) else [value]
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)
-
-
-def _entry(value: Any, what: str, varying: bool) -> ca.SX | Fourier:
-    if not isinstance(value, Fourier):
-        return symbolic(value, what)
-    if not varying:
-        raise ProblemError(f"{what} does not vary with the position; give a number or an expression, not a Fourier")
-    return value

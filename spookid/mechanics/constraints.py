@@ -67,6 +67,10 @@ class Constraint(metaclass=Checked):
 
     on_velocities: ClassVar[bool] = False
     """True if its rows are A(q) v = γ."""
+    told_by_poses: ClassVar[bool] = True
+    """True if poses tell whether it holds; False if it takes the turns of angles, too."""
+    signals: ClassVar[tuple[str, ...]] = ()
+    """Names of the inputs that γ takes."""
 
     name: str
     compliance: Any = field(default=COMPLIANCE, kw_only=True)
@@ -118,16 +122,6 @@ class Constraint(metaclass=Checked):
         """
         rows, speeds = self.rates(model, passage.middle, passage.v), self.speeds(inputs)
         return rows - of_rows(speeds, rows.numel())
-
-    @property
-    def told_by_poses(self) -> bool:
-        """True if poses tell whether it holds; False if it takes the turns of angles, too."""
-        return True
-
-    @property
-    def signals(self) -> tuple[str, ...]:
-        """Names of the inputs that γ takes."""
-        return ()
 
     @property
     def kind(self) -> str:
@@ -245,7 +239,7 @@ class LinearConstraint(Constraint):
         return apart if whole is None else whole * rotations.wrapped(apart / whole)
 
     @property
-    def told_by_poses(self) -> bool:
+    def told_by_poses(self) -> bool:  # type: ignore[override]
         """False of several angles whose ratios are not those of whole numbers."""
         return self._whole() is not None or not any(term.turns_over for term in self.terms)
 

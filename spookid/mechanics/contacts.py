@@ -8,7 +8,7 @@ the plane, the impulse Λ on it and the normal z,
     M (v⁺ − v⁻) = JᵀΛ,    J_z v⁺ + e J_z v⁻ = 0,    Λ_xy = −μ Λ_z d,    d the direction of the slip,
 
 which is the reset map of Martinez et al., III and IV, with restitution on normal rows alone (their equation 17 has
-another sign); what sticks has J_xy v⁺ = 0 in the place of friction.
+another sign); what sticks has J_xy v⁺ = 0 instead of friction.
 
 Contacts that hold: a point or a frame of a body that stays where it is on another one, always or at times.
 

@@ -36,7 +36,7 @@ class Viscous(Load):
         return _against(self._b, position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """−b s, with s tanh(s/w) in the place of |s| where b differs by direction."""
+        """−b s, with s tanh(s/w) instead of |s| where b differs by direction."""
         return _against(self._b, position, rate, rate * smooth_sign(rate, width))
 
 
@@ -90,9 +90,7 @@ class Friction(Load):
         self.reported = self._values
         self._follows_load = not self._values["load_friction"].is_absent
         if stribeck is not None and self._follows_load != self._values["coulomb"].is_absent:
-            raise ProblemError(
-                f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
-            )
+            raise ProblemError(f"{what} has stribeck, which adds to load_friction or to coulomb; give one of them")
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
         """(μ, c), Stribeck's term included."""
@@ -117,22 +115,6 @@ def _pair(value: Any, what: str) -> Sequence[Any]:
     if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
         raise ProblemError(f"{what}: stribeck is {shown(value)}; give a pair (delta, zeta)")
     return pair
-
-
-def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
-    """Coefficients of a joint that differ by direction or vary with the position, as loads."""
-    rest: dict[str, Any] = {}
-    loads: list[Load] = []
-    single: dict[str, type[Viscous | Drag]] = {"viscous": Viscous, "drag": Drag}
-    for name, kind in single.items():
-        if not is_plain(given[name]):
-            rest[name] = 0
-            loads.append(kind(given[name]))
-    dry = {name: given[name] for name in ("coulomb", "load_friction", "stribeck")}
-    if not all(map(is_plain, dry.values())):
-        rest |= {"coulomb": 0, "load_friction": 0, "stribeck": None}
-        loads.append(Friction(**dry))
-    return rest, loads
 
 
 def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:

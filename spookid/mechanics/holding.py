@@ -59,9 +59,7 @@ class Touch(Constraint):
         if self.frame.body is self.on.body:
             raise ProblemError(f"{self.what} holds {self.frame.body.name!r} to itself; give frames of two bodies")
         if self.frame.body is GROUND:
-            raise ProblemError(
-                f"{self.what} holds the ground; name the frame of the body first, then on=GROUND.frame()"
-            )
+            raise ProblemError(f"{self.what} holds the ground; name the body's frame first, then on=GROUND.frame()")
         if not (self.axes and set(self.axes) <= set("xyz") and len(set(self.axes)) == len(self.axes)):
             raise ProblemError(f"{self.what} has axes {shown(self.axes)}; give some of 'xyz'")
         given = getattr(self, self.scheduled[0])
@@ -250,8 +248,7 @@ class Holding:
     def over_step(
         self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
-        """A v − γ of the rows on velocities at the middle of a step; of contacts that hold by how much they have moved
-        over h, and λ of those that do not hold."""
+        """A v − γ of the rows on velocities at the middle of a step; λ of contacts that do not hold."""
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]

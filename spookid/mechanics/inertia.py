@@ -15,7 +15,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.argument_checks import Checked
+from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
@@ -100,7 +100,7 @@ class FullInertia(metaclass=Checked):
             if around is not None:
                 raise ProblemError(f"{self._what} has around= without within=; give within=, as 0.3 for 30 %")
             return
-        if isinstance(within, bool) or not (isinstance(within, (int, float)) and 0 < within < _WIDEST):
+        if not 0 < within < _WIDEST:
             raise ProblemError(
                 f"{self._what} has within={shown(within)}; give a positive share below {_WIDEST:g}, as 0.3 for 30 %"
             )
@@ -108,9 +108,7 @@ class FullInertia(metaclass=Checked):
         mass = at_guess(expected.mass).item()
         wrong = impossible(at_guess(expected.inertia), _PRINTED) if mass > 0 else f"has mass {mass:g} kg"
         if wrong:
-            raise ProblemError(
-                f"{self._what} is expected within {within:g} of what {wrong}, which no body has; mend it"
-            )
+            raise ProblemError(f"{self._what} is expected within {within:g} of what {wrong}, which no body has; fix it")
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
@@ -124,6 +122,7 @@ class FullInertia(metaclass=Checked):
         return cls(given[0], given[1:4] / given[0], inertia=given[4:], about="origin", **known)
 
     @staticmethod
+    @checked
     def possible(
         mass: float,
         center_of_mass: Any = (0, 0, 0),
@@ -150,7 +149,7 @@ class FullInertia(metaclass=Checked):
         given = _about_center(m, c, inertia, about, what)
         if not all(map(is_constant, (m, c, given))):
             raise ProblemError(f"{what} is given a Parameter; give numbers")
-        if isinstance(extent, bool) or not (isinstance(extent, (int, float)) and 0 < extent <= 1):
+        if not 0 < extent <= 1:
             raise ProblemError(f"{what} has extent={shown(extent)}; give a share above 0, at most 1")
         moments, axes = np.linalg.eigh(ca.DM(second_moment(given)).full())
         if not moments[2] > 0:
@@ -214,8 +213,6 @@ def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
 def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: str) -> ca.SX:
     """An inertia about the centre of mass, (3, 3)."""
     given = inertia_matrix(inertia, f"{what}: inertia")
-    if about not in ("center_of_mass", "origin"):
-        raise ProblemError(f'{what} has about={shown(about)}; give "center_of_mass" or "origin"')
     return ca.simplify(given - steiner(mass, center)) if about == "origin" else given
 
 
@@ -283,8 +280,7 @@ def at_guess(formula: ca.SX) -> Array:
 
 
 def impossible(inertia: Array, rounding: float = DIGITS) -> str:
-    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has, or the triangle
-    inequality is missed by no more than ``rounding`` times the largest principal moment."""
+    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one nearly has."""
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:

@@ -105,13 +105,27 @@ class InertiaCoordinates(FullInertia):
             start = self._start(guess)
         except ValueError as error:
             raise ProblemError(f"{what} has a guess that {error}") from None
-        declared = self._declared(name, start, self._least(guess), _sigmas(sigma, len(start), what))
-        mass, center, inertia = self.physical(ca.vertcat(*declared))
+        mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
+        thin = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
+        least, declared = math.log(thin if self.power == 1 else mass * thin**2), list[Parameter]()
+        rows = zip(self.names, start.tolist(), self.units, self.notes, _sigmas(sigma, len(start), what), strict=True)
+        for own, value, unit, note, size in rows:
+            lower = min(least, value - 1) if own in self.extents else -math.inf
+            prior = None if size is None else (value, size)
+            declared.append(Parameter(f"{name}_{own}", value, lower=lower, unit=unit, note=note, prior=prior))
+        whole, center, about = self.physical(ca.vertcat(*declared))
         expected = around or (guess if within is not None else None)
-        super().__init__(mass, center, inertia=inertia, within=within, around=expected, place=place)
-        object.__setattr__(self, "coordinates", declared)
-        object.__setattr__(self, "inside", inside)
-        object.__setattr__(self, "room", None if inside is None else _room(name, inside, self, what))
+        super().__init__(whole, center, inertia=about, within=within, around=expected, place=place)
+        room = None
+        if inside is not None:
+            left = at_guess(inside.room(self.mass, self.center_of_mass, self.inertia)).item()
+            if not left > 0:
+                said = f"{what} has a guess that is no body inside its ellipsoid"
+                raise ProblemError(f"{said}; move or enlarge the ellipsoid")
+            note = "what is left of the enclosing ellipsoid"
+            room = Parameter(f"{name}_room", left, lower=0.0, upper=1.0, note=note)
+        for field_name, made in (("coordinates", tuple(declared)), ("inside", inside), ("room", room)):
+            object.__setattr__(self, field_name, made)
 
     def _start(self, guess: FullInertia) -> Array:
         mass, center, inertia = (at_guess(e) for e in (guess.mass, guess.center_of_mass, guess.inertia))
@@ -120,27 +134,6 @@ class InertiaCoordinates(FullInertia):
         extent = DIGITS * float(np.sqrt(np.trace(inertia) / 2 / mass[0]))
         lengths = np.array([unit == "m" for unit in self.units]) & (np.abs(start) < extent)
         return np.asarray(np.where(lengths, 0.0, start))
-
-    def _declared(self, name: str, start: Array, least: float, sigmas: list[float | None]) -> tuple[Parameter, ...]:
-        rows = zip(self.names, start.tolist(), self.units, self.notes, sigmas, strict=True)
-        lowest = {own: min(least, value - 1) for own, value in zip(self.names, start.tolist(), strict=True)}
-        return tuple(
-            Parameter(
-                f"{name}_{own}",
-                value,
-                lower=lowest[own] if own in self.extents else -math.inf,
-                unit=unit,
-                note=note,
-                prior=None if sigma is None else (value, sigma),
-            )
-            for own, value, unit, note, sigma in rows
-        )
-
-    def _least(self, guess: FullInertia) -> float:
-        """Lower bound of the extents."""
-        mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
-        extent = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
-        return math.log(extent) if self.power == 1 else math.log(mass * extent**2)
 
     @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
@@ -325,10 +318,3 @@ def _sigmas(sigma: float | Sequence[float] | None, count: int, what: str) -> lis
     if given.shape != (count,) or not np.all((given > 0) & np.isfinite(given)):
         raise ProblemError(f"{what} has sigma {shown(sigma)}; give one positive number, or {count}")
     return list(given.tolist())
-
-
-def _room(name: str, inside: Ellipsoid, inertia: FullInertia, what: str) -> Parameter:
-    left = at_guess(inside.room(inertia.mass, inertia.center_of_mass, inertia.inertia)).item()
-    if not left > 0:
-        raise ProblemError(f"{what} has a guess that is no body inside its ellipsoid; move or enlarge the ellipsoid")
-    return Parameter(f"{name}_room", left, lower=0.0, upper=1.0, note="what is left of the enclosing ellipsoid")

@@ -72,8 +72,7 @@ class JointCoordinates:
 
     @cached_property
     def places(self) -> list[int]:
-        """Of each rate among those of ``Settings.disturbance``: coordinates of joints in the model's order, then free
-        bodies."""
+        """Of each rate among the coordinates of all joints in the model's order, then free bodies."""
         of_joints = range(len(self.model.freedoms))
         tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
@@ -160,7 +159,7 @@ class JointCoordinates:
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
         """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
-        configuration, one that pulls the tree's joints apart too: ``along`` has τ in the place of Sᵀp."""
+        configuration, one that pulls the tree's joints apart too: ``along`` has τ instead of Sᵀp."""
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
         loads: dict[Joint | Constraint, ca.SX] = {}

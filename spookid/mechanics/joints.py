@@ -24,7 +24,7 @@ from spookid.mechanics.coefficients import (
     limits_of,
     refuse_negative,
 )
-from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
+from spookid.mechanics.friction_loads import Drag, Friction, Viscous
 from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold, solved
 from spookid.mechanics.moving import MovingFrame, angle_about_x, check_joint, inserted, rate, written
@@ -298,8 +298,7 @@ class Joint(metaclass=Checked):
         for name in _NOT_NEGATIVE:
             refuse_negative(getattr(self, name), name, what)
         if self.stribeck is not None and acts(self.load_friction) == acts(self.coulomb):
-            wrong = f"{what} has stribeck, which adds to load_friction or to coulomb"
-            raise ProblemError(f"{wrong}; give exactly one of them")
+            raise ProblemError(f"{what} has stribeck, which adds to load_friction or to coulomb; give one of them")
         if self.is_own:
             check_joint(self, what)
 
@@ -308,18 +307,21 @@ class Joint(metaclass=Checked):
         own = getattr(self, name)
         if not (isinstance(own, (int, float)) and own == 0):
             raise ProblemError(f"{what} has {alias} and {name}, which are one; give {name} alone")
-        converted = value
         if is_plain(value):
-            converted = coefficient(value, len(self.coordinates), f"{what}: {alias}")
+            value = coefficient(value, len(self.coordinates), f"{what}: {alias}")
             if name in _NOT_NEGATIVE:
-                refuse_negative(converted, alias, what)
-        object.__setattr__(self, name, converted)
+                refuse_negative(value, alias, what)
+        object.__setattr__(self, name, value)
 
     def _convert(self, what: str) -> None:
-        given = {name: getattr(self, name) for name in ("viscous", "drag", "coulomb", "load_friction", "stribeck")}
-        plain, loads = written_out(given)
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        loads: list[Load] = []  # of coefficients that differ by direction or vary with the position
+        kinds = {("viscous",): Viscous, ("drag",): Drag, ("coulomb", "load_friction", "stribeck"): Friction}
+        for names, kind in kinds.items():
+            given = [getattr(self, name) for name in names]
+            if not all(map(is_plain, given)):
+                loads.append(kind(*given))
+                for name in names:
+                    object.__setattr__(self, name, None if name == "stribeck" else 0)
         compliance = expression(self.compliance, f"{what}: compliance")
         compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
         values = {

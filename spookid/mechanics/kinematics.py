@@ -150,14 +150,12 @@ class Recursion:
     @cached_property
     def needed(self) -> dict[Body, Wrench]:
         """What moves each body so, with gravity: m a, and J ω̇ + ω × Jω."""
-        return {
-            body: (
-                body.mass * turning.acceleration,
-                body.inertia @ turning.alpha + ca.cross(turning.omega, body.inertia @ turning.omega),
-            )
-            for body, turning in self.bodies.items()
-            if body is not GROUND
-        }
+        found = {}
+        for body in self.joints.model.bodies:
+            turning = self.bodies[body]
+            spun = ca.cross(turning.omega, body.inertia @ turning.omega)
+            found[body] = body.mass * turning.acceleration, body.inertia @ turning.alpha + spun
+        return found
 
     def less(self, wrenches: Mapping[Body, Wrench], given: ca.SX) -> dict[Body, Wrench]:
         """Wrenches less what is given of all bodies, forces in the world and torques in the body, (6 n_b,)."""

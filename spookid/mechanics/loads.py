@@ -128,7 +128,7 @@ class Load(metaclass=Checked):
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
-        """The same where it hangs on the position, too, (n,) [m or rad]; by default ``bound``."""
+        """The same where it depends on the position, too, (n,) [m or rad]; by default ``bound``."""
         return self.bound(rate)
 
     def check(self, coordinates: int, what: str) -> None:

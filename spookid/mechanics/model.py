@@ -195,7 +195,7 @@ class Model(metaclass=Checked):
         return order
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
-        """Of a joint of a tree the body that is farther from its root, and all bodies that hang on it, itself too."""
+        """The body of a joint of the tree that is farther from its root, and all bodies beyond the joint, it too."""
         outer, placed = joint.child.body, rooted(self.bodies)
         hanging: list[Body] = []
         for other in self.tree():

@@ -94,8 +94,7 @@ class MovingFrame:
         return self.drift + self.body_axes @ ca.cross(self.omega, self.frame.at)
 
     def carried(self, force: ca.SX, torque: ca.SX) -> ca.SX:
-        """What a force at the origin and a torque, both in the world, are to the body, (6,): by virtual work a force in
-        the world, and a torque about the centre of mass in the body."""
+        """A force at the origin and a torque, both in the world, along the twist of the body, (6,)."""
         inside = self.body_axes.T @ force
         return ca.vertcat(force, self.body_axes.T @ torque + ca.cross(self.frame.at, inside))
 
@@ -159,7 +158,14 @@ _APART = np.sqrt(np.finfo(float).eps)  # largest violation, and difference of po
 def check_joint(joint: Joint, what: str) -> None:
     """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
-    origin, turn = _moved(joint, there, what)
+    with evaluating(f"{what}: transform"):
+        found: Any = joint.transform(ca.SX(ca.DM(there)))
+        parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
+    if [part.size for part in parts] != [3, 4]:
+        raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
+    if abs((length := float(np.linalg.norm(parts[1]))) - 1) > _APART:
+        raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
+    origin, turn = (ca.SX(ca.DM(part)) for part in parts)
     b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
     a = MovingFrame.grounded(Frame(GROUND, still, ca.SX.eye(3)))
     with evaluating(what):
@@ -181,7 +187,17 @@ def check_joint(joint: Joint, what: str) -> None:
         )
     with evaluating(what):
         seen = _seen(joint, a, b)
-    _check_rank(joint, seen, what)
+    left, sizes, _ = np.linalg.svd(seen)
+    if sizes[-1] > _APART:
+        return
+    rows = (f"row {name!r}" for name in (*joint.linear, *joint.angular))
+    names = [*rows, *(f"coordinate {coordinate.name!r}" for coordinate in joint.coordinates)]
+    weights = np.abs(left[:, sizes <= _APART][:, 0])
+    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(_APART)]
+    changed = "changes with no motion" if len(same) == 1 else "change with the same motions"
+    raise ProblemError(
+        f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
+    )
 
 
 def written(joint: Joint) -> list[ca.SX]:
@@ -194,19 +210,6 @@ def _there(joint: Joint) -> Array:
     """A position that is no special one."""
     points = [np.linspace(0.4, 0.2, size) for _, size in joint.manifold.parts]
     return joint.manifold.normed(np.concatenate(points)) if points else np.zeros(0)
-
-
-def _moved(joint: Joint, there: Array, what: str) -> list[ca.SX]:
-    """Where the transform of a position leads."""
-    with evaluating(f"{what}: transform"):
-        found: Any = joint.transform(ca.SX(ca.DM(there)))
-        parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
-    if [part.size for part in parts] != [3, 4]:
-        raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
-    length = float(np.linalg.norm(parts[1]))
-    if abs(length - 1) > _APART:
-        raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
-    return [ca.SX(ca.DM(part)) for part in parts]
 
 
 def _number(part: Any) -> Array:
@@ -223,18 +226,3 @@ def _seen(joint: Joint, a: MovingFrame, b: MovingFrame) -> Array:
     rows = _number(found).reshape(found.shape, order="F")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))
-
-
-def _check_rank(joint: Joint, seen: Array, what: str) -> None:
-    """Raise ProblemError if some of the rows and coordinates change with the same motions."""
-    left, sizes, _ = np.linalg.svd(seen)
-    if sizes[-1] > _APART:
-        return
-    rows = (f"row {name!r}" for name in (*joint.linear, *joint.angular))
-    names = [*rows, *(f"coordinate {coordinate.name!r}" for coordinate in joint.coordinates)]
-    weights = np.abs(left[:, sizes <= _APART][:, 0])
-    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(_APART)]
-    changed = "changes with no motion" if len(same) == 1 else "change with the same motions"
-    raise ProblemError(
-        f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
-    )

@@ -177,9 +177,7 @@ class _Given(PointLoad):
         self.signals = (signals,) if isinstance(signals, str) else collected(signals, str, f"{self._what}: signals")
         self._vector = symbolic(vector, f"{self._what}: vector", (3,))
         if len(self.signals) not in (0, 1, 3):
-            raise ProblemError(
-                f"{self._what} has {len(self.signals)} signals; give one for the whole vector or one for each axis"
-            )
+            raise ProblemError(f"{self._what} has {len(self.signals)} signals; give one for all axes, or one each")
         self._turns = axes == "frame"
 
     def _given(self, at: MovingFrame, inputs: ca.SX) -> ca.SX:

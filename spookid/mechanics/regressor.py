@@ -90,7 +90,7 @@ class Regressor:
 
     def function(self, balance: Balance = "forces") -> ca.Function:
         """(x, s, a, width, values of ``parameters``, inputs) to Y column by column (n n_c,), and w where all quantities
-        are zero, (n,); of a balance of energy the same with its two rows in the place of w."""
+        are zero, (n,); of a balance of energy the same with its two rows instead of w."""
         rows, columns = self._rows(balance), stacked(symbol for symbol, _ in self._columns)
         found = [ca.densify(part) for part in (ca.vec(ca.jacobian(rows, columns)), rows)]
         nothing = ca.SX.zeros(columns.numel())  # rows are affine in the quantities
@@ -111,8 +111,7 @@ class Regressor:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those on whose values the regressor may hang, and what closes loops: centres of mass stand in that in form,
-        as poses of bodies are theirs, though it does not change with them."""
+        """Those on whose values the regressor may depend, and those of what closes loops."""
         expressions = [self._forces, *self._tied]
         return parameters_in(expressions, "the model", ignore=[*self._motion, self._u, self._symbols])
 
@@ -143,7 +142,7 @@ class Regressor:
 
     @cached_property
     def _entries(self) -> dict[Body, dict[int, ca.SX]]:
-        """Of the bodies whose π is not linear in free Parameters, a symbol for each entry that hangs on these."""
+        """Of the bodies whose π is not linear in free Parameters, a symbol for each entry that depends on these."""
         free, found = stacked(self.free), {}
         for body, pi in self._pi.items():
             if not self._is_known(ca.jacobian(pi, free)):
@@ -224,7 +223,7 @@ class Regressor:
             return self._forces
         x, s, a, _ = self._motion
         still, moved = (ca.substitute(self._forces, a, other) for other in (0 * a, s))
-        kinetic = ca.dot(s, moved - still) / 2  # w is M a and what hangs on no acceleration
+        kinetic = ca.dot(s, moved - still) / 2  # w is M a and what depends on no acceleration
         along = ca.jtimes(kinetic, x, ca.densify(self.joints.manifold.basis(x) @ s))
         return ca.vertcat(kinetic, ca.dot(s, still) - along)
 

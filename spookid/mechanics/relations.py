@@ -66,20 +66,20 @@ class Relation:
     @cached_property
     def rows(self) -> tuple[tuple[ca.SX, bool], ...]:
         """Left side less right side of each relation, and True if it is zero, not only not positive."""
-        return tuple(map(self._row, ca.vertsplit(ca.densify(ca.vec(self.expression)))))
-
-    def _row(self, relation: ca.SX) -> tuple[ca.SX, bool]:
-        if is_constant(relation):
-            raise ProblemError(f"{self._what} holds no Parameter; relate some of them, or leave it out")
-        equal, less = relation.is_op(ca.OP_EQ), relation.is_op(ca.OP_LE) or relation.is_op(ca.OP_LT)
-        if not (equal or less):
-            raise ProblemError(f"{self._what} is no relation; write ==, <= or >= between two expressions")
-        difference = relation.dep(0) - relation.dep(1)
-        graph = ca.Function("row", ca.symvar(relation), [difference])
-        constants = (i for i in range(graph.n_instructions()) if graph.instruction_id(i) == ca.OP_CONST)
-        if not all(math.isfinite(graph.instruction_constant(i)) for i in constants):
-            raise ProblemError(f"{self._what} holds a number that is not finite; correct it, or leave the relation out")
-        return difference, equal
+        found = []
+        for relation in ca.vertsplit(ca.densify(ca.vec(self.expression))):
+            if is_constant(relation):
+                raise ProblemError(f"{self._what} holds no Parameter; relate some of them, or leave it out")
+            equal, less = relation.is_op(ca.OP_EQ), relation.is_op(ca.OP_LE) or relation.is_op(ca.OP_LT)
+            if not (equal or less):
+                raise ProblemError(f"{self._what} is no relation; write ==, <= or >= between two expressions")
+            difference = relation.dep(0) - relation.dep(1)
+            graph = ca.Function("row", ca.symvar(relation), [difference])
+            constants = (i for i in range(graph.n_instructions()) if graph.instruction_id(i) == ca.OP_CONST)
+            if not all(math.isfinite(graph.instruction_constant(i)) for i in constants):
+                raise ProblemError(f"{self._what} holds a number that is not finite; correct it, or leave it out")
+            found.append((difference, equal))
+        return tuple(found)
 
 
 def bare(relation: Any, what: str) -> Relation:
@@ -163,7 +163,7 @@ def mirrored(
 
 
 def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
-    """Equalities of the entries that hang on Parameters, by their names."""
+    """Equalities of the entries that depend on Parameters, by their names."""
     rows = {}
     for title, a, b in zip(PI, ca.vertsplit(ca.densify(one)), ca.vertsplit(ca.densify(other)), strict=True):
         a, b = ca.simplify(a), ca.simplify(b)

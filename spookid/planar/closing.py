@@ -78,9 +78,7 @@ class Closing:
                 "others imply, or declare the points somewhere else, not all in one line"
             )
         if rank == len(self.names):
-            raise ProblemError(
-                f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves; take one away"
-            )
+            raise ProblemError(f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves; drop one")
         moves = right[len(slope) :].T / self._units[:, None]
         chosen = self._chosen(moves) if self.wanted is None else self._given(moves)
         return tuple(sorted(chosen))
@@ -139,9 +137,7 @@ class Closing:
         columns, targets = list(held), np.array(list(held.values()))
         freedoms = len(self.names) - self.sparsity.size1()
         if len(columns) != freedoms:
-            raise ProblemError(
-                f"{self.what} has {freedoms} degrees of freedom; give as many values, not {len(columns)}"
-            )
+            raise ProblemError(f"{self.what} has {freedoms} degrees of freedom; give as many, not {len(columns)}")
         before, others = self._signs(q, columns, p), np.setdiff1d(np.arange(len(self.names)), columns)
         start, there, done = q[columns], q, 0.0
         longest = _STRIDE / max(float(np.max(np.abs(targets - start) / self._units[columns])), _STRIDE)
@@ -188,7 +184,9 @@ class Closing:
     def _solutions(self, q: Array, rows: Indices, columns: Indices, p: Array) -> Iterator[Array]:
         """All values of a group's coordinates that Newton's method finds, each once."""
         random = np.random.default_rng(len(columns))
-        middle, reach = self._middle, 2 * self._units[columns]
+        points, middle = np.delete(np.arange(len(q)), list(self.angles)), self.declared.copy()
+        middle[points] = np.tile(middle[points].reshape(-1, 2).mean(axis=0), len(points) // 2)
+        reach = 2 * self._units[columns]
         known: list[Array] = []
         for _ in range(_STARTS):
             near = q.copy()
@@ -265,14 +263,6 @@ class Closing:
         units = np.full(len(self.names), self._size)
         units[list(self.angles)] = 1.0
         return units
-
-    @cached_property
-    def _middle(self) -> Array:
-        """Of the points, (n,)."""
-        middle = self.declared.copy()
-        moving = np.delete(np.arange(len(middle)), list(self.angles))
-        middle[moving] = np.tile(middle[moving].reshape(-1, 2).mean(axis=0), len(moving) // 2)
-        return middle
 
     def numbers(self, parameters: Values) -> Array:
         """Of its Parameters: values by name, and guesses."""

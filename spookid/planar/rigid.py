@@ -100,8 +100,19 @@ class Rigid:
         for point in self.mechanism.points:
             pairs = self._pairs(point)
             for pair in pairs:
-                name = point.name if len(pairs) == 1 else f"{point.name} {pair[0].name}"
-                found.append((point, pair, self._hinge(name, point, pair)))
+                own = [f for f in self._frictions if f.point is point and _same(pair, (f.link, f.against))]
+                hinge = Hinge(
+                    point.name if len(pairs) == 1 else f"{point.name} {pair[0].name}",
+                    self.frame(point, pair[1]),
+                    self.frame(point, pair[0]),
+                    compliance=0,
+                    viscous=sum((friction.viscous for friction in own), ca.SX(0)),
+                    coulomb=sum((friction.coulomb for friction in own), ca.SX(0)),
+                    rest=self._apart(*pair),
+                    disturbance=self.mechanism.disturbance,
+                    place=point.place,
+                )
+                found.append((point, pair, hinge))
         return tuple(found)
 
     def hinge(self, point: Point, link: Link | None = None) -> Hinge:
@@ -134,20 +145,6 @@ class Rigid:
     @property
     def _frictions(self) -> Sequence[PinFriction]:
         return [load for load in self.mechanism.loads if isinstance(load, PinFriction)]
-
-    def _hinge(self, name: str, point: Point, pair: Pair) -> Hinge:
-        own = [load for load in self._frictions if load.point is point and _same(pair, (load.link, load.against))]
-        return Hinge(
-            name,
-            self.frame(point, pair[1]),
-            self.frame(point, pair[0]),
-            compliance=0,
-            viscous=sum((load.viscous for load in own), ca.SX(0)),
-            coulomb=sum((load.coulomb for load in own), ca.SX(0)),
-            rest=self._apart(*pair),
-            disturbance=self.mechanism.disturbance,
-            place=point.place,
-        )
 
     def _apart(self, link: Link, against: Link | None, zero: ca.SX | None = None) -> float:
         """Angle of a link from another where the mechanism is assembled first, or from a direction, in (−π, π]."""

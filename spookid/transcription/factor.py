@@ -38,6 +38,9 @@ class Kind(Enum):
     PAIRS = "pairs"  # the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0
 
 
+_OF_VARIABLES = ("inside", "ends", "wanted", "lower", "upper")  # fields of a box
+
+
 @dataclass(frozen=True, eq=False)
 class Box:
     """Laws of pieces: of each some rows hold inside, others at an end, and what is wanted tells which.
@@ -68,14 +71,13 @@ class Box:
         """Several without corners as one."""
         starts = np.cumsum([0, *(box.codes.numel() for box in boxes)]).tolist()
         of = tuple(start + i for start, box in zip(starts, boxes, strict=False) for i in box.of)
-        names = ("codes", "inside", "ends", "wanted", "lower", "upper")
-        parts = {name: ca.vertcat(*(getattr(box, name) for box in boxes)) for name in names}
+        parts = {name: ca.vertcat(*(getattr(box, name) for box in boxes)) for name in ("codes", *_OF_VARIABLES)}
         return cls(**parts, of=of)
 
     @property
     def expressions(self) -> list[ca.SX]:
         """All that are of the variables."""
-        return [self.inside, self.ends, self.wanted, self.lower, self.upper]
+        return [getattr(self, name) for name in _OF_VARIABLES]
 
     def rows(self) -> ca.SX:
         """The residual: those that hold, (n,), or if there are corners those inside and then those at ends, (2 n,)."""
@@ -91,7 +93,7 @@ class Through:
     """A residual written in a few quantities of the variables, by which its derivatives are chained: positions, rates
     and accelerations at one time of unknowns at three."""
 
-    residual: ca.SX  # (rows,), in symbols of these quantities in the place of the variables
+    residual: ca.SX  # (rows,), in symbols of these quantities instead of the variables
     symbols: ca.SX  # (n,)
     values: ca.SX  # what they are in the variables, (n,)
 
@@ -127,20 +129,18 @@ class Factor:
     through: Through | None = None  # the same residual in other quantities, if it is written in such
 
     def written_in(self, symbols: ca.SX, values: ca.SX) -> Factor:
-        """A factor of the variables from one of other quantities, which have these values, and through which its
-        derivatives are chained."""
+        """A factor of the variables from one of other quantities, through which its derivatives are chained."""
         return replace(self.substituted(symbols, values), through=Through(self.residual, symbols, values))
 
     def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
-        """With other expressions in the place of symbols that are no variables."""
+        """With other expressions instead of symbols that are no variables."""
         box, through = self.box, self.through
         parts = [self.residual, *(box.expressions if box else ()), *((through.residual,) if through else ())]
         residual, *rest = ca.substitute(parts, [old], [new])
-        names = ("inside", "ends", "wanted", "lower", "upper")
         return replace(
             self,
             residual=residual,
-            box=box and replace(box, **dict(zip(names, rest, strict=False))),
+            box=box and replace(box, **dict(zip(_OF_VARIABLES, rest, strict=False))),
             through=through and replace(through, residual=rest[-1]),
         )
 
@@ -169,8 +169,7 @@ class Factor:
         return self.kind is Kind.PAIRS
 
     def at_solution(self) -> Factor:
-        """What it is at a solution: of each pair the smaller member as a hard row, and inequalities that are met with
-        equality; others are itself."""
+        """Its hard rows at a solution: the smaller member of each pair, and inequalities that are met with equality."""
         if self.kind is Kind.INEQUALITY:
             active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
             return replace(self, residual=active, through=None, kind=Kind.HARD)

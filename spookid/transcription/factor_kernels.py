@@ -142,8 +142,7 @@ class FactorKernels:
         return self._kernel("residual", factor, lambda: factor.residual)
 
     def local_rows(self, factor: Factor) -> Kernel:
-        """Transposed Jacobians of a local factor in the visible columns, and in the parameters if they move it; then
-        the residual."""
+        """Transposed Jacobians of a local factor in the visible columns (and parameters that move it); the residual."""
         border = self.shared[0] if self.drags else None
         return self._sparse("local", factor, border, (0, self.visible))
 
@@ -162,8 +161,7 @@ class FactorKernels:
         return self._kernel("adjoint", factor, make, [weights])
 
     def contraction(self, factor: Factor) -> Kernel:
-        """The gradient of Σ A_cr J_rc in the tangents of all its steps and the parameters, J the Jacobian in these
-        tangents; behind its own stepwise arguments A, (columns, rows)."""
+        """Gradient of Σ A_cr J_rc in all tangents and parameters; behind the stepwise arguments A, (columns, rows)."""
         weights = ca.SX.sym("A", len(factor.rows), len(factor.variables) * self.manifold.tangent).T
         make = partial(contracted, factor, self.manifold, self.shared[0], weights)
         return self._kernel("contracted", factor, make, [ca.vec(weights.T)])

@@ -52,31 +52,25 @@ def _faults(problem: Transcription, point: Point, derivatives: bool) -> Iterator
 def _first(
     problem: Transcription, point: Point, chain: int, quantities: Sequence[ca.SX], values: Sequence[Array]
 ) -> Iterator[str]:
-    """Of quantities of the factors (rows, columns), and their numbers column by column at each step (count, entries),
-    the first step of a chain at which one is not finite."""
+    """The first step of a chain at which a quantity of the factors is not finite, (count, entries) each."""
     found = [(*np.argwhere(~np.isfinite(v))[0].tolist(), i) for i, v in enumerate(values) if not np.isfinite(v).all()]
-    if found:
-        step, entry, i = min(found)
-        yield _told(problem, point, chain, step, problem.factors[i], ca.densify(quantities[i]), entry)
+    if not found:
+        return
+    step, entry, i = min(found)
+    factor, quantity = problem.factors[i], ca.densify(quantities[i])
+    stepwise, shared = problem.arguments(factor, chain, point)
+    numbers = [*(values[step] for values in stepwise), *shared]
+    parameters = dict(zip(problem.names, ca.vertsplit(problem.shared[0]), strict=True))
+    column, row = divmod(entry, len(factor.rows))
+    why = cause(ca.vec(quantity)[entry], problem.symbols(factor), numbers, parameters)
+    place = f"{problem.provenance(chain, factor, step * len(factor.rows) + row)} ({factor.name})"
+    if quantity.shape[1] > 1:
+        after = column - (quantity.shape[1] - 1 - len(problem.names))
+        place += f", its derivative by {problem.names[after] if after >= 0 else 'the motion'}"
+    yield f"{place}: {why}"
 
 
 def _values(problem: Transcription, factor: Factor, quantity: ca.SX, point: Point, chain: int) -> Array:
     stepwise, shared = problem.arguments(factor, chain, point)
     function = ca.Function("values", problem.symbols(factor), [ca.vec(ca.densify(quantity))])
     return Kernel(function, len(stepwise))(stepwise, shared, np.empty((len(stepwise[0]), 1, quantity.numel())))[:, 0]
-
-
-def _told(
-    problem: Transcription, point: Point, chain: int, step: int, factor: Factor, quantity: ca.SX, entry: int
-) -> str:
-    stepwise, shared = problem.arguments(factor, chain, point)
-    values = [*(values[step] for values in stepwise), *shared]
-    parameters = dict(zip(problem.names, ca.vertsplit(problem.shared[0]), strict=True))
-    column, row = divmod(entry, len(factor.rows))
-    why = cause(ca.vec(quantity)[entry], problem.symbols(factor), values, parameters)
-    place = problem.provenance(chain, factor, step * len(factor.rows) + row)
-    if quantity.shape[1] == 1:
-        return f"{place} ({factor.name}): {why}"
-    after = column - (quantity.shape[1] - 1 - len(problem.names))
-    by = problem.names[after] if after >= 0 else "the motion"
-    return f"{place} ({factor.name}), its derivative by {by}: {why}"

@@ -23,8 +23,7 @@ MET = 1e-12  # a number is rounding, and a row is met, up to this share of what 
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
-    """Orthonormal bases of what rows (k, n) see and of what they do not, (n, r) and (n, n − r), and the pseudo-inverse
-    (n, k); each row counts alike."""
+    """Orthonormal bases of the row space and null space of rows (k, n), each alike, and the pseudo-inverse (n, k)."""
     lengths = np.linalg.norm(rows, axis=1)
     units = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
     if not len(rows):
@@ -112,8 +111,7 @@ class FreeDirections:
         return np.asarray(np.any(self.normals != 0, axis=0)) if self.tied else np.zeros_like(self.held)
 
     def basis(self, sizes: Array) -> Array:
-        """Orthonormal basis of the directions, of parameters over their sizes, (n_p, f); without constraints those of
-        the parameters that are not held."""
+        """Orthonormal basis of the directions of parameters over their sizes, (n_p, f)."""
         free = np.flatnonzero(~self.held)
         own = np.eye(len(self.held))[:, free]
         return own @ null_space(self.normals[:, free] * sizes[free])[1] if self.tied else own
@@ -212,8 +210,7 @@ class ParameterConstraints:
         return float(np.max(self.violations(parameters), initial=0.0))
 
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
-        """The nearest parameters in their bounds that satisfy all rows, each counted in its size, to first order; None
-        if none are found, which of linear rows says that there are none."""
+        """The nearest parameters in their bounds that satisfy all rows, to first order; None if none are found."""
         here, off = parameters, self.violations(parameters)
         while np.max(off, initial=0.0) > MET and np.all(np.isfinite(off)):
             step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))

@@ -111,8 +111,7 @@ class Transcription:
 
     def with_chains(self, chains: Sequence[Chain]) -> Transcription:
         """The same with other data along its chains; nothing is built anew."""
-        other = copy(self)
-        other.chains = tuple(chains)
+        other = self._with(chains=tuple(chains))
         vars(other).pop("rows", None)  # what was counted along other chains
         vars(other).pop("shared_by_chains", None)
         return other
@@ -121,16 +120,17 @@ class Transcription:
         self, magnitudes: Array, charts: Sequence[Chart], constraints: ParameterConstraints | None
     ) -> Transcription:
         """The same with other sizes of the parameters, and what follows from them; nothing is built anew."""
-        other = copy(self)
-        other.magnitudes, other.charts, other.constraints = magnitudes, tuple(charts), constraints
-        return other
+        return self._with(magnitudes=magnitudes, charts=tuple(charts), constraints=constraints)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
-        other = copy(self)
-        other.constants = contiguous(constants)
         pairs = zip(self.given, constants.tolist(), strict=True)
-        other.given = tuple(Constant(given.symbol, value) for given, value in pairs)
+        given = tuple(Constant(given.symbol, value) for given, value in pairs)
+        return self._with(constants=contiguous(constants), given=given)
+
+    def _with(self, **changes: object) -> Transcription:
+        other = copy(self)
+        vars(other).update(changes)
         return other
 
     def numbers(self, chain: int) -> Array:
@@ -140,11 +140,10 @@ class Transcription:
 
     def held_at(self, parameters: Array, some: Sequence[int] | slice = slice(None)) -> Transcription:
         """The same with parameters held at these numbers (n_p,): all, or those of some places."""
-        other = copy(self)
-        other.lower, other.upper = self.lower.copy(), self.upper.copy()
-        other.lower[some] = other.upper[some] = parameters[some]
-        other.constraints = None if np.array_equal(other.lower, other.upper) else self.constraints
-        return other
+        lower, upper = self.lower.copy(), self.upper.copy()
+        lower[some] = upper[some] = parameters[some]
+        constraints = None if np.array_equal(lower, upper) else self.constraints
+        return self._with(lower=lower, upper=upper, constraints=constraints)
 
     def linear_constraints(self, parameters: Array) -> LinearConstraints | None:
         """What the constraints between parameters ask of a step from here, to first order; None if there are none."""
@@ -221,8 +220,7 @@ class Transcription:
         return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
-        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
-        ``Block.matrix``."""
+        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J."""
         stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
@@ -240,14 +238,12 @@ class Transcription:
         return len(factor.variables) * self.manifold.tangent + len(self.names)
 
     def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
-        """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
-        if they move the surface, and the residual."""
+        """Transposed Jacobians of a local factor and its residual, (columns + 1, rows) at each step."""
         columns = len(self.visible) + self.drags * len(self.names) + 1
         return self.call(self.kernels.local_rows(factor), factor, point, chain, columns)
 
     def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
-        """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
-        each step."""
+        """Transposed Jacobians of a factor in its private unknowns, then the residual, (columns + 1, rows) a step."""
         columns = 0 if factor.private is None else len(factor.private[1])
         return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 

@@ -100,14 +100,16 @@ class Options:
 
     @classmethod
     def of(
-        cls, path: AnyPath, name: str | None, signals: Iterable[str] | None, units: object, times: object = None
+        cls,
+        path: AnyPath,
+        name: str | None,
+        signals: Iterable[str] | None,
+        units: Mapping[str, str] | None,
+        times: Mapping[str, str] | None = None,
     ) -> Options:
         where = Path(path)
-        for what, given, of in (("units", units, "column to its unit"), ("times", times, "signal to its time column")):
-            if not (given is None or isinstance(given, Mapping)):
-                raise ProblemError(f"{where}: {what} is {shown(given)}; give a dict of {of}")
         chosen = (signals,) if isinstance(signals, str) else None if signals is None else tuple(signals)
-        return cls(where, name or where.stem, chosen, dict(units or {}), dict(times or {}))  # type: ignore[call-overload]
+        return cls(where, name or where.stem, chosen, dict(units or {}), dict(times or {}))
 
     @property
     def of_own(self) -> set[str]:

@@ -26,8 +26,7 @@ class Heading:
 
 
 def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None) -> Heading:
-    """The first line that is no comment, or the comment before it if that has a name for each of its numbers, as NumPy
-    writes it."""
+    """The first line that is no comment, or the comment before it with a name for each number, as NumPy writes it."""
     at = next((i for i, text in enumerate(texts) if text.strip() and not _COMMENT.match(text)), len(texts))
     if at > 0 and _COMMENT.match(texts[at - 1]):
         text = re.sub(r"^\s*[#%](?![,;\t|])[ ]?", "", texts[at - 1])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options, library, reading, several
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError
 from spookid.records import dataclass
 
 _KNOWN = ("JointState", "Imu")  # ROS messages that are read without being asked for
@@ -42,17 +42,9 @@ class Topics:
     header: bool  # True: a sample's time is that in the message's header, if there is one
 
     @classmethod
-    def of(cls, place: Any, topics: object, stamps: object) -> Topics:
-        if stamps not in ("header", "log"):
-            raise ProblemError(f"{place}: stamps is {shown(stamps)}; give 'header' or 'log'")
-        if not (topics is None or isinstance(topics, Iterable)):
-            what = f"{place}: topics is {shown(topics)}"
-            raise ProblemError(f"{what}; give a list of topics, or a dict of topic to prefix")
+    def of(cls, place: Any, topics: Iterable[str] | Mapping[str, str] | None, stamps: str) -> Topics:
         listed = [topics] if isinstance(topics, str) else topics or ()
-        chosen: dict[Any, Any] = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed)
-        for topic, prefix in chosen.items():
-            if not (isinstance(topic, str) and (prefix is None or isinstance(prefix, str))):
-                raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
+        chosen = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed)
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
     def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:

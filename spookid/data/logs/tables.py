@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -308,9 +309,10 @@ def _tried(path: Path) -> None:
     import subprocess  # slow to load, and few ask for it
 
     code = "import sys; from scipy import io; io.loadmat(sys.argv[1], appendmat=False)"
-    ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode
-    if ended not in (0, 1):  # 1: by an exception, which reading raises here, too
-        raise ValueError("lengths in it are wrong")
+    with suppress(OSError):  # of a system without processes
+        ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode
+        if not 0 <= ended < 256:  # by a signal; what ends by an exception raises it here, too
+            raise ValueError("lengths in it are wrong")
 
 
 def _variables(variables: Mapping[str, Any], group: str) -> Iterator[tuple[str, Leaf]]:

@@ -159,8 +159,7 @@ def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]
 
 
 def decoded(path: Path) -> tuple[str, str]:
-    """The text of a file, and a note if it is none in UTF-8: recorders of Western Europe write Windows-1252, of which
-    Latin-1 is a part."""
+    """The text of a file, and a note if it is not UTF-8 but Windows-1252, of which Latin-1 is a part."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -191,9 +190,7 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
         )
     if chosen is None:
         if "" in header:
-            raise ProblemError(
-                f"{place} has no name for column {header.index('') + 1}; name it or choose columns with signals="
-            )
+            raise ProblemError(f"{place} has no name for column {header.index('') + 1}; name it, or use signals=")
         return [name for name in header if name != time]
     names = list(chosen)
     for name in names:
@@ -304,9 +301,7 @@ def seconds(
                 ahead = datetime.fromisoformat(f"2000-01-01T00:00{zone or 'Z'}").utcoffset()
                 at = np.datetime64(stamp.replace(",", "."), "ns") - np.timedelta64(ahead or 0)
             except ValueError:
-                raise ProblemError(
-                    f"{where}: {text[:40]!r} is no date and time as 2026-01-31T12:00:00.5; correct it"
-                ) from None
+                raise ProblemError(f"{where}: {text[:40]!r} is no time as 2026-01-31T12:00:00.5; correct it") from None
             zoned.add(zone is not None)
             if len(zoned) > 1:
                 raise ProblemError(
