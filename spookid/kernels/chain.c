@@ -303,11 +303,42 @@ EXPORT void chain_backward(const size *g, const double *panels, const double *ha
   }
 }
 
+/* h rows of q numbers less products: left[across a + along c] for row a times row c of right, over `count` of these. */
+INLINE void strip(double *to, const int h, const int w, size q, const double *left, size across, size along,
+                  const double *right, size count) {
+  part sum[ROWS][GROUP * PARTS];
+  UNROLL for (int a = 0; a < h; ++a) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[a][j] = ((const part *)(to + a * q))[j];
+  }
+  for (size c = 0; c < count; ++c, left += along, right += q) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
+      const part x = ((const part *)right)[j];
+      UNROLL for (int a = 0; a < h; ++a) sum[a][j] -= left[a * across] * x;
+    }
+  }
+  UNROLL for (int a = 0; a < h; ++a) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) ((part *)(to + a * q))[j] = sum[a][j];
+  }
+}
+
+static void strips(double *to, size high, size q, const double *left, size across, size along, const double *right,
+                   size count) {
+  for (size a = 0; a < high; a += high - a < ROWS ? 1 : ROWS)
+    for (size j = 0; j < q; j += q - j < GROUP * LANES ? LANES : GROUP * LANES) {
+      double *at = to + a * q + j;
+      const double *by = left + a * across;
+      if (high - a >= ROWS && q - j >= GROUP * LANES) strip(at, ROWS, GROUP, q, by, across, along, right + j, count);
+      else if (high - a >= ROWS) strip(at, ROWS, 1, q, by, across, along, right + j, count);
+      else if (q - j >= GROUP * LANES) strip(at, 1, GROUP, q, by, across, along, right + j, count);
+      else strip(at, 1, 1, q, by, across, along, right + j, count);
+    }
+}
+
 INLINE void lessen(double *to, double by, const double *x, size count) {
   for (size i = 0; i < count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
 }
 
-/* K^-1 right, both (n, T, q), in its place; with `own` it is that of the border. q is whole vectors. */
+/* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. q is whole vectors. */
 EXPORT int chain_solve(const size *g, const double *panels, size q, int own_border, double *x) {
   FLUSH;
   Chain z = chain(g);
@@ -325,23 +356,28 @@ EXPORT int chain_solve(const size *g, const double *panels, size q, int own_bord
     for (size i = 0; i < T * q; ++i) here[i] += sums[i];
     memmove(sums, sums + T * q, RT * q * sizeof(double));
     memset(sums + RT * q, 0, T * q * sizeof(double));
-    for (size i = 0; i < T; ++i, U += V) {
-      double *own = here + i * q;
-      for (size s = 0; s < q; ++s) own[s] *= U[i];
-      for (size c = i + 1; c < T; ++c)
-        if (U[c] != 0.0) lessen(here + c * q, U[c], own, q);
-      for (size c = 0; c < RT; ++c)
-        if (U[T + c] != 0.0) lessen(sums + c * q, U[T + c], own, q);
-      for (size s = 0; i >= z.t && s < q; ++s) own[s] = -own[s];
+    for (size i = 0; i < T; i += ROWS) { /* four rows by what is known, then by one another */
+      size high = T - i < ROWS ? T - i : ROWS;
+      strips(here + i * q, high, q, U + i, 1, V, here, i);
+      for (size a = i; a < i + high; ++a) {
+        for (size b = i; b < a; ++b) lessen(here + a * q, U[b * V + a], here + b * q, q);
+        for (size s = 0; s < q; ++s) here[a * q + s] *= U[a * V + a];
+      }
     }
+    strips(sums, RT, q, U + T, 1, V, here, T);
+    for (size s = z.t * q; s < T * q; ++s) here[s] = -here[s];
   }
   for (size k = z.n - 1; k >= 0; --k) { /* later stages follow in memory */
     const double *U = panels + k * apart;
+    double *here = x + k * T * q;
     size seen = T + (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
-    for (size i = T - 1; i >= 0; --i) {
-      double *own = x + (k * T + i) * q;
-      for (size c = i + 1; c < seen; ++c) lessen(own, U[i * V + c], own + (c - i) * q, q);
-      for (size s = 0; s < q; ++s) own[s] *= U[i * V + i];
+    for (size end = T; end > 0; end -= end % ROWS ? end % ROWS : ROWS) {
+      size high = end % ROWS ? end % ROWS : ROWS, i = end - high;
+      strips(here + i * q, high, q, U + i * V + end, V, 1, here + end * q, seen - end);
+      for (size a = end - 1; a >= i; --a) {
+        for (size b = a + 1; b < end; ++b) lessen(here + a * q, U[a * V + b], here + b * q, q);
+        for (size s = 0; s < q; ++s) here[a * q + s] *= U[a * V + a];
+      }
     }
   }
   release(sums);
