@@ -308,37 +308,43 @@ INLINE void strip(double *to, const int h, const int w, size q, const double *le
                   const double *right, size count) {
   part sum[ROWS][GROUP * PARTS];
   UNROLL for (int a = 0; a < h; ++a) {
-    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[a][j] = ((const part *)(to + a * q))[j];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[a][j] = ((const loose_part *)(to + a * q))[j];
   }
   for (size c = 0; c < count; ++c, left += along, right += q) {
     UNROLL for (int j = 0; j < w * PARTS; ++j) {
-      const part x = ((const part *)right)[j];
+      const part x = ((const loose_part *)right)[j];
       UNROLL for (int a = 0; a < h; ++a) sum[a][j] -= left[a * across] * x;
     }
   }
   UNROLL for (int a = 0; a < h; ++a) {
-    UNROLL for (int j = 0; j < w * PARTS; ++j) ((part *)(to + a * q))[j] = sum[a][j];
+    UNROLL for (int j = 0; j < w * PARTS; ++j) ((loose_part *)(to + a * q))[j] = sum[a][j];
   }
 }
 
 static void strips(double *to, size high, size q, const double *left, size across, size along, const double *right,
                    size count) {
-  for (size a = 0; a < high; a += high - a < ROWS ? 1 : ROWS)
-    for (size j = 0; j < q; j += q - j < GROUP * LANES ? LANES : GROUP * LANES) {
-      double *at = to + a * q + j;
-      const double *by = left + a * across;
-      if (high - a >= ROWS && q - j >= GROUP * LANES) strip(at, ROWS, GROUP, q, by, across, along, right + j, count);
-      else if (high - a >= ROWS) strip(at, ROWS, 1, q, by, across, along, right + j, count);
-      else if (q - j >= GROUP * LANES) strip(at, 1, GROUP, q, by, across, along, right + j, count);
-      else strip(at, 1, 1, q, by, across, along, right + j, count);
-    }
+  for (size a = 0, h = 0; a < high; a += h) {
+    double *row = to + a * q;
+    const double *by = left + a * across;
+    size j = 0;
+    h = high - a < ROWS ? 1 : ROWS;
+    for (; j + GROUP * LANES <= q && h > 1; j += GROUP * LANES)
+      strip(row + j, ROWS, GROUP, q, by, across, along, right + j, count);
+    for (; j + LANES <= q && h > 1; j += LANES) strip(row + j, ROWS, 1, q, by, across, along, right + j, count);
+    for (; j + LANES <= q; j += LANES) strip(row + j, 1, 1, q, by, across, along, right + j, count);
+    for (size i = 0; i < h; ++i)
+      for (size c = 0; c < count && j < q; ++c)
+        for (size s = j; s < q; ++s) row[i * q + s] -= by[i * across + c * along] * right[c * q + s];
+  }
 }
 
 INLINE void lessen(double *to, double by, const double *x, size count) {
-  for (size i = 0; i < count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+  size i = 0;
+  for (; i + LANES <= count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+  for (; i < count; ++i) to[i] -= by * x[i];
 }
 
-/* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. q is whole vectors. */
+/* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. */
 EXPORT int chain_solve(const size *g, const double *panels, size q, int own_border, double *x) {
   FLUSH;
   Chain z = chain(g);

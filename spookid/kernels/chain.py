@@ -130,17 +130,16 @@ class Chain(Shape):
         return self._by.backward(self, half, move)
 
     def solve(self, right: Array | None) -> Array:
-        """K⁻¹ right, both (n, T, m), perhaps in its place; None: the border."""
-        count = self.borders if right is None else right.shape[2]
-        if count == 1 and right is not None:
-            half = self.forward(np.ascontiguousarray(right[:, :, 0]))[0]
+        """K⁻¹ right, (n, T, m), of what ``stood`` has made, in its place; None: of the border."""
+        if right is not None and right.shape[2] == 1:
+            half = self.forward(right[:, :, 0])[0]
             return -self.backward(half, np.zeros(self.borders))[:, :, None]
-        wide = -(-count // LANES) * LANES
-        both = aligned((self.stages, self.T, wide))
-        if right is not None:
-            both[:, :, :count], both[:, :, count:] = right, 0.0
-        self._by.solve(self, both, right is None)
-        return both[:, :, :count]
+        if right is None:
+            right = np.empty((self.stages, self.T, self.borders))
+            self._by.solve(self, right, True)
+            return right
+        self._by.solve(self, right, False)
+        return right
 
     def inverse(self, first: int, last: int, ahead: Array | None) -> tuple[Array, Array]:
         """Blocks of K⁻¹, of some stages and the r next of each, (count, S, S), and what the stages before them take for
@@ -152,21 +151,24 @@ class Chain(Shape):
         return self._by.inverse(self, first, last, ahead), ahead
 
     def stood(self, states: Array, values: Sequence[Array] = ()) -> Array:
-        """Right-hand sides of the states (N t, m) and of the hard rows, each (count, rows, m), as (n, T, m)."""
-        right = np.zeros((self.stages, self.T, states.shape[1]))
-        whole, rest = np.zeros((self.stages * self.t, states.shape[1])), right[:, self.t :]
-        whole[: len(states)] = states
-        right[:, : self.t] = whole.reshape(self.stages, self.t, -1)
-        if len(values):
-            behind = np.zeros((self.stages * self.group, self.multipliers, states.shape[1]))
-            for (at, columns), value in zip(self.places, values, strict=True):
-                behind[at, columns] = value
-            rest[:] = behind.reshape(rest.shape)
+        """Right-hand sides of the states (N t, m) and of the hard rows, each (count, rows, m), as (n, T, m), the same
+        memory if there are no hard rows and stages are whole."""
+        (rows, count), t = states.shape, self.t
+        if self.T == t and rows == self.stages * t and states.flags.c_contiguous:
+            return states.reshape(self.stages, t, count)
+        right = np.zeros((self.stages, self.T, count))
+        full = rows // max(t, 1)
+        right[:full, :t] = states[: full * t].reshape(full, t, count)
+        right[full : full + 1, : rows - full * t] = states[full * t :]
+        behind = right[:, t:].reshape(self.stages, self.group, self.multipliers, count)
+        for (at, columns), value in zip(self.places, values, strict=False):
+            stage, step = np.divmod(np.arange(at.start, at.stop), self.group)
+            behind[stage, step, columns] = value
         return right
 
     def states(self, whole: Array) -> Array:
         """The states' part (N t, ...) of (n, T, ...)."""
-        part = np.ascontiguousarray(whole[:, : self.t])
+        part = whole if self.T == self.t else np.ascontiguousarray(whole[:, : self.t])
         return part.reshape(self.stages * self.t, *whole.shape[2:])[: self.steps * self.tangent]
 
     def of_rows(self, whole: NDArray[Any]) -> list[NDArray[Any]]:

@@ -75,7 +75,7 @@ class Elimination:
     def forward(self, gradient: Array, values: Sequence[Array] = ()) -> ForwardSubstitution:
         """Of another gradient (N t,) and values of the hard rows, each (count, rows)."""
         right = self._chain.stood(gradient[:, None], [value[:, :, None] for value in values])[:, :, 0]
-        half, taken, square = self._chain.forward(np.ascontiguousarray(right))
+        half, taken, square = self._chain.forward(right)
         return ForwardSubstitution(half, taken[:-1], square)
 
     def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
@@ -90,7 +90,7 @@ class Elimination:
 
     def solve(self, right: Array, values: Sequence[Array] = ()) -> tuple[Array, list[Array]]:
         """The states' part (N t, m) and the hard rows' parts, each (count, rows, m), of K⁻¹ times right-hand sides of
-        the same shapes; without values these are zero."""
+        the same shapes, perhaps in their place; without values these are zero."""
         whole = self._chain.solve(self._chain.stood(right, values))
         return self._chain.states(whole), self._chain.of_rows(whole)
 

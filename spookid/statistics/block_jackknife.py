@@ -17,11 +17,10 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.chain import Chain, mirrored
-from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
-from spookid.solvers.structured import NormalEquations
+from spookid.solvers.structured import NormalEquations, normal_equations
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import LinearizedFactor, added, hard_rows, products
+from spookid.statistics.linearized import LinearizedFactor, hard_rows, products
 from spookid.transcription.factor import Group
 
 BLOCKS = 20
@@ -94,7 +93,7 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
         Those without the observations of each block, (W, n_p + 1, n_p + 1).
     """
     steps, size = terms[0].steps, terms[0].parameters + 1
-    equations = added(terms, Workspace())
+    equations = normal_equations([term.source for term in terms], steps, terms[0].tangent, size - 1)
     damping = (equations.band[:, 0] == 0).astype(np.float64)
     chain = Chain(equations.band, damping, equations.border, steps, hard_rows(terms))
     parts = [_observations(terms, *pair) for pair in pairwise(edges)]
@@ -106,11 +105,14 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
             return unknown, np.full((len(parts), size, size), np.nan)
     stood[chain.stages] = chain.front.copy(), chain.taken
     later, ahead, wide = dict[int, tuple[Array, Array]](), None, chain.S - chain.T
-    response = np.concatenate([chain.solve(None).reshape(-1, size), np.zeros((wide, size))])
+    response = chain.solve(None).reshape(-1, size)
     for first, last in reversed(list(pairwise(sorted(stood)))):
         blocks, ahead = chain.inverse(first, last, ahead)
-        later[first] = blocks[0, :wide, :wide].copy(), response[first * chain.T :][:wide]
+        own = response[first * chain.T :][:wide]
+        later[first] = blocks[0, :wide, :wide].copy(), np.pad(own, ((0, wide - len(own)), (0, 0)))
+        del blocks
     later[chain.stages] = np.zeros((wide, wide)), np.zeros((wide, size))
+    del response
     without = [
         _without(equations, chain, some, pair, stood, later[pair[1]]) for some, pair in zip(parts, cuts, strict=True)
     ]

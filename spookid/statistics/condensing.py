@@ -147,7 +147,9 @@ class Condensed:
                 continue
             columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
             for here, rows in term.parts():
-                columns[here] = rows.matrix[:, term.unknowns :] - rows.image(steps[here.start :])
+                columns[here] = rows.matrix[:, term.unknowns :]
+            for here, image in term.images(steps):
+                columns[here] -= image
             found.append(columns)
         del steps, responses
         if refined:

@@ -87,7 +87,7 @@ class LinearizedFactor:
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
         for here, rows in self.parts():
-            yield here, rows.image(steps[here.start :])
+            yield here, rows.image(steps[here.start : here.stop + max(rows.offsets)])
 
     def between(self, first: int, last: int) -> NormalEquations:
         """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
