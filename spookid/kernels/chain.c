@@ -4,8 +4,9 @@
    parameters. Thanks to A'A every leading block of K has t positive and m negative pivots a stage, whatever rows
    determine the states: no row is ever exchanged, and K = U' s U with s = +-1. A multiplier whose pivot is rounding
    belongs to a row that others imply and is left out, its row of U zero. Of each stage T rows of U are kept, a panel
-   of V numbers a row: the stage itself and the r next, then from B on the border; on the diagonal stand the inverses
-   of pivots. The front of the r + 1 stages to come, U's products taken off, is all that going on takes. */
+   of B numbers a row: the stage itself and the r next; on the diagonal stand the inverses of pivots. Y, the border as
+   U's rows have it, stands in whole columns, of unknowns and of multipliers. The front of the r + 1 stages to come, U's
+   products taken off and the border from B on, is all that going on takes. */
 
 #include "vectors.h"
 
@@ -205,12 +206,23 @@ static void put_hard(Chain z, size k, const Hard *hard, size factors, double *F)
   for (size i = z.t; i < z.T; ++i) F[i * z.V + i] -= !stands[i];
 }
 
+/* Y of a matrix: unknowns (borders, unknowns), which may be where the border was, and multipliers (borders, n m). */
+typedef struct {
+  double *unknowns, *multipliers;
+} Border;
+
+/* Place of an entry of Y, of a stage's row and a column; null of unknowns beyond the last step. */
+static double *at(Chain z, Border Y, size k, size i, size c) {
+  if (i >= z.t) return Y.multipliers + c * z.n * z.m + k * z.m + i - z.t;
+  return k * z.t + i < z.unknowns ? Y.unknowns + c * z.unknowns + k * z.t + i : NULL;
+}
+
 /* Stages from `first` to before `last`, from the front and corner where those before have left them, (S, V) and
-   (4 whole, V); panels (last - first, rows, V), or null if no more than front and corner is wanted. The border is given
-   in whole columns (borders, unknowns). 0, the number of the first stage without a pivot, or -1 without memory. */
+   (4 whole, V); panels (last - first, T, B) and Y, or nulls if no more than front and corner is wanted. The border is
+   given in whole columns (borders, unknowns). 0, the number of the first stage without a pivot, or -1 without memory. */
 EXPORT size chain_sweep(const size *g, size first, size last, const double *band, const double *damping,
                         const double *border, const Hard *hard, size factors, double *front, double *corner,
-                        double *panels, double *logarithm) {
+                        double *panels, double *unknowns, double *multipliers, double *logarithm) {
   FLUSH;
   Chain z = chain(g);
   size V = z.V, T = z.T, RT = z.r * T, high = z.S + z.rows + LANES, failed = 0;
@@ -219,12 +231,19 @@ EXPORT size chain_sweep(const size *g, size first, size last, const double *band
   memset(room, 0, 2 * high * V * sizeof(double));
   memcpy(F, front, z.S * V * sizeof(double));
   for (size k = first; k < last && !failed; ++k) {
-    double *p = panels ? panels + (k - first) * z.rows * V : room + 2 * high * V;
+    double *p = room + 2 * high * V;
     put_soft(z, k, band, damping, border, F);
     if (z.m) put_hard(z, k, hard, factors, F);
     memcpy(p, F, T * V * sizeof(double));
     memset(p + T * V, 0, (z.rows - T) * V * sizeof(double));
     if (factorize(z, p, logarithm) >= 0) failed = k + 1;
+    for (size i = 0; panels && i < T; ++i) {
+      memcpy(panels + ((k - first) * T + i) * z.B, p + i * V, z.B * sizeof(double));
+      for (size c = 0; c < z.borders; ++c) {
+        double *to = at(z, (Border){unknowns, multipliers}, k, i, c);
+        if (to) *to = p[i * V + z.B + c];
+      }
+    }
     for (size i = 0; i < RT; i += ROWS) {
       size c = i / LANES * LANES;
       const double *from = z.r > 1 ? F + (T + i) * V : NULL; /* of a front of two stages nothing stands there yet */
@@ -250,53 +269,63 @@ EXPORT size chain_sweep(const size *g, size first, size last, const double *band
 /* --- solutions --- */
 
 /* A right-hand side (n, T) forward: half (n, T) as `chain_backward` takes it, border' K^-1 right, and right' K^-1 right. */
-EXPORT double chain_forward(const size *g, const double *panels, const double *right, double *half, double *pulled) {
+EXPORT double chain_forward(const size *g, const double *panels, double *unknowns, double *multipliers,
+                            const double *right, double *half, double *pulled) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T;
-  double sums[z.V], square = 0.0;
-  memset(sums, 0, sizeof sums);
-  for (size k = 0; k < z.n; ++k, right += T, half += T, panels += z.rows * V) {
+  size T = z.T, RT = z.r * T;
+  double sums[z.B], found[T + 1], square = 0.0;
+  memset(sums, 0, sizeof sums), memset(pulled, 0, z.borders * sizeof(double));
+  for (size k = 0; k < z.n; ++k, right += T, half += T, panels += T * z.B) {
     for (size i = 0; i < T; ++i) sums[i] += right[i];
     for (size i = 0; i < T; ++i) {
-      const double *u = panels + i * V, value = sums[i] * u[i];
+      const double *u = panels + i * z.B, value = found[i] = sums[i] * u[i];
       half[i] = i < z.t ? value : -value;
       square += value * half[i];
       for (size c = i / LANES * LANES; c < z.B; c += LANES) *(loose *)(sums + c) -= value * *(const loose *)(u + c);
-      for (size c = z.B; c < V; c += LANES) *(loose *)(sums + c) += value * *(const loose *)(u + c);
     }
+    for (size c = 0; c < z.borders; ++c)
+      for (size i = 0; i < T; ++i) {
+        const double *y = at(z, (Border){unknowns, multipliers}, k, i, c);
+        if (y) pulled[c] += found[i] * *y;
+      }
     memmove(sums, sums + T, RT * sizeof(double));
     memset(sums + RT, 0, (z.B - RT) * sizeof(double));
   }
-  memcpy(pulled, sums + z.B, z.borders * sizeof(double));
   return square;
 }
 
 /* x (n, T) = -K^-1 (right + border move) from `half` of the right-hand side, or null for none. */
-EXPORT void chain_backward(const size *g, const double *panels, const double *half, const double *move, double *x) {
+EXPORT void chain_backward(const size *g, const double *panels, double *unknowns, double *multipliers,
+                           const double *half, const double *move, double *x) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, wide = V - z.B;
-  double moved[wide];
-  memset(moved, 0, sizeof moved), memcpy(moved, move, z.borders * sizeof(double));
+  size T = z.T;
+  double given[T + 1];
   for (size k = z.n - 1; k >= 0; --k) {
-    const double *U = panels + k * z.rows * V;
+    const double *U = panels + k * T * z.B;
     double *own = x + k * T;
     size ahead = (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
-    for (size i = 0; k && i < T * V; i += LANES) __builtin_prefetch(U - z.rows * V + i);
+    size here = z.unknowns - k * z.t < z.t ? z.unknowns - k * z.t : z.t; /* of steps */
+    for (size i = 0; k && i < T * z.B; i += LANES) __builtin_prefetch(U - T * z.B + i);
+    for (size i = 0; i < T; ++i) given[i] = half ? half[k * T + i] : 0.0;
+    for (size c = 0; c < z.borders; ++c) {
+      const double *y = unknowns + c * z.unknowns + k * z.t, *n = multipliers + c * z.n * z.m + k * z.m;
+      for (size i = 0; i < here; ++i) given[i] += move[c] * y[i];
+      for (size i = 0; i < z.m; ++i) given[z.t + i] += move[c] * n[i];
+    }
     for (size end = T; end > 0;) { /* four rows at once by what is known, then by one another */
       size high = end % ROWS ? end % ROWS : ROWS, first = end - high, count = T - end + ahead, c = 0;
-      const double *u = U + first * V;
+      const double *u = U + first * z.B;
       lanes sum[ROWS] = {{0}};
-      for (; c < wide; c += LANES)
-        for (int i = 0; i < ROWS; ++i) sum[i] += *(const loose *)(u + i * V + z.B + c) * *(const loose *)(moved + c);
-      for (c = 0; c + LANES <= count; c += LANES)
-        for (int i = 0; i < ROWS; ++i) sum[i] += *(const loose *)(u + i * V + end + c) * *(const loose *)(own + end + c);
+      for (; c + LANES <= count; c += LANES)
+        for (int i = 0; i < high; ++i)
+          sum[i] += *(const loose *)(u + i * z.B + end + c) * *(const loose *)(own + end + c);
       for (size i = high - 1; i >= 0; --i) {
-        double value = -total(sum[i]) - (half ? half[k * T + first + i] : 0.0);
-        for (size d = c; d < count; ++d) value -= u[i * V + end + d] * own[end + d];
-        for (size j = i + 1; j < high; ++j) value -= u[i * V + first + j] * own[first + j];
-        own[first + i] = value * u[i * V + first + i];
+        double value = -total(sum[i]) - given[first + i];
+        for (size d = c; d < count; ++d) value -= u[i * z.B + end + d] * own[end + d];
+        for (size j = i + 1; j < high; ++j) value -= u[i * z.B + first + j] * own[first + j];
+        own[first + i] = value * u[i * z.B + first + i];
       }
       end = first;
     }
@@ -345,10 +374,11 @@ INLINE void lessen(double *to, double by, const double *x, size count) {
 }
 
 /* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. */
-EXPORT int chain_solve(const size *g, const double *panels, size q, int own_border, double *x) {
+EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, double *multipliers, size q,
+                       int own_border, double *x) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T, apart = z.rows * V;
+  size V = z.B, T = z.T, RT = z.r * T, apart = T * V;
   double *sums = allocate((z.S + 1) * q * sizeof(double));
   if (!sums) return 1;
   memset(sums, 0, z.S * q * sizeof(double));
@@ -356,7 +386,10 @@ EXPORT int chain_solve(const size *g, const double *panels, size q, int own_bord
     const double *U = panels + k * apart;
     double *here = x + k * T * q;
     if (own_border) {
-      for (size i = 0; i < T; ++i) memcpy(here + i * q, U + i * V + z.B, q * sizeof(double));
+      for (size i = 0; i < T * q; ++i) {
+        const double *y = at(z, (Border){unknowns, multipliers}, k, i / q, i % q);
+        here[i] = y ? *y : 0.0;
+      }
       continue;
     }
     for (size i = 0; i < T * q; ++i) here[i] += sums[i];
@@ -410,14 +443,14 @@ static void take_off(double *to, size wide, const double *left, size apart, cons
 EXPORT int chain_inverse(const size *g, size first, size last, const double *panels, double *ahead, double *P) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T, A = whole(RT, LANES), W = whole(T, LANES), high = z.rows;
+  size V = z.B, T = z.T, RT = z.r * T, A = whole(RT, LANES), W = whole(T, LANES), high = z.rows;
   size sizes[] = {high * W, high * W, high * W, high * A, high * A, (RT + ROWS) * W, (RT + ROWS) * W}, sum = 0;
   for (int i = 0; i < 7; ++i) sum += sizes[i];
   double *room = allocate(sum * sizeof(double)), *I = room, *turned = I + sizes[0], *own = turned + sizes[1];
   double *G = own + sizes[2], *H = G + sizes[3], *Gt = H + sizes[4], *Ht = Gt + sizes[5];
   if (!room) return 1;
   for (size k = last - 1; k >= first; --k) {
-    const double *U = panels + k * z.rows * V;
+    const double *U = panels + k * T * V;
     double *out = P + (k - first) * z.S * z.S;
     memset(room, 0, sum * sizeof(double));
     for (size i = T - 1; i >= 0; --i) { /* [I | G] = U^-1 [1 | U of the stages ahead] */

@@ -67,7 +67,7 @@ class Shape:
         self.S = (self.r + 1) * self.T
         self.B = -(-self.S // LANES) * LANES
         self.V = self.B + -(-borders // LANES) * LANES
-        self.panel = self.stages, -(-self.T // ROWS) * ROWS, self.V
+        self.panel = self.stages, self.T, self.B
 
 
 class Chain(Shape):
@@ -77,7 +77,7 @@ class Chain(Shape):
         band: lower band of H + AᵀA, transposed, (N t, width): entry [j, d] is that of row j + d and column j. It may
             stand at the end of what ``workspace`` holds as "panels": then factors take its place.
         damping: added to its diagonal, (N t,).
-        border: (N t, b), in whole columns.
+        border: (N t, b), in whole columns; with a workspace factors take its place.
         steps: N.
         hard: hard rows.
         workspace: holds the factors until the next ones; None: they stay.
@@ -101,6 +101,10 @@ class Chain(Shape):
         """Not needed any more when all is eliminated."""
         shape = self.panel if kept else (0, *self.panel[1:])
         self.panels = aligned(shape) if workspace is None else workspace.aligned("panels", shape)
+        columns = self.given[2]
+        more = np.zeros((self.borders, self.stages * self.group * self.multipliers))
+        self.Y = (columns if workspace is not None else np.empty_like(columns)), more
+        """What the border leaves in U, of unknowns (b, N t) and of multipliers (b, n m)."""
         self.front, self.corner = np.zeros((self.S, self.V)), np.zeros((-(-self.borders // ROWS) * ROWS, self.V))
         self.logarithm = 0.0
         """log |det K| of the stages so far, without rows that others imply."""
@@ -229,7 +233,7 @@ class _Compiled:
         )
         failed = self._sweep(
             *(address(c.sizes), *numbers(first, last), *addresses(*c.given), hard, *numbers(len(held))),
-            *addresses(c.front, c.corner, c.panels[first:last] if len(c.panels) else None),
+            *addresses(c.front, c.corner, c.panels[first:last] if len(c.panels) else None, *c.Y),
             ctypes.byref(logarithm),
         )
         if failed < 0:
@@ -238,16 +242,16 @@ class _Compiled:
 
     def forward(self, c: Chain, right: Array) -> tuple[Array, Array, float]:
         half, pulled = np.empty((c.stages, c.T)), np.empty(c.borders)
-        square = self._forward(address(c.sizes), *addresses(c.panels, right, half, pulled))
+        square = self._forward(address(c.sizes), *addresses(c.panels, *c.Y, right, half, pulled))
         return half, pulled, float(square)
 
     def backward(self, c: Chain, half: Array | None, move: Array) -> Array:
         found = np.empty((c.stages, c.T))
-        self._backward(address(c.sizes), *addresses(c.panels, half, np.ascontiguousarray(move), found))
+        self._backward(address(c.sizes), *addresses(c.panels, *c.Y, half, np.ascontiguousarray(move), found))
         return found
 
     def solve(self, c: Chain, both: Array, border: bool) -> None:
-        given = address(c.sizes), address(c.panels), *numbers(both.shape[2]), ctypes.c_int(border)
+        given = address(c.sizes), *addresses(c.panels, *c.Y), *numbers(both.shape[2]), ctypes.c_int(border)
         if self._solve(*given, address(both)):
             raise MemoryError("chain_solve")
 
@@ -295,8 +299,10 @@ class _ByNumPy:
             signed = np.where(np.arange(T) < t, 1.0, -1.0)[:, None] * U[:T]
             c.corner[:b, :b] -= signed[:, B : B + b].T @ U[:T, B : B + b]
             if len(c.panels):
-                c.panels[k] = 0.0
-                c.panels[k, :T] = U[:T]
+                c.panels[k] = U[:T, :B]
+                unknowns = slice(k * t, min((k + 1) * t, len(c.given[0])))
+                c.Y[0][:, unknowns] = U[: unknowns.stop - unknowns.start, B : B + b].T
+                c.Y[1][:, k * (T - t) : (k + 1) * (T - t)] = U[t:T, B : B + b].T
                 c.panels[k, range(T), range(T)] = np.where(pivots > 0, 1 / np.where(pivots > 0, pivots, 1.0), 0.0)
             c.front[: S - T, : S - T] = U[T:S, T:S] - signed[:, T:S].T @ U[:T, T:S]
             c.front[: S - T, B:] = U[T:S, B:] - signed[:, T:S].T @ U[:T, B:]
@@ -311,8 +317,12 @@ class _ByNumPy:
         kept = diagonal > 0
         diagonal[:] = 1 / np.where(kept, diagonal, 1.0)
         signs = np.where(np.arange(c.T) < c.t, 1.0, -1.0)
-        ahead, border = c.panels[:, : c.T, c.T : c.S], c.panels[:, : c.T, c.B : c.B + c.borders]
-        return np.linalg.inv(U) * kept[:, None], ahead, border, signs
+        border = np.zeros((c.stages, c.T, c.borders))
+        whole = np.zeros((c.stages * c.t, c.borders))
+        whole[: c.steps * c.tangent] = c.Y[0].T
+        border[:, : c.t] = whole.reshape(c.stages, c.t, c.borders)
+        border[:, c.t :] = c.Y[1].T.reshape(c.stages, c.T - c.t, c.borders)
+        return np.linalg.inv(U) * kept[:, None], c.panels[:, :, c.T : c.S], border, signs
 
     def forward(self, c: Chain, right: Array) -> tuple[Array, Array, float]:
         inverse, ahead, border, signs = self._parts(c)
