@@ -206,16 +206,13 @@ static void put_hard(Chain z, size k, const Hard *hard, size factors, double *F)
   for (size i = z.t; i < z.T; ++i) F[i * z.V + i] -= !stands[i];
 }
 
-/* Y of a matrix: unknowns (borders, unknowns), which may be where the border was, and multipliers (borders, n m). */
-typedef struct {
-  double *unknowns, *multipliers;
-} Border;
+/* How many of a stage's unknowns are of steps. */
+static size standing(Chain z, size k) { return z.unknowns - k * z.t < z.t ? z.unknowns - k * z.t : z.t; }
 
-/* Place of an entry of Y, of a stage's row and a column; null of unknowns beyond the last step. */
-static double *at(Chain z, Border Y, size k, size i, size c) {
-  if (i >= z.t) return Y.multipliers + c * z.n * z.m + k * z.m + i - z.t;
-  return k * z.t + i < z.unknowns ? Y.unknowns + c * z.unknowns + k * z.t + i : NULL;
-}
+/* Y of a stage and a column of the border: `y` of its unknowns, and `n` of its multipliers. */
+#define OF_BORDER(c)                                    \
+  double *y = unknowns + (c) * z.unknowns + k * z.t, *n = multipliers + (c) * z.n * z.m + k * z.m; \
+  size here = standing(z, k)
 
 /* Stages from `first` to before `last`, from the front and corner where those before have left them, (S, V) and
    (4 whole, V); panels (last - first, T, B) and Y, or nulls if no more than front and corner is wanted. The border is
@@ -237,12 +234,12 @@ EXPORT size chain_sweep(const size *g, size first, size last, const double *band
     memcpy(p, F, T * V * sizeof(double));
     memset(p + T * V, 0, (z.rows - T) * V * sizeof(double));
     if (factorize(z, p, logarithm) >= 0) failed = k + 1;
-    for (size i = 0; panels && i < T; ++i) {
+    for (size i = 0; panels && i < T; ++i)
       memcpy(panels + ((k - first) * T + i) * z.B, p + i * V, z.B * sizeof(double));
-      for (size c = 0; c < z.borders; ++c) {
-        double *to = at(z, (Border){unknowns, multipliers}, k, i, c);
-        if (to) *to = p[i * V + z.B + c];
-      }
+    for (size c = 0; panels && c < z.borders; ++c) {
+      OF_BORDER(c);
+      for (size i = 0; i < here; ++i) y[i] = p[i * V + z.B + c];
+      for (size i = 0; i < z.m; ++i) n[i] = p[(z.t + i) * V + z.B + c];
     }
     for (size i = 0; i < RT; i += ROWS) {
       size c = i / LANES * LANES;
@@ -284,11 +281,11 @@ EXPORT double chain_forward(const size *g, const double *panels, double *unknown
       square += value * half[i];
       for (size c = i / LANES * LANES; c < z.B; c += LANES) *(loose *)(sums + c) -= value * *(const loose *)(u + c);
     }
-    for (size c = 0; c < z.borders; ++c)
-      for (size i = 0; i < T; ++i) {
-        const double *y = at(z, (Border){unknowns, multipliers}, k, i, c);
-        if (y) pulled[c] += found[i] * *y;
-      }
+    for (size c = 0; c < z.borders; ++c) {
+      OF_BORDER(c);
+      for (size i = 0; i < here; ++i) pulled[c] += found[i] * y[i];
+      for (size i = 0; i < z.m; ++i) pulled[c] += found[z.t + i] * n[i];
+    }
     memmove(sums, sums + T, RT * sizeof(double));
     memset(sums + RT, 0, (z.B - RT) * sizeof(double));
   }
@@ -306,11 +303,10 @@ EXPORT void chain_backward(const size *g, const double *panels, double *unknowns
     const double *U = panels + k * T * z.B;
     double *own = x + k * T;
     size ahead = (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
-    size here = z.unknowns - k * z.t < z.t ? z.unknowns - k * z.t : z.t; /* of steps */
     for (size i = 0; k && i < T * z.B; i += LANES) __builtin_prefetch(U - T * z.B + i);
     for (size i = 0; i < T; ++i) given[i] = half ? half[k * T + i] : 0.0;
     for (size c = 0; c < z.borders; ++c) {
-      const double *y = unknowns + c * z.unknowns + k * z.t, *n = multipliers + c * z.n * z.m + k * z.m;
+      OF_BORDER(c);
       for (size i = 0; i < here; ++i) given[i] += move[c] * y[i];
       for (size i = 0; i < z.m; ++i) given[z.t + i] += move[c] * n[i];
     }
@@ -384,38 +380,40 @@ EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, do
   memset(sums, 0, z.S * q * sizeof(double));
   for (size k = 0; k < z.n; ++k) {
     const double *U = panels + k * apart;
-    double *here = x + k * T * q;
+    double *at = x + k * T * q;
     if (own_border) {
-      for (size i = 0; i < T * q; ++i) {
-        const double *y = at(z, (Border){unknowns, multipliers}, k, i / q, i % q);
-        here[i] = y ? *y : 0.0;
+      memset(at, 0, T * q * sizeof(double));
+      for (size c = 0; c < q; ++c) {
+        OF_BORDER(c);
+        for (size i = 0; i < here; ++i) at[i * q + c] = y[i];
+        for (size i = 0; i < z.m; ++i) at[(z.t + i) * q + c] = n[i];
       }
       continue;
     }
-    for (size i = 0; i < T * q; ++i) here[i] += sums[i];
+    for (size i = 0; i < T * q; ++i) at[i] += sums[i];
     memmove(sums, sums + T * q, RT * q * sizeof(double));
     memset(sums + RT * q, 0, T * q * sizeof(double));
     for (size i = 0; i < T; i += ROWS) { /* four rows by what is known, then by one another */
       size high = T - i < ROWS ? T - i : ROWS;
-      strips(here + i * q, high, q, U + i, 1, V, here, i);
+      strips(at + i * q, high, q, U + i, 1, V, at, i);
       for (size a = i; a < i + high; ++a) {
-        for (size b = i; b < a; ++b) lessen(here + a * q, U[b * V + a], here + b * q, q);
-        for (size s = 0; s < q; ++s) here[a * q + s] *= U[a * V + a];
+        for (size b = i; b < a; ++b) lessen(at + a * q, U[b * V + a], at + b * q, q);
+        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
       }
     }
-    strips(sums, RT, q, U + T, 1, V, here, T);
-    for (size s = z.t * q; s < T * q; ++s) here[s] = -here[s];
+    strips(sums, RT, q, U + T, 1, V, at, T);
+    for (size s = z.t * q; s < T * q; ++s) at[s] = -at[s];
   }
   for (size k = z.n - 1; k >= 0; --k) { /* later stages follow in memory */
     const double *U = panels + k * apart;
-    double *here = x + k * T * q;
+    double *at = x + k * T * q;
     size seen = T + (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
     for (size end = T; end > 0; end -= end % ROWS ? end % ROWS : ROWS) {
       size high = end % ROWS ? end % ROWS : ROWS, i = end - high;
-      strips(here + i * q, high, q, U + i * V + end, V, 1, here + end * q, seen - end);
+      strips(at + i * q, high, q, U + i * V + end, V, 1, at + end * q, seen - end);
       for (size a = end - 1; a >= i; --a) {
-        for (size b = a + 1; b < end; ++b) lessen(here + a * q, U[a * V + b], here + b * q, q);
-        for (size s = 0; s < q; ++s) here[a * q + s] *= U[a * V + a];
+        for (size b = a + 1; b < end; ++b) lessen(at + a * q, U[a * V + b], at + b * q, q);
+        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
       }
     }
   }

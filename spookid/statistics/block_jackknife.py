@@ -78,6 +78,8 @@ _Part = tuple[LinearizedFactor, int, int]
 
 _ROUNDING = 256 * float(np.finfo(np.float64).eps)
 """Part of a diagonal entry below which a pivot has no digits."""
+_TOGETHER = 64
+"""Stages whose covariances are held at once."""
 _HALF = float(np.sqrt(np.finfo(np.float64).eps))
 """Part of what is known of a direction of which half of the digits are left."""
 
@@ -104,15 +106,17 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
         if chain.sweep(first, last):
             return unknown, np.full((len(parts), size, size), np.nan)
     stood[chain.stages] = chain.front.copy(), chain.taken
-    later, ahead, wide = dict[int, tuple[Array, Array]](), None, chain.S - chain.T
-    response = chain.solve(None).reshape(-1, size)
-    for first, last in reversed(list(pairwise(sorted(stood)))):
-        blocks, ahead = chain.inverse(first, last, ahead)
-        own = response[first * chain.T :][:wide]
-        later[first] = blocks[0, :wide, :wide].copy(), np.pad(own, ((0, wide - len(own)), (0, 0)))
-        del blocks
-    later[chain.stages] = np.zeros((wide, wide)), np.zeros((wide, size))
+    wide, response = chain.S - chain.T, chain.solve(None).reshape(-1, size)
+    responses = {stage: response[stage * chain.T :][:wide].copy() for stage in stood}
     del response
+    later, ahead = {chain.stages: (np.zeros((wide, wide)), np.zeros((wide, size)))}, None
+    for stop in range(chain.stages, 0, -_TOGETHER):
+        start = max(stop - _TOGETHER, 0)
+        blocks, ahead = chain.inverse(start, stop, ahead)
+        for stage in stood.keys() & set(range(start, stop)):
+            own = responses[stage]
+            own = np.pad(own, ((0, wide - len(own)), (0, 0)))
+            later[stage] = blocks[stage - start, :wide, :wide].copy(), own
     without = [
         _without(equations, chain, some, pair, stood, later[pair[1]]) for some, pair in zip(parts, cuts, strict=True)
     ]
