@@ -63,8 +63,8 @@ class Problem(Declaration, Tabular):
         """Estimate states and parameters.
 
         Args:
-            backend: "lm", the package's own Levenberg–Marquardt; "riccati", the same with steps by a Riccati recursion,
-                which holds hard rows exactly; or "ipopt", a general solver of nonlinear programs.
+            backend: "lm", the package's own Levenberg–Marquardt; "riccati", another name for it; or "ipopt", a general
+                solver of nonlinear programs.
             callback: called with every accepted iterate, of every start; what it raises ends the fit and is yours to
                 catch.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and

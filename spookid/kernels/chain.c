@@ -158,7 +158,7 @@ static size factorize(Chain z, double *p, double *logarithm) {
   return -1;
 }
 
-/* Soft rows' part of stage k into the front that begins with it. */
+/* Soft rows' part of stage k into the front that begins with it; without damping, 1 for unknowns that no row sees. */
 static void put_soft(Chain z, size k, const double *band, const double *damping, const double *border, double *F) {
   for (size i = 0; i < z.t; ++i) {
     double *row = F + i * z.V, *to = row + i;
@@ -173,7 +173,7 @@ static void put_soft(Chain z, size k, const double *band, const double *damping,
       for (size e = 0; e < count; ++e) to[e] += from[e];
       from += count, left -= count, to += count + z.m;
     }
-    row[i] += damping[j];
+    row[i] += damping ? damping[j] : band[j * z.width] == 0.0;
     for (size c = 0; c < z.borders; ++c) row[z.B + c] += border[c * z.unknowns + j];
   }
 }

@@ -76,7 +76,7 @@ class Chain(Shape):
     Args:
         band: lower band of H + AᵀA, transposed, (N t, width): entry [j, d] is that of row j + d and column j. It may
             stand at the end of what ``workspace`` holds as "panels": then factors take its place.
-        damping: added to its diagonal, (N t,).
+        damping: added to its diagonal, (N t,); None: 1 where that is zero.
         border: (N t, b), in whole columns; with a workspace factors take its place.
         steps: N.
         hard: hard rows.
@@ -87,7 +87,7 @@ class Chain(Shape):
     def __init__(
         self,
         band: Array,
-        damping: Array,
+        damping: Array | None,
         border: Array,
         steps: int,
         hard: Sequence[HardRows] = (),
@@ -97,11 +97,11 @@ class Chain(Shape):
         tangent = len(band) // max(steps, 1)
         reach = max(-(-band.shape[1] // max(tangent, 1)) - 1, *(max(rows.offsets) for rows in hard), 0)
         super().__init__(steps, tangent, reach, border.shape[1], hard)
-        self.given: tuple[Array, ...] = np.ascontiguousarray(band), damping, np.ascontiguousarray(border.T)
+        columns = np.ascontiguousarray(border.T)
+        self.given: tuple[Array, Array | None, Array] | None = np.ascontiguousarray(band), damping, columns
         """Not needed any more when all is eliminated."""
         shape = self.panel if kept else (0, *self.panel[1:])
         self.panels = aligned(shape) if workspace is None else workspace.aligned("panels", shape)
-        columns = self.given[2]
         more = np.zeros((self.borders, self.stages * self.group * self.multipliers))
         self.Y = (columns if workspace is not None else np.empty_like(columns)), more
         """What the border leaves in U, of unknowns (b, N t) and of multipliers (b, n m)."""
@@ -158,7 +158,7 @@ class Chain(Shape):
         """Right-hand sides of the states (N t, m) and of the hard rows, each (count, rows, m), as (n, T, m), the same
         memory if there are no hard rows and stages are whole."""
         (rows, count), t = states.shape, self.t
-        if self.T == t and rows == self.stages * t and states.flags.c_contiguous:
+        if t == self.T and rows == self.stages * t and states.flags.c_contiguous:
             return states.reshape(self.stages, t, count)
         right = np.zeros((self.stages, self.T, count))
         full = rows // max(t, 1)
@@ -172,7 +172,7 @@ class Chain(Shape):
 
     def states(self, whole: Array) -> Array:
         """The states' part (N t, ...) of (n, T, ...)."""
-        part = whole if self.T == self.t else np.ascontiguousarray(whole[:, : self.t])
+        part = whole if self.t == self.T else np.ascontiguousarray(whole[:, : self.t])
         return part.reshape(self.stages * self.t, *whole.shape[2:])[: self.steps * self.tangent]
 
     def of_rows(self, whole: NDArray[Any]) -> list[NDArray[Any]]:
@@ -222,6 +222,7 @@ class _Compiled:
         self._sweep.restype, self._forward.restype, self._backward.restype = ctypes.c_longlong, ctypes.c_double, None
 
     def sweep(self, c: Chain, first: int, last: int) -> tuple[int, float]:
+        assert c.given is not None
         logarithm = ctypes.c_double()
         held = [np.array(rows.offsets, dtype=np.int64) for rows in c.hard]
         matrices = [np.ascontiguousarray(rows.matrix) for rows in c.hard]
@@ -300,7 +301,7 @@ class _ByNumPy:
             c.corner[:b, :b] -= signed[:, B : B + b].T @ U[:T, B : B + b]
             if len(c.panels):
                 c.panels[k] = U[:T, :B]
-                unknowns = slice(k * t, min((k + 1) * t, len(c.given[0])))
+                unknowns = slice(k * t, min((k + 1) * t, c.steps * c.tangent))
                 c.Y[0][:, unknowns] = U[: unknowns.stop - unknowns.start, B : B + b].T
                 c.Y[1][:, k * (T - t) : (k + 1) * (T - t)] = U[t:T, B : B + b].T
                 c.panels[k, range(T), range(T)] = np.where(pivots > 0, 1 / np.where(pivots > 0, pivots, 1.0), 0.0)
@@ -372,13 +373,14 @@ class _ByNumPy:
 
 def _assembled(c: Chain, first: int, last: int) -> Array:
     """Rows of some stages in K, above its diagonal, as they stand in their panels, (count, T, V)."""
+    assert c.given is not None
     (band, damping, border), count = c.given, c.stages
     whole = np.zeros((count, c.T, c.V))
     lengths = count * c.t
     entries, right = np.zeros((lengths, band.shape[1])), np.zeros((lengths, c.borders))
     entries[len(band) :, 0] = 1.0
     entries[: len(band)], right[: len(band)] = band, border.T
-    entries[: len(band), 0] += damping
+    entries[: len(band), 0] += band[:, 0] == 0 if damping is None else damping
     for i in range(c.t):
         stage, unknown = np.divmod(i + np.arange(band.shape[1]), c.t)
         seen = stage <= c.r

@@ -56,12 +56,10 @@ class Elimination:
         hard: Sequence[HardRows] = (),
         workspace: Workspace | None = None,
     ) -> None:
-        if damping is None:
-            damping = (equations.band[:, 0] == 0).astype(np.float64)
         self._chain = Chain(equations.band, damping, equations.border, equations.steps, hard, workspace)
         if failed := self._chain.sweep():
             raise NotPositiveDefiniteError(f"no pivot in step {(failed - 1) * self._chain.group}")
-        self._chain.given = ()
+        self._chain.given = None
         self.corner = self._chain.taken
         """What is taken from the parameters' corner, (n_p + 1, n_p + 1)."""
         self.logarithm = self._chain.logarithm

@@ -1,9 +1,9 @@
 """Block jackknife: recordings cut into stretches, and what each of these blocks says about the parameters.
 
-A chain's states are eliminated without the observations of one block, for all its blocks at the price of two: from where
-the elimination of the whole chain stood before the block to its end. From there on the equations are those of the whole
-chain but for what the steps before leave in them, F + ΔF on the next few steps and b + Δb in the border; of M⁻¹, M those
-of the whole chain, a block P of the inverse and the response X at these steps say all:
+A chain's states are eliminated without the observations of one block, for all its blocks at the price of two: from
+where the elimination of the whole chain stood before the block to its end. From there on the equations M are those of
+the whole chain but for what the steps before leave in them, ΔF on the next few steps and Δb in the border. A block P
+of M⁻¹ and the response X at these steps say all:
 
     (b + Δb)ᵀ(M + ΔF)⁻¹(b + Δb) = bᵀM⁻¹b + XᵀΔb + ΔbᵀX + ΔbᵀPΔb − (X + PΔb)ᵀ(1 + ΔF P)⁻¹ΔF (X + PΔb).
 """
@@ -96,8 +96,7 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
     """
     steps, size = terms[0].steps, terms[0].parameters + 1
     equations = normal_equations([term.source for term in terms], steps, terms[0].tangent, size - 1)
-    damping = (equations.band[:, 0] == 0).astype(np.float64)
-    chain = Chain(equations.band, damping, equations.border, steps, hard_rows(terms))
+    chain = Chain(equations.band, None, equations.border, steps, hard_rows(terms))
     parts = [_observations(terms, *pair) for pair in pairwise(edges)]
     cuts, stood = [_stages(chain, some) for some in parts], dict[int, tuple[Array, Array]]()
     unknown = np.full((size, size), np.nan)
