@@ -22,7 +22,7 @@ from riccati_robots import MOTIONS, Estimation, Robot, prepared, robot
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.elimination import Elimination, assembled
 from spookid.solvers.ipopt import Ipopt
@@ -210,8 +210,9 @@ def horizons(one: Robot) -> str:
         print(*rows[-1], flush=True, file=sys.stderr)
     return f"""## Length of the horizon
 
-The elimination and the step of states and multipliers, of the {one.name} with inverse dynamics ({linear.tangent} unknowns
-and {sum(r.matrix.shape[2] for r in linear.hard)} hard rows a stage, {linear.parameters} parameters):
+The elimination and the step of states and multipliers, of the {one.name} with inverse dynamics
+({linear.tangent} unknowns and {sum(r.matrix.shape[2] for r in linear.hard)} hard rows a stage, {linear.parameters}
+parameters):
 
 {table(["stages", "ms", "µs a stage"], rows)}
 """

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import Chain, HardRows, Shape
+from spookid.kernels.chain import Chain
+from spookid.kernels.stages import HardRows, Shape
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 from spookid.solvers.rows import Rows, Stream

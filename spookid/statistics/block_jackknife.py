@@ -16,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import Chain, mirrored
+from spookid.kernels.chain import Chain
+from spookid.kernels.stages import mirrored
 from spookid.records import dataclass
 from spookid.solvers.structured import NormalEquations, normal_equations
 from spookid.statistics.condensing import Condensed

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 from spookid.solvers.elimination import assembled

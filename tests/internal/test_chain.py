@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.kernels.chain import Chain, HardRows
+from spookid.kernels.chain import Chain
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.elimination import Elimination, assembled
 from spookid.solvers.rows import Rows
