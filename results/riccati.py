@@ -21,15 +21,12 @@ import numpy as np
 from riccati_robots import MOTIONS, Estimation, Robot, prepared, robot
 from scipy import sparse
 from scipy.sparse.linalg import splu
-from spookid.kernels.blocks import saddle_blocks
-from spookid.kernels.riccati import riccati_routines
-from spookid.solvers.riccati import Riccati
-from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle
 
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
+from spookid.solvers.elimination import Elimination, assembled
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
-from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, normal_equations
@@ -105,13 +102,14 @@ class Linear:
 def linearized(problem: Estimation) -> Linear:
     """At the start."""
     transcription: Transcription = problem.transcription
-    reduced = ReducedProblem(transcription, problem.start, recursion=riccati_routines())
+    reduced = ReducedProblem(transcription, problem.start)
     point = reduced.project(problem.start)
     rows = reduced.reduce(point, 0)[0]
-    here = Linearization(reduced, reduced.evaluate(point), [(rows, None)])
-    return Linear(
-        here.rows[0], here.coupled[0], transcription.chains[0].steps, reduced.tangent, len(transcription.names)
+    soft, hard = (
+        [r for r, f in zip(rows, reduced.kept, strict=True) if (f in reduced.coupled) == wanted]
+        for wanted in (False, True)
     )
+    return Linear(soft, hard, transcription.chains[0].steps, reduced.tangent, len(transcription.names))
 
 
 def parts_of(linear: Linear) -> tuple[Any, Any, Array]:
@@ -142,12 +140,15 @@ def general(linear: Linear) -> tuple[Array, Array, float]:
     return S, -(solution[:, :-1] @ move + solution[:, -1])[:n], spent
 
 
-def recursive(linear: Linear, workspace: Workspace) -> tuple[Array, Array, float]:
-    """The same by the recursion."""
-    equations = linear.equations
-    damping = np.where(equations.diagonal > 0, ALPHA * equations.diagonal, 1.0)
+def eliminated(linear: Linear, workspace: Workspace) -> tuple[Array, Array, float]:
+    """The same by the one elimination of a chain."""
+    diagonal = linear.equations.diagonal
+    damping, hard = np.where(diagonal > 0, ALPHA * diagonal, 1.0), [HardRows(r.offsets, r.matrix) for r in linear.hard]
+    equations = assembled(
+        [*linear.soft, *linear.hard], hard, linear.steps, linear.tangent, linear.parameters, workspace
+    )
     began = time.process_time()
-    made = Riccati(equations, linear.hard, damping, workspace, riccati_routines())
+    made = Elimination(equations, damping, hard, workspace)
     corner = equations.corner - made.corner
     S, g = corner[:-1, :-1], corner[:-1, -1]
     move = -np.linalg.solve(S, g)
@@ -161,7 +162,7 @@ def equality(robots: dict[str, Robot]) -> str:
     for name, one in robots.items():
         for kind in ("inverse", "forward") if one.n <= 2 * SMALL else ("inverse",):
             linear = linearized(prepared(one, kind))
-            S, step, _ = recursive(linear, Workspace())
+            S, step, _ = eliminated(linear, Workspace())
             expected, wanted, _ = general(linear)
             sizes = np.sqrt(np.diag(expected))
             scaled = np.abs(S - expected) / np.outer(sizes, sizes)
@@ -204,29 +205,17 @@ def horizons(one: Robot) -> str:
     linear, rows = linearized(prepared(one, "inverse")), []
     for steps in HORIZONS:
         longer, workspace = repeated(linear, steps), Workspace()
-        spent = quickest(lambda longer=longer, workspace=workspace: recursive(longer, workspace)[2])
+        spent = quickest(lambda longer=longer, workspace=workspace: eliminated(longer, workspace)[2])
         rows.append([f"{steps}", f"{1e3 * spent:.3g}", f"{1e6 * spent / steps:.3g}"])
         print(*rows[-1], flush=True, file=sys.stderr)
     return f"""## Length of the horizon
 
-The recursion and the step of states and multipliers, of the {one.name} with inverse dynamics ({linear.tangent} unknowns
-and {sum(r.matrix.shape[2] for r in linear.hard)} hard rows a stage, {linear.parameters} parameters):
+The elimination and the step of states and multipliers, of the {one.name} with inverse dynamics
+({linear.tangent} unknowns and {sum(r.matrix.shape[2] for r in linear.hard)} hard rows a stage, {linear.parameters}
+parameters):
 
 {table(["stages", "ms", "µs a stage"], rows)}
 """
-
-
-def by_multipliers(linear: Linear, workspace: Workspace, blocks: bool) -> float:
-    """Time of LU with multipliers, by blocks or by LAPACK's band: backend "lm" [s]."""
-    equations = linear.equations
-    damping = np.where(equations.diagonal > 0, ALPHA * equations.diagonal, 1.0)
-    began = time.process_time()
-    if blocks:
-        made: Saddle = BlockSaddle(equations, linear.hard, damping, saddle_blocks(), workspace)
-    else:
-        made = BandSaddle(equations, linear.hard, damping)
-    made.step(made.own, np.zeros(linear.parameters))
-    return time.process_time() - began
 
 
 def stagewise(problem: Estimation) -> tuple[sparse.csc_array, Array, sparse.csc_array, Array, dict[str, Any]]:
@@ -316,16 +305,13 @@ def iterations(one: Robot) -> str:
     """Time of an iteration by several solvers."""
     problem = prepared(one, "inverse")
     linear, workspace = linearized(problem), Workspace()
-    ours = quickest(lambda: recursive(linear, workspace)[2], 5)
-    rows = [["Riccati recursion", f"{1e3 * ours:.3g}", "1"]]
+    ours = quickest(lambda: eliminated(linear, workspace)[2], 5)
+    rows = [["one elimination", f"{1e3 * ours:.3g}", "1"]]
 
     def add(what: str, seconds: float) -> None:
         rows.append([what, f"{1e3 * seconds:.3g}", f"{seconds / ours:.3g}"])
         print(*rows[-1], flush=True, file=sys.stderr)
 
-    for what, blocks in (('blocks, `"lm"` from 500 steps on', True), ('LAPACK\'s band, `"lm"` below', False)):
-        spent = quickest(lambda blocks=blocks: by_multipliers(linear, workspace, blocks), 3)
-        add(f"LU with multipliers, {what}", spent)
     add("sparse LU of the whole system (SuperLU)", quickest(lambda: general(linear)[2], 1))
     for name in ("fatrop", "hpipm"):
         if not (ca.has_conic if name == "hpipm" else ca.has_nlpsol)(name):

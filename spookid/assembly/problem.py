@@ -213,8 +213,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         """Estimate states and parameters.
 
         Args:
-            backend: "lm", the package's own Levenberg–Marquardt; "riccati", the same with steps by a Riccati recursion,
-                which holds hard rows exactly; or "ipopt", a general solver of nonlinear programs.
+            backend: "lm", the package's own Levenberg–Marquardt; "riccati", another name for it; or "ipopt", a general
+                solver of nonlinear programs.
             callback: called with every accepted iterate, of every start; what it raises ends the fit and reaches you.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.

@@ -4,8 +4,9 @@
    parameters. Thanks to A'A every leading block of K has t positive and m negative pivots a stage, whatever rows
    determine the states: no row is ever exchanged, and K = U' s U with s = +-1. A multiplier whose pivot is rounding
    belongs to a row that others imply and is left out, its row of U zero. Of each stage T rows of U are kept, a panel
-   of V numbers a row: the stage itself and the r next, then from B on the border; on the diagonal stand the inverses
-   of pivots. The front of the r + 1 stages to come, U's products taken off, is all that going on takes. */
+   of B numbers a row: the stage itself and the r next; on the diagonal stand the inverses of pivots. Y, the border as
+   U's rows have it, stands in whole columns, of unknowns and of multipliers. The front of the r + 1 stages to come, U's
+   products taken off and the border from B on, is all that going on takes. */
 
 #include "vectors.h"
 
@@ -157,7 +158,7 @@ static size factorize(Chain z, double *p, double *logarithm) {
   return -1;
 }
 
-/* Soft rows' part of stage k into the front that begins with it. */
+/* Soft rows' part of stage k into the front that begins with it; without damping, 1 for unknowns that no row sees. */
 static void put_soft(Chain z, size k, const double *band, const double *damping, const double *border, double *F) {
   for (size i = 0; i < z.t; ++i) {
     double *row = F + i * z.V, *to = row + i;
@@ -172,7 +173,7 @@ static void put_soft(Chain z, size k, const double *band, const double *damping,
       for (size e = 0; e < count; ++e) to[e] += from[e];
       from += count, left -= count, to += count + z.m;
     }
-    row[i] += damping[j];
+    row[i] += damping ? damping[j] : band[j * z.width] == 0.0;
     for (size c = 0; c < z.borders; ++c) row[z.B + c] += border[c * z.unknowns + j];
   }
 }
@@ -205,12 +206,20 @@ static void put_hard(Chain z, size k, const Hard *hard, size factors, double *F)
   for (size i = z.t; i < z.T; ++i) F[i * z.V + i] -= !stands[i];
 }
 
+/* How many of a stage's unknowns are of steps. */
+static size standing(Chain z, size k) { return z.unknowns - k * z.t < z.t ? z.unknowns - k * z.t : z.t; }
+
+/* Y of a stage and a column of the border: `y` of its unknowns, and `n` of its multipliers. */
+#define OF_BORDER(c)                                    \
+  double *y = unknowns + (c) * z.unknowns + k * z.t, *n = multipliers + (c) * z.n * z.m + k * z.m; \
+  size here = standing(z, k)
+
 /* Stages from `first` to before `last`, from the front and corner where those before have left them, (S, V) and
-   (4 whole, V); panels (last - first, rows, V), or null if no more than front and corner is wanted. The border is given
-   in whole columns (borders, unknowns). 0, the number of the first stage without a pivot, or -1 without memory. */
+   (4 whole, V); panels (last - first, T, B) and Y, or nulls if no more than front and corner is wanted. The border is
+   given in whole columns (borders, unknowns). 0, the number of the first stage without a pivot, or -1 without memory. */
 EXPORT size chain_sweep(const size *g, size first, size last, const double *band, const double *damping,
                         const double *border, const Hard *hard, size factors, double *front, double *corner,
-                        double *panels, double *logarithm) {
+                        double *panels, double *unknowns, double *multipliers, double *logarithm) {
   FLUSH;
   Chain z = chain(g);
   size V = z.V, T = z.T, RT = z.r * T, high = z.S + z.rows + LANES, failed = 0;
@@ -219,12 +228,19 @@ EXPORT size chain_sweep(const size *g, size first, size last, const double *band
   memset(room, 0, 2 * high * V * sizeof(double));
   memcpy(F, front, z.S * V * sizeof(double));
   for (size k = first; k < last && !failed; ++k) {
-    double *p = panels ? panels + (k - first) * z.rows * V : room + 2 * high * V;
+    double *p = room + 2 * high * V;
     put_soft(z, k, band, damping, border, F);
     if (z.m) put_hard(z, k, hard, factors, F);
     memcpy(p, F, T * V * sizeof(double));
     memset(p + T * V, 0, (z.rows - T) * V * sizeof(double));
     if (factorize(z, p, logarithm) >= 0) failed = k + 1;
+    for (size i = 0; panels && i < T; ++i)
+      memcpy(panels + ((k - first) * T + i) * z.B, p + i * V, z.B * sizeof(double));
+    for (size c = 0; panels && c < z.borders; ++c) {
+      OF_BORDER(c);
+      for (size i = 0; i < here; ++i) y[i] = p[i * V + z.B + c];
+      for (size i = 0; i < z.m; ++i) n[i] = p[(z.t + i) * V + z.B + c];
+    }
     for (size i = 0; i < RT; i += ROWS) {
       size c = i / LANES * LANES;
       const double *from = z.r > 1 ? F + (T + i) * V : NULL; /* of a front of two stages nothing stands there yet */
@@ -250,98 +266,155 @@ EXPORT size chain_sweep(const size *g, size first, size last, const double *band
 /* --- solutions --- */
 
 /* A right-hand side (n, T) forward: half (n, T) as `chain_backward` takes it, border' K^-1 right, and right' K^-1 right. */
-EXPORT double chain_forward(const size *g, const double *panels, const double *right, double *half, double *pulled) {
+EXPORT double chain_forward(const size *g, const double *panels, double *unknowns, double *multipliers,
+                            const double *right, double *half, double *pulled) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T;
-  double sums[z.V], square = 0.0;
-  memset(sums, 0, sizeof sums);
-  for (size k = 0; k < z.n; ++k, right += T, half += T, panels += z.rows * V) {
+  size T = z.T, RT = z.r * T;
+  double sums[z.B], found[T + 1], square = 0.0;
+  memset(sums, 0, sizeof sums), memset(pulled, 0, z.borders * sizeof(double));
+  for (size k = 0; k < z.n; ++k, right += T, half += T, panels += T * z.B) {
     for (size i = 0; i < T; ++i) sums[i] += right[i];
     for (size i = 0; i < T; ++i) {
-      const double *u = panels + i * V, value = sums[i] * u[i];
+      const double *u = panels + i * z.B, value = found[i] = sums[i] * u[i];
       half[i] = i < z.t ? value : -value;
       square += value * half[i];
       for (size c = i / LANES * LANES; c < z.B; c += LANES) *(loose *)(sums + c) -= value * *(const loose *)(u + c);
-      for (size c = z.B; c < V; c += LANES) *(loose *)(sums + c) += value * *(const loose *)(u + c);
+    }
+    for (size c = 0; c < z.borders; ++c) {
+      OF_BORDER(c);
+      for (size i = 0; i < here; ++i) pulled[c] += found[i] * y[i];
+      for (size i = 0; i < z.m; ++i) pulled[c] += found[z.t + i] * n[i];
     }
     memmove(sums, sums + T, RT * sizeof(double));
     memset(sums + RT, 0, (z.B - RT) * sizeof(double));
   }
-  memcpy(pulled, sums + z.B, z.borders * sizeof(double));
   return square;
 }
 
 /* x (n, T) = -K^-1 (right + border move) from `half` of the right-hand side, or null for none. */
-EXPORT void chain_backward(const size *g, const double *panels, const double *half, const double *move, double *x) {
+EXPORT void chain_backward(const size *g, const double *panels, double *unknowns, double *multipliers,
+                           const double *half, const double *move, double *x) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, wide = V - z.B;
-  double moved[wide];
-  memset(moved, 0, sizeof moved), memcpy(moved, move, z.borders * sizeof(double));
+  size T = z.T;
+  double given[T + 1];
   for (size k = z.n - 1; k >= 0; --k) {
-    const double *U = panels + k * z.rows * V;
+    const double *U = panels + k * T * z.B;
     double *own = x + k * T;
     size ahead = (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
-    for (size i = 0; k && i < T * V; i += LANES) __builtin_prefetch(U - z.rows * V + i);
+    for (size i = 0; k && i < T * z.B; i += LANES) __builtin_prefetch(U - T * z.B + i);
+    for (size i = 0; i < T; ++i) given[i] = half ? half[k * T + i] : 0.0;
+    for (size c = 0; c < z.borders; ++c) {
+      OF_BORDER(c);
+      for (size i = 0; i < here; ++i) given[i] += move[c] * y[i];
+      for (size i = 0; i < z.m; ++i) given[z.t + i] += move[c] * n[i];
+    }
     for (size end = T; end > 0;) { /* four rows at once by what is known, then by one another */
       size high = end % ROWS ? end % ROWS : ROWS, first = end - high, count = T - end + ahead, c = 0;
-      const double *u = U + first * V;
+      const double *u = U + first * z.B;
       lanes sum[ROWS] = {{0}};
-      for (; c < wide; c += LANES)
-        for (int i = 0; i < ROWS; ++i) sum[i] += *(const loose *)(u + i * V + z.B + c) * *(const loose *)(moved + c);
-      for (c = 0; c + LANES <= count; c += LANES)
-        for (int i = 0; i < ROWS; ++i) sum[i] += *(const loose *)(u + i * V + end + c) * *(const loose *)(own + end + c);
+      for (; c + LANES <= count; c += LANES)
+        for (int i = 0; i < high; ++i)
+          sum[i] += *(const loose *)(u + i * z.B + end + c) * *(const loose *)(own + end + c);
       for (size i = high - 1; i >= 0; --i) {
-        double value = -total(sum[i]) - (half ? half[k * T + first + i] : 0.0);
-        for (size d = c; d < count; ++d) value -= u[i * V + end + d] * own[end + d];
-        for (size j = i + 1; j < high; ++j) value -= u[i * V + first + j] * own[first + j];
-        own[first + i] = value * u[i * V + first + i];
+        double value = -total(sum[i]) - given[first + i];
+        for (size d = c; d < count; ++d) value -= u[i * z.B + end + d] * own[end + d];
+        for (size j = i + 1; j < high; ++j) value -= u[i * z.B + first + j] * own[first + j];
+        own[first + i] = value * u[i * z.B + first + i];
       }
       end = first;
     }
   }
 }
 
-INLINE void lessen(double *to, double by, const double *x, size count) {
-  for (size i = 0; i < count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+/* h rows of q numbers less products: left[across a + along c] for row a times row c of right, over `count` of these. */
+INLINE void strip(double *to, const int h, const int w, size q, const double *left, size across, size along,
+                  const double *right, size count) {
+  part sum[ROWS][GROUP * PARTS];
+  UNROLL for (int a = 0; a < h; ++a) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) sum[a][j] = ((const loose_part *)(to + a * q))[j];
+  }
+  for (size c = 0; c < count; ++c, left += along, right += q) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) {
+      const part x = ((const loose_part *)right)[j];
+      UNROLL for (int a = 0; a < h; ++a) sum[a][j] -= left[a * across] * x;
+    }
+  }
+  UNROLL for (int a = 0; a < h; ++a) {
+    UNROLL for (int j = 0; j < w * PARTS; ++j) ((loose_part *)(to + a * q))[j] = sum[a][j];
+  }
 }
 
-/* K^-1 right, both (n, T, q), in its place; with `own` it is that of the border. q is whole vectors. */
-EXPORT int chain_solve(const size *g, const double *panels, size q, int own_border, double *x) {
+static void strips(double *to, size high, size q, const double *left, size across, size along, const double *right,
+                   size count) {
+  for (size a = 0, h = 0; a < high; a += h) {
+    double *row = to + a * q;
+    const double *by = left + a * across;
+    size j = 0;
+    h = high - a < ROWS ? 1 : ROWS;
+    for (; j + GROUP * LANES <= q && h > 1; j += GROUP * LANES)
+      strip(row + j, ROWS, GROUP, q, by, across, along, right + j, count);
+    for (; j + LANES <= q && h > 1; j += LANES) strip(row + j, ROWS, 1, q, by, across, along, right + j, count);
+    for (; j + LANES <= q; j += LANES) strip(row + j, 1, 1, q, by, across, along, right + j, count);
+    for (size i = 0; i < h; ++i)
+      for (size c = 0; c < count && j < q; ++c)
+        for (size s = j; s < q; ++s) row[i * q + s] -= by[i * across + c * along] * right[c * q + s];
+  }
+}
+
+INLINE void lessen(double *to, double by, const double *x, size count) {
+  size i = 0;
+  for (; i + LANES <= count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+  for (; i < count; ++i) to[i] -= by * x[i];
+}
+
+/* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. */
+EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, double *multipliers, size q,
+                       int own_border, double *x) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T, apart = z.rows * V;
+  size V = z.B, T = z.T, RT = z.r * T, apart = T * V;
   double *sums = allocate((z.S + 1) * q * sizeof(double));
   if (!sums) return 1;
   memset(sums, 0, z.S * q * sizeof(double));
   for (size k = 0; k < z.n; ++k) {
     const double *U = panels + k * apart;
-    double *here = x + k * T * q;
+    double *at = x + k * T * q;
     if (own_border) {
-      for (size i = 0; i < T; ++i) memcpy(here + i * q, U + i * V + z.B, q * sizeof(double));
+      memset(at, 0, T * q * sizeof(double));
+      for (size c = 0; c < q; ++c) {
+        OF_BORDER(c);
+        for (size i = 0; i < here; ++i) at[i * q + c] = y[i];
+        for (size i = 0; i < z.m; ++i) at[(z.t + i) * q + c] = n[i];
+      }
       continue;
     }
-    for (size i = 0; i < T * q; ++i) here[i] += sums[i];
+    for (size i = 0; i < T * q; ++i) at[i] += sums[i];
     memmove(sums, sums + T * q, RT * q * sizeof(double));
     memset(sums + RT * q, 0, T * q * sizeof(double));
-    for (size i = 0; i < T; ++i, U += V) {
-      double *own = here + i * q;
-      for (size s = 0; s < q; ++s) own[s] *= U[i];
-      for (size c = i + 1; c < T; ++c)
-        if (U[c] != 0.0) lessen(here + c * q, U[c], own, q);
-      for (size c = 0; c < RT; ++c)
-        if (U[T + c] != 0.0) lessen(sums + c * q, U[T + c], own, q);
-      for (size s = 0; i >= z.t && s < q; ++s) own[s] = -own[s];
+    for (size i = 0; i < T; i += ROWS) { /* four rows by what is known, then by one another */
+      size high = T - i < ROWS ? T - i : ROWS;
+      strips(at + i * q, high, q, U + i, 1, V, at, i);
+      for (size a = i; a < i + high; ++a) {
+        for (size b = i; b < a; ++b) lessen(at + a * q, U[b * V + a], at + b * q, q);
+        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
+      }
     }
+    strips(sums, RT, q, U + T, 1, V, at, T);
+    for (size s = z.t * q; s < T * q; ++s) at[s] = -at[s];
   }
   for (size k = z.n - 1; k >= 0; --k) { /* later stages follow in memory */
     const double *U = panels + k * apart;
+    double *at = x + k * T * q;
     size seen = T + (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
-    for (size i = T - 1; i >= 0; --i) {
-      double *own = x + (k * T + i) * q;
-      for (size c = i + 1; c < seen; ++c) lessen(own, U[i * V + c], own + (c - i) * q, q);
-      for (size s = 0; s < q; ++s) own[s] *= U[i * V + i];
+    for (size end = T; end > 0; end -= end % ROWS ? end % ROWS : ROWS) {
+      size high = end % ROWS ? end % ROWS : ROWS, i = end - high;
+      strips(at + i * q, high, q, U + i * V + end, V, 1, at + end * q, seen - end);
+      for (size a = end - 1; a >= i; --a) {
+        for (size b = a + 1; b < end; ++b) lessen(at + a * q, U[a * V + b], at + b * q, q);
+        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
+      }
     }
   }
   release(sums);
@@ -368,14 +441,14 @@ static void take_off(double *to, size wide, const double *left, size apart, cons
 EXPORT int chain_inverse(const size *g, size first, size last, const double *panels, double *ahead, double *P) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.V, T = z.T, RT = z.r * T, A = whole(RT, LANES), W = whole(T, LANES), high = z.rows;
+  size V = z.B, T = z.T, RT = z.r * T, A = whole(RT, LANES), W = whole(T, LANES), high = z.rows;
   size sizes[] = {high * W, high * W, high * W, high * A, high * A, (RT + ROWS) * W, (RT + ROWS) * W}, sum = 0;
   for (int i = 0; i < 7; ++i) sum += sizes[i];
   double *room = allocate(sum * sizeof(double)), *I = room, *turned = I + sizes[0], *own = turned + sizes[1];
   double *G = own + sizes[2], *H = G + sizes[3], *Gt = H + sizes[4], *Ht = Gt + sizes[5];
   if (!room) return 1;
   for (size k = last - 1; k >= first; --k) {
-    const double *U = panels + k * z.rows * V;
+    const double *U = panels + k * T * V;
     double *out = P + (k - first) * z.S * z.S;
     memset(room, 0, sum * sizeof(double));
     for (size i = T - 1; i >= 0; --i) { /* [I | G] = U^-1 [1 | U of the stages ahead] */

@@ -14,101 +14,26 @@ belongs to a row that others imply, and is left out. Parameters, and the gradien
 from __future__ import annotations
 
 import ctypes
-import math
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array, Integers, location
+from spookid.kernels.arrays import Array, location
+from spookid.kernels.chain_by_numpy import ByNumPy
 from spookid.kernels.library import library
 from spookid.kernels.native import address
-from spookid.kernels.thread_pool import Workspace
-from spookid.records import dataclass
-
-LANES, ROWS = 8, 4
-"""Numbers in a vector, and rows that are factorized at once."""
-_IMPLIED = 1e-13
-"""As in ``chain.c``."""
+from spookid.kernels.stages import LANES, ROWS, Factors, HardRows, aligned, mirrored
 
 
-@dataclass(frozen=True, eq=False)
-class HardRows:
-    """Hard rows of one factor."""
+class Chain(Factors):
+    """A chain, factorized by ``sweep``; arguments as of ``Factors``."""
 
-    offsets: tuple[int, ...]
-    """Of the steps that they see, ascending."""
-    matrix: Array
-    """Transposed Jacobians and values, (count, columns, rows): steps in order of offset, then the border."""
-    slack: Array | None = None
-    """ε, (count, rows); None: 0."""
-
-
-class Shape:
-    """How N steps of t unknowns and their hard rows stand in stages, and these in panels.
-
-    Args:
-        steps: N.
-        tangent: t.
-        reach: steps between the first and the last one that a row sees, at the most.
-        borders: b.
-        hard: hard rows.
-    """
-
-    def __init__(self, steps: int, tangent: int, reach: int, borders: int, hard: Sequence[HardRows]) -> None:
-        self.steps, self.tangent, self.reach, self.borders, self.hard = steps, tangent, max(reach, 1), borders, hard
-        self.places, self.multipliers = _places(hard)
-        self.group = max(-(-ROWS // max(tangent, 1)), 1)
-        self.stages, self.r = -(-steps // self.group), -(-self.reach // self.group)
-        self.t = self.group * tangent
-        self.T = self.t + self.group * self.multipliers
-        self.S = (self.r + 1) * self.T
-        self.B = -(-self.S // LANES) * LANES
-        self.V = self.B + -(-borders // LANES) * LANES
-        self.panel = self.stages, -(-self.T // ROWS) * ROWS, self.V
-
-
-class Chain(Shape):
-    """A chain, factorized by ``sweep``.
-
-    Args:
-        band: lower band of H + AᵀA, transposed, (N t, width): entry [j, d] is that of row j + d and column j. It may
-            stand at the end of what ``workspace`` holds as "panels": then factors take its place.
-        damping: added to its diagonal, (N t,).
-        border: (N t, b), in whole columns.
-        steps: N.
-        hard: hard rows.
-        workspace: holds the factors until the next ones; None: they stay.
-        kept: False if only ``front`` and ``taken`` are wanted.
-    """
-
-    def __init__(
-        self,
-        band: Array,
-        damping: Array,
-        border: Array,
-        steps: int,
-        hard: Sequence[HardRows] = (),
-        workspace: Workspace | None = None,
-        kept: bool = True,
-    ) -> None:
-        tangent = len(band) // max(steps, 1)
-        reach = max(-(-band.shape[1] // max(tangent, 1)) - 1, *(max(rows.offsets) for rows in hard), 0)
-        super().__init__(steps, tangent, reach, border.shape[1], hard)
-        self.given: tuple[Array, ...] = np.ascontiguousarray(band), damping, np.ascontiguousarray(border.T)
-        """Not needed any more when all is eliminated."""
-        shape = self.panel if kept else (0, *self.panel[1:])
-        self.panels = aligned(shape) if workspace is None else workspace.aligned("panels", shape)
-        self.front, self.corner = np.zeros((self.S, self.V)), np.zeros((-(-self.borders // ROWS) * ROWS, self.V))
-        self.logarithm = 0.0
-        """log |det K| of the stages so far, without rows that others imply."""
-        sizes = self.stages, self.group, self.tangent, self.multipliers, self.r, self.borders, *band.shape
-        self.sizes = np.array(sizes, dtype=np.int64)
-        """As ``chain.c`` takes them."""
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
         loaded = library()
-        self._by = _ByNumPy() if loaded is None else _compiled(loaded)
+        self._by = ByNumPy() if loaded is None else _compiled(loaded)
 
     def sweep(self, first: int = 0, last: int | None = None) -> int:
         """Eliminate some stages after those before; 0, or the number of the first that has no pivot."""
@@ -130,17 +55,16 @@ class Chain(Shape):
         return self._by.backward(self, half, move)
 
     def solve(self, right: Array | None) -> Array:
-        """K⁻¹ right, both (n, T, m), perhaps in its place; None: the border."""
-        count = self.borders if right is None else right.shape[2]
-        if count == 1 and right is not None:
-            half = self.forward(np.ascontiguousarray(right[:, :, 0]))[0]
+        """K⁻¹ right, (n, T, m), of what ``stood`` has made, in its place; None: of the border."""
+        if right is not None and right.shape[2] == 1:
+            half = self.forward(right[:, :, 0])[0]
             return -self.backward(half, np.zeros(self.borders))[:, :, None]
-        wide = -(-count // LANES) * LANES
-        both = aligned((self.stages, self.T, wide))
-        if right is not None:
-            both[:, :, :count], both[:, :, count:] = right, 0.0
-        self._by.solve(self, both, right is None)
-        return both[:, :, :count]
+        if right is None:
+            right = np.empty((self.stages, self.T, self.borders))
+            self._by.solve(self, right, True)
+            return right
+        self._by.solve(self, right, False)
+        return right
 
     def inverse(self, first: int, last: int, ahead: Array | None) -> tuple[Array, Array]:
         """Blocks of K⁻¹, of some stages and the r next of each, (count, S, S), and what the stages before them take for
@@ -150,51 +74,6 @@ class Chain(Shape):
             ahead = aligned((wide + ROWS, -(-wide // LANES) * LANES))
             ahead[:] = 0.0
         return self._by.inverse(self, first, last, ahead), ahead
-
-    def stood(self, states: Array, values: Sequence[Array] = ()) -> Array:
-        """Right-hand sides of the states (N t, m) and of the hard rows, each (count, rows, m), as (n, T, m)."""
-        right = np.zeros((self.stages, self.T, states.shape[1]))
-        whole, rest = np.zeros((self.stages * self.t, states.shape[1])), right[:, self.t :]
-        whole[: len(states)] = states
-        right[:, : self.t] = whole.reshape(self.stages, self.t, -1)
-        if len(values):
-            behind = np.zeros((self.stages * self.group, self.multipliers, states.shape[1]))
-            for (at, columns), value in zip(self.places, values, strict=True):
-                behind[at, columns] = value
-            rest[:] = behind.reshape(rest.shape)
-        return right
-
-    def states(self, whole: Array) -> Array:
-        """The states' part (N t, ...) of (n, T, ...)."""
-        part = np.ascontiguousarray(whole[:, : self.t])
-        return part.reshape(self.stages * self.t, *whole.shape[2:])[: self.steps * self.tangent]
-
-    def of_rows(self, whole: NDArray[Any]) -> list[NDArray[Any]]:
-        """The hard rows' parts, each (count, rows, ...), of (n, T, ...)."""
-        if not self.hard:
-            return []
-        behind = whole[:, self.t :].reshape(self.stages * self.group, self.multipliers, *whole.shape[2:])
-        return [behind[place] for place in self.places]
-
-    def seen(self, place: int) -> Integers:
-        """Where in a stage's block of the inverse the unknowns stand that begin with its step at some place: of that
-        step and those in reach, then the multipliers of these."""
-        stage, step = np.divmod(place + np.arange(self.reach + 1), self.group)
-        states = (stage * self.T + step * self.tangent)[:, None] + np.arange(self.tangent)
-        rows = (stage * self.T + self.t + step * self.multipliers)[:, None] + np.arange(self.multipliers)
-        return np.concatenate([states.ravel(), rows.ravel()])
-
-
-def _places(hard: Sequence[HardRows]) -> tuple[list[tuple[slice, slice]], int]:
-    """Steps at which the rows of each factor end, and which multipliers of these are theirs; how many a step has. Those
-    that never end at one step, as of the first and of later ones, share theirs."""
-    places: list[tuple[slice, slice]] = []
-    for rows in hard:
-        last, (count, _, width) = max(rows.offsets), rows.matrix.shape
-        beside = [c for at, c in places if at.start < last + count and last < at.stop]
-        start = max((columns.stop for columns in beside), default=0)
-        places.append((slice(last, last + count), slice(start, start + width)))
-    return places, max((columns.stop for _, columns in places), default=0)
 
 
 class _Rows(ctypes.Structure):
@@ -216,6 +95,7 @@ class _Compiled:
         self._sweep.restype, self._forward.restype, self._backward.restype = ctypes.c_longlong, ctypes.c_double, None
 
     def sweep(self, c: Chain, first: int, last: int) -> tuple[int, float]:
+        assert c.given is not None
         logarithm = ctypes.c_double()
         held = [np.array(rows.offsets, dtype=np.int64) for rows in c.hard]
         matrices = [np.ascontiguousarray(rows.matrix) for rows in c.hard]
@@ -227,7 +107,7 @@ class _Compiled:
         )
         failed = self._sweep(
             *(address(c.sizes), *numbers(first, last), *addresses(*c.given), hard, *numbers(len(held))),
-            *addresses(c.front, c.corner, c.panels[first:last] if len(c.panels) else None),
+            *addresses(c.front, c.corner, c.panels[first:last] if len(c.panels) else None, *c.Y),
             ctypes.byref(logarithm),
         )
         if failed < 0:
@@ -236,16 +116,16 @@ class _Compiled:
 
     def forward(self, c: Chain, right: Array) -> tuple[Array, Array, float]:
         half, pulled = np.empty((c.stages, c.T)), np.empty(c.borders)
-        square = self._forward(address(c.sizes), *addresses(c.panels, right, half, pulled))
+        square = self._forward(address(c.sizes), *addresses(c.panels, *c.Y, right, half, pulled))
         return half, pulled, float(square)
 
     def backward(self, c: Chain, half: Array | None, move: Array) -> Array:
         found = np.empty((c.stages, c.T))
-        self._backward(address(c.sizes), *addresses(c.panels, half, np.ascontiguousarray(move), found))
+        self._backward(address(c.sizes), *addresses(c.panels, *c.Y, half, np.ascontiguousarray(move), found))
         return found
 
     def solve(self, c: Chain, both: Array, border: bool) -> None:
-        given = address(c.sizes), address(c.panels), *numbers(both.shape[2]), ctypes.c_int(border)
+        given = address(c.sizes), *addresses(c.panels, *c.Y), *numbers(both.shape[2]), ctypes.c_int(border)
         if self._solve(*given, address(both)):
             raise MemoryError("chain_solve")
 
@@ -263,134 +143,6 @@ def _slack(rows: HardRows) -> int | None:
     return None if rows.slack is None else location(rows.slack)
 
 
-class _ByNumPy:
-    """The same, stage by stage."""
-
-    def sweep(self, c: Chain, first: int, last: int) -> tuple[int, float]:
-        t, T, S, B, b = c.t, c.T, c.S, c.B, c.borders
-        total, whole = 0.0, _assembled(c, first, last)
-        for k in range(first, last):
-            U = c.front.copy()
-            U[:T] += whole[k - first]
-            try:
-                L = np.linalg.cholesky(U[:t, :t].T)
-            except np.linalg.LinAlgError:
-                return k + 1, total
-            U[:t] = np.linalg.solve(L, U[:t])
-            U[:t, :t] = L.T
-            for i in range(t, T):
-                above, rows = U[:t, i], U[t:i]
-                given = above @ above - U[i, i]
-                U[i] = above @ U[:t] - rows[:, i] @ rows - U[i]
-                pivot = U[i, i]
-                if np.isnan(pivot):
-                    return k + 1, total
-                U[i] *= 1 / math.sqrt(pivot) if pivot > _IMPLIED * given else 0.0
-            pivots = np.diag(U)[:T]
-            if not np.all(np.isfinite(pivots)):
-                return k + 1, total
-            total += 2 * float(np.sum(np.log(pivots[pivots > 0])))
-            signed = np.where(np.arange(T) < t, 1.0, -1.0)[:, None] * U[:T]
-            c.corner[:b, :b] -= signed[:, B : B + b].T @ U[:T, B : B + b]
-            if len(c.panels):
-                c.panels[k] = 0.0
-                c.panels[k, :T] = U[:T]
-                c.panels[k, range(T), range(T)] = np.where(pivots > 0, 1 / np.where(pivots > 0, pivots, 1.0), 0.0)
-            c.front[: S - T, : S - T] = U[T:S, T:S] - signed[:, T:S].T @ U[:T, T:S]
-            c.front[: S - T, B:] = U[T:S, B:] - signed[:, T:S].T @ U[:T, B:]
-            c.front[: S - T, S - T : B], c.front[S - T :] = 0.0, 0.0
-        return 0, total
-
-    @staticmethod
-    def _parts(c: Chain) -> tuple[Array, Array, Array, Array]:
-        """Of each stage U⁻¹, U of the stages ahead, what the border leaves in it, and s."""
-        U = np.triu(c.panels[:, : c.T, : c.T])
-        diagonal = np.einsum("kii->ki", U)
-        kept = diagonal > 0
-        diagonal[:] = 1 / np.where(kept, diagonal, 1.0)
-        signs = np.where(np.arange(c.T) < c.t, 1.0, -1.0)
-        ahead, border = c.panels[:, : c.T, c.T : c.S], c.panels[:, : c.T, c.B : c.B + c.borders]
-        return np.linalg.inv(U) * kept[:, None], ahead, border, signs
-
-    def forward(self, c: Chain, right: Array) -> tuple[Array, Array, float]:
-        inverse, ahead, border, signs = self._parts(c)
-        half = self._down(c, inverse, ahead, right[:, :, None])[:, :, 0]
-        return half * signs, np.einsum("ki,kib->b", half, border), float(np.sum(half * half * signs))
-
-    def backward(self, c: Chain, half: Array | None, move: Array) -> Array:
-        inverse, ahead, border, _ = self._parts(c)
-        right = border @ move if half is None else half + border @ move
-        return -self._up(c, inverse, ahead, right[:, :, None])[:, :, 0]
-
-    def solve(self, c: Chain, both: Array, border: bool) -> None:
-        inverse, ahead, own, signs = self._parts(c)
-        half = own if border else self._down(c, inverse, ahead, both) * signs[:, None]
-        both[:, :, : half.shape[2]] = self._up(c, inverse, ahead, half)
-
-    @staticmethod
-    def _down(c: Chain, inverse: Array, ahead: Array, right: Array) -> Array:
-        """U⁻ᵀ right, (n, T, m)."""
-        found, sums = np.empty(right.shape), np.zeros((c.S, right.shape[2]))
-        for k, own in enumerate(right):
-            found[k] = inverse[k].T @ (own + sums[: c.T])
-            sums[: -c.T], sums[-c.T :] = sums[c.T :] - ahead[k].T @ found[k], 0.0
-        return found
-
-    @staticmethod
-    def _up(c: Chain, inverse: Array, ahead: Array, half: Array) -> Array:
-        """U⁻¹ half, (n, T, m)."""
-        found = np.zeros((c.stages + c.r, *half.shape[1:]))
-        for k in range(c.stages - 1, -1, -1):
-            following = found[k + 1 : k + 1 + c.r].reshape(-1, half.shape[2])
-            found[k] = inverse[k] @ (half[k] - ahead[k] @ following)
-        return found[: c.stages]
-
-    def inverse(self, c: Chain, first: int, last: int, ahead: Array) -> Array:
-        inverse, panels, _, signs = self._parts(c)
-        found, wide = np.empty((last - first, c.S, c.S)), c.S - c.T
-        for k in range(last - 1, first - 1, -1):
-            P, known, G = found[k - first], ahead[:wide, :wide], inverse[k] @ panels[k]
-            P[c.T :, c.T :], P[: c.T, c.T :] = known, -G @ known
-            P[c.T :, : c.T] = P[: c.T, c.T :].T
-            own = inverse[k] * signs @ inverse[k].T - P[: c.T, c.T :] @ G.T
-            P[: c.T, : c.T] = (own + own.T) / 2
-            ahead[:wide, :wide] = P[:wide, :wide]
-        return found
-
-
-def _assembled(c: Chain, first: int, last: int) -> Array:
-    """Rows of some stages in K, above its diagonal, as they stand in their panels, (count, T, V)."""
-    (band, damping, border), count = c.given, c.stages
-    whole = np.zeros((count, c.T, c.V))
-    lengths = count * c.t
-    entries, right = np.zeros((lengths, band.shape[1])), np.zeros((lengths, c.borders))
-    entries[len(band) :, 0] = 1.0
-    entries[: len(band)], right[: len(band)] = band, border.T
-    entries[: len(band), 0] += damping
-    for i in range(c.t):
-        stage, unknown = np.divmod(i + np.arange(band.shape[1]), c.t)
-        seen = stage <= c.r
-        whole[:, i, (stage * c.T + unknown)[seen]] = entries[i :: c.t][:, seen]
-        whole[:, i, c.B : c.B + c.borders] = right[i :: c.t]
-    stands = np.zeros((count * c.group, c.multipliers), dtype=np.bool_)
-    for rows, (at, columns) in zip(c.hard, c.places, strict=True):
-        stands[at, columns] = True
-        for k, matrix in enumerate(rows.matrix):
-            end, step = divmod(k + max(rows.offsets), c.group)
-            own = c.t + step * c.multipliers + columns.start + np.arange(matrix.shape[1])
-            for o, offset in enumerate(rows.offsets):
-                there, place = divmod(k + offset, c.group)
-                unknowns = place * c.tangent + np.arange(c.tangent)
-                part = matrix[o * c.tangent : (o + 1) * c.tangent]
-                whole[there, unknowns[:, None], (end - there) * c.T + own] += part
-            whole[end, own, c.B : c.B + c.borders] = matrix[len(rows.offsets) * c.tangent :].T
-            if rows.slack is not None:
-                whole[end, own, own] -= rows.slack[k]
-    multipliers = np.arange(c.t, c.T)
-    whole[:, multipliers, multipliers] -= ~stands.reshape(count, -1)
-    return whole[first:last]
-
-
 def numbers(*counts: int) -> tuple[ctypes.c_longlong, ...]:
     """As C code takes them."""
     return tuple(ctypes.c_longlong(count) for count in counts)
@@ -399,16 +151,3 @@ def numbers(*counts: int) -> tuple[ctypes.c_longlong, ...]:
 def addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
     """As C code takes them."""
     return [address(array) for array in arrays]
-
-
-def mirrored(upper: Array) -> Array:
-    """A square matrix made symmetric by its upper triangle."""
-    return np.triu(upper) + np.triu(upper, 1).T
-
-
-def aligned(shape: tuple[int, ...]) -> Array:
-    """Room that begins where a vector may."""
-    count = math.prod(shape)
-    buffer = np.empty(count + LANES)
-    start = -location(buffer) % (LANES * buffer.itemsize) // buffer.itemsize
-    return buffer[start : start + count].reshape(shape)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import Chain, HardRows, Shape
+from spookid.kernels.chain import Chain
+from spookid.kernels.stages import HardRows, Shape
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 from spookid.solvers.rows import Rows, Stream
@@ -56,12 +57,10 @@ class Elimination:
         hard: Sequence[HardRows] = (),
         workspace: Workspace | None = None,
     ) -> None:
-        if damping is None:
-            damping = (equations.band[:, 0] == 0).astype(np.float64)
         self._chain = Chain(equations.band, damping, equations.border, equations.steps, hard, workspace)
         if failed := self._chain.sweep():
             raise NotPositiveDefiniteError(f"no pivot in step {(failed - 1) * self._chain.group}")
-        self._chain.given = ()
+        self._chain.given = None
         self.corner = self._chain.taken
         """What is taken from the parameters' corner, (n_p + 1, n_p + 1)."""
         self.logarithm = self._chain.logarithm
@@ -75,7 +74,7 @@ class Elimination:
     def forward(self, gradient: Array, values: Sequence[Array] = ()) -> ForwardSubstitution:
         """Of another gradient (N t,) and values of the hard rows, each (count, rows)."""
         right = self._chain.stood(gradient[:, None], [value[:, :, None] for value in values])[:, :, 0]
-        half, taken, square = self._chain.forward(np.ascontiguousarray(right))
+        half, taken, square = self._chain.forward(right)
         return ForwardSubstitution(half, taken[:-1], square)
 
     def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
@@ -90,7 +89,7 @@ class Elimination:
 
     def solve(self, right: Array, values: Sequence[Array] = ()) -> tuple[Array, list[Array]]:
         """The states' part (N t, m) and the hard rows' parts, each (count, rows, m), of K⁻¹ times right-hand sides of
-        the same shapes; without values these are zero."""
+        the same shapes, perhaps in their place; without values these are zero."""
         whole = self._chain.solve(self._chain.stood(right, values))
         return self._chain.states(whole), self._chain.of_rows(whole)
 

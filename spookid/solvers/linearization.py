@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.records import dataclass
 from spookid.solvers.curvature import curvature
 from spookid.solvers.elimination import assembled

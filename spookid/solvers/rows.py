@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Integers, Mask
-from spookid.kernels.chain import LANES, ROWS, aligned, mirrored
 from spookid.kernels.kernel import CHUNK, Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
+from spookid.kernels.stages import LANES, ROWS, aligned, mirrored
 from spookid.records import dataclass
 
 _LONGEST = 65536

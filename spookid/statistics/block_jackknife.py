@@ -1,23 +1,27 @@
 """Block jackknife: recordings cut into stretches, and what each of these blocks says about the parameters.
 
-A chain's states are eliminated without the observations of one block from where the elimination of the whole chain
-stood before that block.
+A chain's states are eliminated without the observations of one block, for all its blocks at the price of two: from
+where the elimination of the whole chain stood before the block to its end. From there on the equations M are those of
+the whole chain but for what the steps before leave in them, ΔF on the next few steps and Δb in the border. A block P
+of M⁻¹ and the response X at these steps say all:
+
+    (b + Δb)ᵀ(M + ΔF)⁻¹(b + Δb) = bᵀM⁻¹b + XᵀΔb + ΔbᵀX + ΔbᵀPΔb − (X + PΔb)ᵀ(1 + ΔF P)⁻¹ΔF (X + PΔb).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.chain import Chain
-from spookid.kernels.thread_pool import Workspace
+from spookid.kernels.stages import mirrored
 from spookid.records import dataclass
-from spookid.solvers.structured import NormalEquations
+from spookid.solvers.structured import NormalEquations, normal_equations
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import LinearizedFactor, added, hard_rows, products
+from spookid.statistics.linearized import LinearizedFactor, hard_rows, products
 from spookid.transcription.factor import Group
 
 BLOCKS = 20
@@ -75,6 +79,10 @@ _Part = tuple[LinearizedFactor, int, int]
 
 _ROUNDING = 256 * float(np.finfo(np.float64).eps)
 """Part of a diagonal entry below which a pivot has no digits."""
+_TOGETHER = 64
+"""Stages whose covariances are held at once."""
+_HALF = float(np.sqrt(np.finfo(np.float64).eps))
+"""Part of what is known of a direction of which half of the digits are left."""
 
 
 def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -> tuple[Array, Array]:
@@ -88,23 +96,39 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
         Those without the observations of each block, (W, n_p + 1, n_p + 1).
     """
     steps, size = terms[0].steps, terms[0].parameters + 1
-    equations = added(terms, Workspace())
-    damping = (equations.band[:, 0] == 0).astype(np.float64)
-    chain = Chain(equations.band, damping, equations.border, steps, hard_rows(terms))
-    blocks, reached, before = [_observations(terms, *pair) for pair in pairwise(edges)], 0, []
-    starts = [min([start for _, start, _ in parts], default=steps) // chain.group for parts in blocks]
+    equations = normal_equations([term.source for term in terms], steps, terms[0].tangent, size - 1)
+    chain = Chain(equations.band, None, equations.border, steps, hard_rows(terms))
+    parts = [_observations(terms, *pair) for pair in pairwise(edges)]
+    cuts, stood = [_stages(chain, some) for some in parts], dict[int, tuple[Array, Array]]()
     unknown = np.full((size, size), np.nan)
-    for i in range(len(blocks)):
-        stage = min(*starts[i:], chain.stages)
-        if chain.sweep(reached, stage):
-            break
-        before.append((stage, chain.front.copy(), chain.corner.copy()))
-        reached = stage
-    if len(before) < len(blocks) or chain.sweep(reached):
-        return unknown, np.full((len(blocks), size, size), np.nan)
-    whole = equations.corner - chain.taken
-    without = [_without(equations, chain, parts, *there) for parts, there in zip(blocks, before, strict=True)]
+    for first, last in pairwise(sorted({0, chain.stages, *(stage for pair in cuts for stage in pair)})):
+        stood[first] = chain.front.copy(), chain.taken
+        if chain.sweep(first, last):
+            return unknown, np.full((len(parts), size, size), np.nan)
+    stood[chain.stages] = chain.front.copy(), chain.taken
+    wide, response = chain.S - chain.T, chain.solve(None).reshape(-1, size)
+    responses = {stage: response[stage * chain.T :][:wide].copy() for stage in stood}
+    del response
+    later, ahead = {chain.stages: (np.zeros((wide, wide)), np.zeros((wide, size)))}, None
+    for stop in range(chain.stages, 0, -_TOGETHER):
+        start = max(stop - _TOGETHER, 0)
+        blocks, ahead = chain.inverse(start, stop, ahead)
+        for stage in stood.keys() & set(range(start, stop)):
+            own = responses[stage]
+            own = np.pad(own, ((0, wide - len(own)), (0, 0)))
+            later[stage] = blocks[stage - start, :wide, :wide].copy(), own
+    without = [
+        _without(equations, chain, some, pair, stood, later[pair[1]]) for some, pair in zip(parts, cuts, strict=True)
+    ]
+    whole = equations.corner - stood[chain.stages][1]
     return whole, np.array([unknown if found is None else found for found in without])
+
+
+def _stages(chain: Chain, parts: Sequence[_Part]) -> tuple[int, int]:
+    """Between which stages some observations stand."""
+    ends = [stop + max(term.source.offsets) for term, _, stop in parts]
+    first = min([start for _, start, _ in parts], default=0) // chain.group
+    return first, -(-max(ends, default=0) // chain.group)
 
 
 def _observations(terms: Sequence[LinearizedFactor], first: int, last: int) -> list[_Part]:
@@ -119,12 +143,22 @@ def _observations(terms: Sequence[LinearizedFactor], first: int, last: int) -> l
 
 
 def _without(
-    whole: NormalEquations, chain: Chain, parts: Sequence[_Part], stage: int, front: Array, corner: Array
+    whole: NormalEquations,
+    chain: Chain,
+    parts: Sequence[_Part],
+    stages: tuple[int, int],
+    stood: Mapping[int, tuple[Array, Array]],
+    later: tuple[Array, Array],
 ) -> Array | None:
-    """The Schur complement without some observations, from where all stages before one are eliminated; None if the
-    states are not determined."""
-    chain.front[:], chain.corner[:], left = front, corner, whole.corner.copy()
-    t, kept = chain.tangent, []
+    """The Schur complement without some observations; None if the states are not determined.
+
+    Args:
+        stages: between which the observations stand.
+        stood: the front of the whole chain at these, and what was taken from the corner.
+        later: P and X behind them.
+    """
+    (first, last), t, kept, left = stages, chain.tangent, [], whole.corner.copy()
+    chain.front[:], chain.corner[:] = stood[first][0], 0.0
     for term, start, stop in parts:
         part = term.between(start, stop)
         rows = slice(start * t, start * t + len(part.band))
@@ -132,12 +166,20 @@ def _without(
         whole.band[rows, : part.band.shape[1]] -= part.band
         whole.border[rows] -= part.border
         left -= part.corner
-    sizes = np.append(whole.band[:, 0], np.ones(chain.stages * chain.t - len(whole.band))).reshape(-1, chain.t)[stage:]
-    failed = chain.sweep(stage)
+    sizes = whole.band[first * chain.t : last * chain.t, 0].copy()
+    failed = chain.sweep(first, last)
     for rows, band, border in reversed(kept):
         whole.band[rows], whole.border[rows] = band, border
-    if failed:
-        return None
-    pivots = np.einsum("kii->ki", chain.panels[stage:, : chain.t, : chain.t]) ** -2
     # What is left of a direction that nothing else shows is rounding, of either sign.
-    return None if np.any(pivots < _ROUNDING * sizes) else np.asarray(left - chain.taken)
+    pivots = np.einsum("kii->ki", chain.panels[first:last, : chain.t, : chain.t]).ravel()[: len(sizes)]
+    if failed or np.any(pivots**2 * _ROUNDING * sizes > 1):
+        return None
+    wide, (P, X) = len(later[0]), later
+    change = mirrored((chain.front - stood[last][0])[:wide, :wide])
+    moved = (chain.front - stood[last][0])[:wide, chain.B : chain.B + chain.borders]
+    both, ratio = X + P @ moved, np.eye(wide) + change @ P
+    if np.min(np.linalg.eigvals(ratio).real, initial=1.0) < _HALF:
+        return None
+    taken = stood[first][1] + chain.taken + stood[chain.stages][1] - stood[last][1]
+    taken = taken + X.T @ moved + moved.T @ both - both.T @ np.linalg.solve(ratio, change @ both)
+    return np.asarray(left - taken)

@@ -147,7 +147,9 @@ class Condensed:
                 continue
             columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
             for here, rows in term.parts():
-                columns[here] = rows.matrix[:, term.unknowns :] - rows.image(steps[here.start :])
+                columns[here] = rows.matrix[:, term.unknowns :]
+            for here, image in term.images(steps):
+                columns[here] -= image
             found.append(columns)
         del steps, responses
         if refined:
@@ -203,14 +205,17 @@ class Condensed:
 def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
     """The states of one chain, and how many of them move any row."""
     hard, room = hard_rows(terms), Workspace()
-    for damping in (0.0, 1e-14):
+    for tiny in (0.0, 1e-14):
         equations = added(terms, room)
-        diagonal = equations.diagonal
+        diagonal = equations.band[:, 0]
+        moving, damping = (
+            int(np.count_nonzero(diagonal)),
+            np.where(diagonal == 0, 1.0, tiny * diagonal) if tiny else None,
+        )
         try:
-            made = Elimination(equations, np.where(diagonal == 0, 1.0, damping * diagonal), hard, room)
+            return Elimination(equations, damping, hard, room), moving
         except NotPositiveDefiniteError:
             continue
-        return made, int(np.count_nonzero(diagonal))
     raise NotPositiveDefiniteError("the states are not determined")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 from spookid.solvers.elimination import assembled
@@ -87,7 +87,7 @@ class LinearizedFactor:
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
         for here, rows in self.parts():
-            yield here, rows.image(steps[here.start :])
+            yield here, rows.image(steps[here.start : here.stop + max(rows.offsets)])
 
     def between(self, first: int, last: int) -> NormalEquations:
         """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""

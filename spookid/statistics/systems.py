@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
 from spookid.solvers.elimination import Elimination, assembled, cross_covariances

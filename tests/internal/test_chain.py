@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.kernels.chain import Chain, HardRows
+from spookid.kernels.chain import Chain
+from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.solvers.elimination import Elimination, assembled
 from spookid.solvers.rows import Rows
@@ -102,7 +103,7 @@ def test_a_chain_is_its_dense_matrix(engine: str, case: str, slack: float) -> No
     move, right = rng.normal(size=P), rng.normal(size=(n, 3))
     values = [rng.normal(size=(len(rows.matrix), rows.matrix.shape[2], 3)) for rows in hard]
     whole = np.concatenate([right, *(value.reshape(-1, 3) for value in values)])
-    states, multipliers = found.solve(right, values)
+    states, multipliers = found.solve(right.copy(), values)
     close(states, (inverse @ whole)[:n])
     close(np.concatenate([np.zeros((0, 3)), *(m.reshape(-1, 3) for m in multipliers)]), (inverse @ whole)[n:])
     for forward, own in (

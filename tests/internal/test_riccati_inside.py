@@ -8,7 +8,7 @@ import pytest
 from mechanisms import Array
 from test_chain import CASES, P, blocks, close, eliminated
 
-from spookid.kernels.chain import HardRows
+from spookid.kernels.stages import HardRows
 from spookid.solvers.rows import Rows
 
 PAIRS = ("neighbours", "hard rows of neighbours", "only hard rows link steps", "hard rows of one step and of two")
