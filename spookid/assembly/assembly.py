@@ -39,7 +39,7 @@ from spookid.assembly.priors import (
     priors,
 )
 from spookid.assembly.schedules import check_schedules, schedule, strikes
-from spookid.assembly.standing_start import Standing, place_factors, stands_free
+from spookid.assembly.standing_start import place_factors, standing, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -161,7 +161,7 @@ def assemble(
     )
     start = with_codes(problem, sampled, start)
     if stands_free(problem.model):
-        start = Standing(problem, settings, constants, written).found(transcription, start, sampled)
+        start = standing(problem, settings, constants, transcription, start, sampled)
     noise = sizes(problem, settings, constants) if problem.estimates_noise else ()
     made = problem, settings, constants, sampled, equations, transcription, start, widths, sharpness, touch, noise, seen
     return Assembly(*made)

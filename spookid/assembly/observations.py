@@ -14,7 +14,7 @@ derivative. Where that is more than a sensor's noise bears, it is the polynomial
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -288,61 +288,41 @@ def states_between(problem: Declaration, channels: Sequence[tuple[Channel, Seque
     Args:
         channels: each with its samples in every recording.
     """
-    late = [_Shown.of(problem, *one, order) for one in channels if any(map(_many_between, one[1]))]
+    late = [_excess(problem, *one, order) for one in channels if any(map(_many_between, one[1]))]
     fewest, *more = _STATES[order]
     if not late:
         return fewest
     steps = min(one.count for _, samples in channels for one in samples)
     possible = [fewest, *(n for n in more if n <= steps)]
-    least = [one.excess(possible[-1]) for one in late]
+    least = [excess(possible[-1]) for excess in late]
     for n in possible[:-1]:
-        if all(one.excess(n) - most <= 1 for one, most in zip(late, least, strict=True)):
+        if all(excess(n) - most <= 1 for excess, most in zip(late, least, strict=True)):
             return n
     return possible[-1]
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """What a sensor has shown."""
+def _excess(
+    problem: Declaration, channel: Channel, recordings: Sequence[Samples], order: int
+) -> Callable[[int], float]:
+    """For so many states the sum of the squares of what is missed of a sensor's samples, over the scatter of that of
+    the noise."""
+    # Positions at the steps are unknowns themselves, rates and accelerations there are not.
+    counts = [_many_between(one) if order == 0 else len(one.at) for one in recordings]
+    period, values = channel.period, [one.values for one in recordings]
+    shown = [each if period is None else np.unwrap(each, period=period) for each in values]
+    least = resolution(shown) / math.sqrt(12)
+    sigma = channel.sigma or (max(roughness(shown), least) if problem.estimates_noise else 1.0)
+    spectra = [spectrum(one.stamps, each, problem.cutoff) for one, each in zip(recordings, shown, strict=True)]
 
-    spectra: tuple[tuple[Array, Array], ...]
-    """Of each recording."""
-    counts: tuple[int, ...]
-    """How many of its samples are not at an unknown."""
-    step: float
-    """h [s]."""
-    sigma: float
-    """Standard deviation of its noise; 0 for what does not change."""
-    order: int
-
-    @classmethod
-    def of(cls, problem: Declaration, channel: Channel, recordings: Sequence[Samples], order: int) -> _Shown:
-        """From its samples in every recording."""
-        # Positions at the steps are unknowns themselves, rates and accelerations there are not.
-        counts = tuple(_many_between(one) if order == 0 else len(one.at) for one in recordings)
-        shown = [_unwrapped(channel, one) for one in recordings]
-        sigma = channel.sigma or (1.0 if not problem.estimates_noise else _noise(shown))
-        pairs = zip(recordings, shown, strict=True)
-        spectra = tuple(spectrum(one.stamps, values, problem.cutoff) for one, values in pairs)
-        return cls(spectra, counts, problem.step, sigma, order)
-
-    def excess(self, states: int) -> float:
-        """Sum of the squares of what is missed, over the scatter of that of the noise."""
-        if not self.sigma:
+    def excess(states: int) -> float:
+        if not sigma:  # of what does not change
             return 0.0
-        missed = [left_out(*one, self.step, states, self.order) for one in self.spectra]
-        return float(np.dot(self.counts, missed)) / self.sigma**2 / math.sqrt(2 * sum(self.counts))
+        missed = [left_out(*one, problem.step, states, order) for one in spectra]
+        return float(np.dot(counts, missed)) / sigma**2 / math.sqrt(2 * sum(counts))
+
+    return excess
 
 
 def _many_between(samples: Samples) -> int:
     """How many lie between the steps."""
     return int(np.count_nonzero(samples.at != np.rint(samples.at)))
-
-
-def _unwrapped(channel: Channel, samples: Samples) -> Array:
-    return samples.values if channel.period is None else np.unwrap(samples.values, period=channel.period)
-
-
-def _noise(recordings: Sequence[Array]) -> float:
-    """Standard deviation of what neighbouring samples do not share, at least that of their resolution."""
-    return max(roughness(recordings), resolution(recordings) / math.sqrt(12))

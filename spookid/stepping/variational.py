@@ -33,7 +33,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
-from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.model import Model
 from spookid.records import dataclass
 from spookid.stepping.base import Dynamics, Stepper, compliant
 from spookid.stepping.contact_law import Reactions
@@ -103,9 +103,12 @@ class Variational(Stepper):
         held = ca.SX.sym("held", len(model.holding.contacts))
         passage = Passage.between(model.configuration, q, q_next, settings.step)
         rolling = model.holding.over_step(passage, mean, held, multipliers)
-        share = replace(settings, step=u[-1] * settings.step)
-        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
-        slips, others, laws = _slips(at, sides), disturbance(model, at, impulses), None
+        share, at, change = replace(settings, step=u[-1] * settings.step), model.mechanics(q), v_next - v
+        # The velocity before t_k or, with a share of ½, that on the other side of v, which is at t_k.
+        before = v_next - (3 - 2 * u[-1]) * change
+        middle, rates = (before + v_next) / 2, [at.slip @ velocity for velocity in (before, v_next, change)]
+        slips = Slips.between(at.slip @ middle, (rates[0], rates[1]), rates[2], at.displacement)
+        others, laws = disturbance(model, at, impulses), None
         friction = ca.SX(len(model.freedoms), 1)
         if exact:
             # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity: not symmetric.
@@ -114,7 +117,10 @@ class Variational(Stepper):
             laws = reactions.laws(slips, multipliers, reactions.rates(v_next, reactions.rigid(q_next, v)))
         else:
             friction = DryFriction().impulses(model, share, slips, multipliers, ca.SX(0, 1))
-        impulse = _impulse(model, share, at, sides, multipliers, friction, u[:-1]) - others
+        along = along_coordinates(model, share, slips, friction, u[:-1])
+        force = at.force + at.gyroscopic(middle) + model.pushed(q, middle, u[:-1])
+        borne = at.constraint.T @ multipliers + at.slip.T @ along + share.step * force
+        impulse = at.mass @ change - borne - others
         return ForwardStep(
             x=x,
             u=ca.vertcat(u, mean, held, impulses),
@@ -146,39 +152,3 @@ class Variational(Stepper):
         states[1:-1, model.configuration.ambient :] = (v[1:-1] + v[2:]) / 2
         states[-1, model.configuration.ambient :] = 1.5 * v[-1] - 0.5 * v[-2]
         return states
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Velocities on both sides of t_k, (6 n_b,)."""
-
-    before: ca.SX
-    after: ca.SX
-    change: ca.SX
-    """By which the impulse changes the velocity: half of their difference where the motion starts at t_k."""
-
-    @classmethod
-    def of(cls, v: ca.SX, v_next: ca.SX, share: ca.SX) -> _Sides:
-        """Of a forward step from v: the velocity before t_k or, with a share of ½, that at t_k, around which both sides
-        lie alike."""
-        return cls(v_next - (3 - 2 * share) * (v_next - v), v_next, v_next - v)
-
-    @property
-    def middle(self) -> ca.SX:
-        """The velocity at t_k."""
-        return (self.before + self.after) / 2
-
-
-def _slips(at: Mechanics, sides: _Sides) -> Slips:
-    """Slip rates at the midpoint velocity."""
-    middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
-    return Slips.between(middle, both, at.slip @ sides.change, at.displacement)
-
-
-def _impulse(
-    model: Model, settings: Settings, at: Mechanics, sides: _Sides, multipliers: ca.SX, friction: ca.SX, u: ca.SX
-) -> ca.SX:
-    """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_coordinates(model, settings, _slips(at, sides), friction, u)
-    force = at.force + at.gyroscopic(sides.middle) + model.pushed(at.configuration, sides.middle, u)
-    return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force
