@@ -30,6 +30,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold, halved
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
+from spookid.stepping import contact_law
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.impulses import (
     DryFriction,
@@ -161,9 +162,13 @@ class Scheme(ABC, Generic[W]):
         joints = JointCoordinates(model)
         return joints.private if self.dynamics == "estimated" else joints.closing_rows
 
+    def touching(self, model: Model) -> int:
+        """How many unknowns a step has for contacts that push: what they did in the step before."""
+        return 0 if CONTACTS in self.refuses else contact_law.unknowns(model, self.law.form)
+
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: the motion, reactions, and those of the friction law (``law.unknowns``)."""
-        flat = self.reactions(model) + self.law.unknowns(model)
+        """The unknowns of a step: the motion, reactions, those of contacts, and those of the law of dry friction."""
+        flat = self.reactions(model) + self.touching(model) + self.law.unknowns(model)
         return Manifold((*self.motion(model).parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
@@ -200,7 +205,8 @@ class Scheme(ABC, Generic[W]):
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), a step [s] apart, coordinates of all joints,
-        continuous in time, (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""
+        continuous in time, (N, n_s), and the unknowns of contacts and of dry friction, (N, n); nothing is
+        transmitted."""
         none = np.zeros((len(states), self.reactions(model)))
         return np.hstack([states[:, : self.motion(model).ambient], none, friction])
 

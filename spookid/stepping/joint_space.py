@@ -38,7 +38,7 @@ from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.stepping.base import NEEDS_JOINTS, SWITCHED, Dynamics
+from spookid.stepping.base import CONTACTS, NEEDS_JOINTS, SWITCHED, Dynamics
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips
 from spookid.stepping.unknowns import (
@@ -51,10 +51,14 @@ from spookid.stepping.unknowns import (
 )
 from spookid.transcription.factor import Factor, Group, Kind
 
+_LINKING = "their rows link a step with the next, and this one is between three"
+
 
 @dataclass(frozen=True)
 class JointSpace(JointScheme["_JointStep"]):
     """Joint coordinates at each step as unknowns."""
+
+    refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING}
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
@@ -189,7 +193,7 @@ class _JointStep(JointStep):
 class PoseSpace(PositionScheme["_PoseStep"]):
     """Poses of all bodies at each step as unknowns."""
 
-    refuses: ClassVar[dict[str, str]] = {SWITCHED: NEEDS_JOINTS}
+    refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING, SWITCHED: NEEDS_JOINTS}
     law: DryFriction = DryFriction()
     dynamics: Dynamics = "estimated"
 

@@ -26,7 +26,6 @@ from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
-from spookid.stepping import contact_law
 from spookid.stepping.base import DETERMINISTIC, NEEDS_JOINTS, SWITCHED, Scheme
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings, Window
@@ -47,10 +46,6 @@ class Leapfrog(JointScheme["_Step"]):
         """The coordinates of the joints, and their rates."""
         space = super().motion(model)
         return Manifold((*space.parts, ("flat", space.tangent))).joined
-
-    def reactions(self, model: Model) -> int:
-        """What closes transmits, and what contacts have done in the step before."""
-        return super().reactions(model) + contact_law.unknowns(model, self.law.form)
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Rates at t_k are means of both sides, accelerations their difference."""
@@ -83,16 +78,10 @@ class Leapfrog(JointScheme["_Step"]):
         return x[n : motion.ambient]
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
-        """Joint coordinates and their differences; what contacts do in each step stands in front of the friction law's
-        unknowns."""
-        touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
-        before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])
-        given = super().start(model, states, displacements, np.hstack([before, own]), step)
+        """Joint coordinates, their differences, and nothing transmitted."""
         space = super().motion(model)
-        x, rest = np.hsplit(given, [space.ambient])
-        loads = rest[:, touching.shape[1] :]  # of contacts there are zeros, and what they do
-        rates = _differences(space, x, step)
-        return np.hstack([x, rates, loads])
+        x, rest = np.hsplit(super().start(model, states, displacements, friction, step), [space.ambient])
+        return np.hstack([x, _differences(space, x, step), rest])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """Those whose rates are of two steps; None with contacts, whose impulses belong to a step."""
@@ -125,13 +114,13 @@ class _Step(JointStep):
     def __init__(self, model: Model, settings: Settings, scheme: Leapfrog) -> None:
         space, size = JointCoordinates(model).manifold, scheme.manifold(model).ambient
         n, m, extra = space.ambient, scheme.motion(model).ambient, size - scheme.law.unknowns(model)
-        touching = contact_law.unknowns(model, scheme.law.form)
+        touching = scheme.touching(model)
         x, after = (ca.SX.sym(name, size) for name in ("x", "x_after"))
         here = ca.vertcat(x[:n], x[m : extra - touching], after[extra - touching : extra], x[extra:])
         self.v, self.v_next = x[n:m], after[n:m]
         self.x, self.x_next = x[:n], after[:n]
         moved = middle(self.v, self.v_next, settings.step)
-        super().__init__(model, settings, scheme, 0, {0: x, 1: after}, here, moved, touching)
+        super().__init__(model, settings, scheme, 0, {0: x, 1: after}, here, moved)
 
     @cached_property
     def contacts(self) -> ContactStep | None:
