@@ -12,7 +12,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
-from spookid.assembly.chain import chain_of
 from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
 from spookid.assembly.contact_start import (
@@ -28,7 +27,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, has_room, layout, observation_factors, without_room
+from spookid.assembly.observations import Observed, chain_of, has_room, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,

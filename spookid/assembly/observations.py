@@ -1,4 +1,4 @@
-"""What is observed as factors: samples at the steps, and between them.
+"""What is observed as factors: samples at the steps, and between them; the data of a recording.
 
 A sample between two steps is predicted from the states around it, to second order and beyond. Where velocities
 are unknowns of a step (``windows.of_states``), what is shown at a share τ of the way from one state to the next is
@@ -24,8 +24,11 @@ import numpy as np
 
 from spookid.assembly.constants import resolution
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.input_data import windows
+from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.input_data import input_data, windows, with_measured
 from spookid.assembly.keeping import kept
+from spookid.assembly.schedules import at_switches, impact_data
+from spookid.assembly.standing_start import PLACE, place_data
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.sampling import Reach, Samples, told_apart
@@ -36,8 +39,10 @@ from spookid.parameter import is_constant
 from spookid.records import dataclass
 from spookid.statistics.marginal import roughness
 from spookid.stepping.base import Scheme
+from spookid.stepping.contact_rows import IMPACTS
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise
+from spookid.transcription.transcription import Chain
 
 _ORDERS = ("observation", "rate observation", "acceleration observation")
 """Names of factors by the time derivatives that they see."""
@@ -326,3 +331,32 @@ def _excess(
 def _many_between(samples: Samples) -> int:
     """How many lie between the steps."""
     return int(np.count_nonzero(samples.at != np.rint(samples.at)))
+
+
+def chain_of(
+    problem: Declaration, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
+) -> Chain:
+    """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
+    values = problem.guess_on(sampled.recording.name)
+    data = input_data(problem, factors, values, sampled.acting, sampled.slopes, sampled.held, sampled.strikes)
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for f, residual in zip(own, problem.residuals, strict=True):
+        data[f.name] = with_measured(problem, residual, data[f.name], f, sampled)
+    missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
+    for one in seen:
+        rows, absent = observation_data(one, named[one.name], sampled.samples)
+        if sampled.held.size:
+            contacts = sampled.held, sampled.strikes.struck
+            jumps, n = at_switches(*contacts, named[one.name], one.order, one.reach is not None), len(one.rows)
+            absent, rows[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
+        data[one.name], missing[one.name] = rows, absent
+    leads = number == 0
+    if IMPACTS in named:
+        data[IMPACTS], missing[IMPACTS] = impact_data(problem.model, sampled.strikes, named[IMPACTS])
+    if PLACE in named:
+        data[PLACE] = place_data(problem.model, sampled.guess)
+    for prior in (f for f in factors if f.group is Group.PRIOR):
+        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
+    choice = problem.parameter_set.chosen(number)
+    return Chain(sampled.recording.name, sampled.grid.count, data, missing, choice, sampled.grid.times())
