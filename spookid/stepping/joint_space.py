@@ -76,8 +76,8 @@ class JointSpace(JointScheme["_JointStep"]):
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step, estimated = self.step(model, settings), self.dynamics == "estimated"
-        joints, impulse = step.joints, step.impulse(self.dynamics)
+        step, estimated = self.step(model, settings), self.estimated
+        joints, impulse = step.joints, step.impulse(self)
         factors = []
         if model.holding.contacts and not estimated:
             impulse = step.contact_rows.idle(impulse)
@@ -203,7 +203,7 @@ class PoseSpace(PositionScheme["_PoseStep"]):
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
         step = self.step(model, settings)
-        factors = [step.impulse(self.dynamics)]
+        factors = [step.impulse(self)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)

@@ -196,7 +196,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return model.rows + self._random(model)
 
     def _random(self, model: Model) -> int:
-        return len(JointCoordinates(model).cut_places) if self.dynamics == "estimated" else 0
+        return len(JointCoordinates(model).cut_places) if self.estimated else 0
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         return mean
@@ -224,7 +224,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
             Factor("transmitted", Group.STATE, balance, variables, step.u, tree, kind=Kind.HARD),
             Factor(VELOCITY_ROWS, Group.STATE, *speeds, kind=Kind.HARD),
         ]
-        return [*(f for f in others if f.rows), step.impulse(self.dynamics), *step.law_factors()]
+        return [*(f for f in others if f.rows), step.impulse(self), *step.law_factors()]
 
     @staticmethod
     def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -238,7 +238,7 @@ class Leapfrog(JointScheme["_Step"]):
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each step, how coordinates follow rates, what constraints hold, and the first rates."""
         step = self.step(model, settings)
-        impulse = step.impulse(self.dynamics).written_in(step.symbols, step.values)
+        impulse = step.impulse(self).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []
         return [*held, step.moved(), *self.closed(step), impulse, *step.law_factors()]
 
