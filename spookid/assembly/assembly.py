@@ -12,7 +12,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization
-from spookid.assembly.chain import chain_of
 from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
 from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
 from spookid.assembly.contact_start import (
@@ -28,7 +27,7 @@ from spookid.assembly.declared import check_recording
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, has_room, layout, observation_factors, without_room
+from spookid.assembly.observations import Observed, chain_of, has_room, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,
@@ -40,7 +39,7 @@ from spookid.assembly.priors import (
 )
 from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import check_schedules, schedule, strikes
-from spookid.assembly.standing_start import Standing, place_factors, stands_free
+from spookid.assembly.standing_start import place_factors, standing, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -163,7 +162,7 @@ def assemble(
     )
     start = with_codes(problem, sampled, start)
     if stands_free(problem.model):
-        start = Standing(problem, settings, constants, written).found(transcription, start, sampled)
+        start = standing(problem, settings, constants, transcription, start, sampled)
     noise = sizes(problem, settings, constants) if problem.estimates_noise else ()
     made = problem, settings, constants, sampled, equations, transcription, start, widths, sharpness, touch, noise, seen
     return Assembly(*made)
@@ -352,7 +351,8 @@ def unknowns(
     rates = np.diff(moved, axis=0) / sampled.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
-    friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
+    before = np.vstack([np.zeros((1, touched.shape[1])), touched[:-1]])
+    friction = np.hstack([before, law.start(problem.model, slips, sharpness)])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
     return contiguous(found if touching is None else with_first_rates(problem, found, touching))
 

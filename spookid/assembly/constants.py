@@ -28,20 +28,12 @@ from spookid.transcription.factor import Constant
 
 WIDTH_SHARE = 0.01
 """Default friction width of a coordinate as a share of the root mean square of its slip rate."""
-
-
 _NEVER = 1e8
 """Widths that no slip rate comes near."""
-
-
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
-
-
 _ROUNDING = 1e-15
 """Share of a parameter's span, or of 1, below which a guess of either sign is what rounding left of zero."""
-
-
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 

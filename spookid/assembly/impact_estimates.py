@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.chain import chain_of
+from spookid.assembly.observations import chain_of
 from spookid.assembly.schedules import FAR, strikes_at
 from spookid.assembly.trajectories import along
 from spookid.kernels.arrays import Array, contiguous

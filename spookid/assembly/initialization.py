@@ -221,7 +221,8 @@ def guess(
         cutoff: of the second-order Butterworth filter, forward and back [Hz].
     """
     recording = prepared(recording, observations)
-    shown = np.array([_smoothed(recording, s, grid, cutoff) for s in observations]).reshape(-1, grid.count).T
+    each = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in observations]
+    shown = np.array(each).reshape(-1, grid.count).T
     placed = [i for i, s in enumerate(observations) if order(s, model) == 0]
     sensors, targets = [observations[i] for i in placed], shown[:, placed]
     moved = np.tile(rest_positions(model, values), (grid.count, 1))
@@ -264,11 +265,6 @@ def _coordinates(model: Model, sensors: Sequence[Channel], targets: Array, value
         for s, target in zip(sensors, targets.T, strict=True)
         if isinstance(s.sensor, JointPosition)
     }
-
-
-def _smoothed(recording: Recording, channel: Channel, grid: Grid, cutoff: float) -> Array:
-    """What a channel has shown at the steps, smooth and without gaps, (N,)."""
-    return smoothed(recording, channel.signal, grid, period=channel.period, cutoff=cutoff)
 
 
 def _true(channel: Channel, shown: Array, values: Values) -> Array:

@@ -1,4 +1,4 @@
-"""What is observed as factors: samples at the steps, and between them.
+"""What is observed as factors: samples at the steps, and between them; the data of a recording.
 
 A sample between two steps is predicted from the states around it, to second order and beyond. Where velocities
 are unknowns of a step (``windows.of_states``), what is shown at a share τ of the way from one state to the next is
@@ -14,7 +14,7 @@ derivative. Where that is more than a sensor's noise bears, it is the polynomial
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -23,9 +23,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.constants import resolution
-from spookid.assembly.input_data import windows
+from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.input_data import input_data, windows, with_measured
 from spookid.assembly.keeping import kept
 from spookid.assembly.problem import Problem
+from spookid.assembly.schedules import at_switches, impact_data
+from spookid.assembly.standing_start import PLACE, place_data
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.sampling import Reach, Samples, told_apart
@@ -36,8 +39,10 @@ from spookid.parameter import is_constant
 from spookid.records import dataclass
 from spookid.statistics.marginal import roughness
 from spookid.stepping.base import Scheme
+from spookid.stepping.contact_rows import IMPACTS
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Factor, Group, measured_noise
+from spookid.transcription.transcription import Chain
 
 _ORDERS = ("observation", "rate observation", "acceleration observation")
 """Names of factors by the time derivatives that they see."""
@@ -288,50 +293,37 @@ def states_between(problem: Problem, channels: Sequence[tuple[Channel, Sequence[
     Args:
         channels: each with its samples in every recording.
     """
-    late = [_Shown.of(problem, *one, order) for one in channels if any(map(_many_between, one[1]))]
+    late = [_excess(problem, *one, order) for one in channels if any(map(_many_between, one[1]))]
     fewest, *more = _STATES[order]
     if not late:
         return fewest
     steps = min(one.count for _, samples in channels for one in samples)
     possible = [fewest, *(n for n in more if n <= steps)]
-    least = [one.excess(possible[-1]) for one in late]
+    least = [excess(possible[-1]) for excess in late]
     for n in possible[:-1]:
-        if all(one.excess(n) - most <= 1 for one, most in zip(late, least, strict=True)):
+        if all(excess(n) - most <= 1 for excess, most in zip(late, least, strict=True)):
             return n
     return possible[-1]
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
-    """What a sensor has shown."""
+def _excess(problem: Problem, channel: Channel, recordings: Sequence[Samples], order: int) -> Callable[[int], float]:
+    """For so many states the sum of the squares of what is missed of a sensor's samples, over the scatter of that of
+    the noise."""
+    # Positions at the steps are unknowns themselves, rates and accelerations there are not.
+    counts = [_many_between(one) if order == 0 else len(one.at) for one in recordings]
+    period, values = channel.period, [one.values for one in recordings]
+    shown = [each if period is None else np.unwrap(each, period=period) for each in values]
+    least = resolution(shown) / math.sqrt(12)
+    sigma = channel.sigma or (max(roughness(shown), least) if problem.estimates_noise else 1.0)
+    spectra = [spectrum(one.stamps, each, problem.cutoff) for one, each in zip(recordings, shown, strict=True)]
 
-    spectra: tuple[tuple[Array, Array], ...]
-    """Of each recording."""
-    counts: tuple[int, ...]
-    """How many of its samples are not at an unknown."""
-    step: float
-    """h [s]."""
-    sigma: float
-    """Standard deviation of its noise; 0 for what does not change."""
-    order: int
-
-    @classmethod
-    def of(cls, problem: Problem, channel: Channel, recordings: Sequence[Samples], order: int) -> _Shown:
-        """From its samples in every recording."""
-        # Positions at the steps are unknowns themselves, rates and accelerations there are not.
-        counts = tuple(_many_between(one) if order == 0 else len(one.at) for one in recordings)
-        shown = [_unwrapped(channel, one) for one in recordings]
-        sigma = channel.sigma or (1.0 if not problem.estimates_noise else _noise(shown))
-        pairs = zip(recordings, shown, strict=True)
-        spectra = tuple(spectrum(one.stamps, values, problem.cutoff) for one, values in pairs)
-        return cls(spectra, counts, problem.step, sigma, order)
-
-    def excess(self, states: int) -> float:
-        """Sum of the squares of what is missed, over the scatter of that of the noise."""
-        if not self.sigma:
+    def excess(states: int) -> float:
+        if not sigma:  # of what does not change
             return 0.0
-        missed = [left_out(*one, self.step, states, self.order) for one in self.spectra]
-        return float(np.dot(self.counts, missed)) / self.sigma**2 / math.sqrt(2 * sum(self.counts))
+        missed = [left_out(*one, problem.step, states, order) for one in spectra]
+        return float(np.dot(counts, missed)) / sigma**2 / math.sqrt(2 * sum(counts))
+
+    return excess
 
 
 def _many_between(samples: Samples) -> int:
@@ -339,10 +331,30 @@ def _many_between(samples: Samples) -> int:
     return int(np.count_nonzero(samples.at != np.rint(samples.at)))
 
 
-def _unwrapped(channel: Channel, samples: Samples) -> Array:
-    return samples.values if channel.period is None else np.unwrap(samples.values, period=channel.period)
-
-
-def _noise(recordings: Sequence[Array]) -> float:
-    """Standard deviation of what neighbouring samples do not share, at least that of their resolution."""
-    return max(roughness(recordings), resolution(recordings) / math.sqrt(12))
+def chain_of(
+    problem: Problem, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
+) -> Chain:
+    """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
+    values = problem.guess_on(sampled.recording.name)
+    data = input_data(problem, factors, values, sampled.acting, sampled.slopes, sampled.held, sampled.strikes)
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for f, residual in zip(own, problem.residuals, strict=True):
+        data[f.name] = with_measured(problem, residual, data[f.name], f, sampled)
+    missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
+    for one in seen:
+        rows, absent = observation_data(one, named[one.name], sampled.samples)
+        if sampled.held.size:
+            contacts = sampled.held, sampled.strikes.struck
+            jumps, n = at_switches(*contacts, named[one.name], one.order, one.reach is not None), len(one.rows)
+            absent, rows[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
+        data[one.name], missing[one.name] = rows, absent
+    leads = number == 0
+    if IMPACTS in named:
+        data[IMPACTS], missing[IMPACTS] = impact_data(problem.model, sampled.strikes, named[IMPACTS])
+    if PLACE in named:
+        data[PLACE] = place_data(problem.model, sampled.guess)
+    for prior in (f for f in factors if f.group is Group.PRIOR):
+        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
+    choice = problem.parameter_set.chosen(number)
+    return Chain(sampled.recording.name, sampled.grid.count, data, missing, choice, sampled.grid.times())

@@ -27,7 +27,7 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
-from spookid.parameter import Parameter, is_constant, number, parameters_in, stacked, substitute
+from spookid.parameter import Parameter, is_constant, number, own_name, parameters_in, stacked, substitute
 from spookid.records import dataclass
 from spookid.transcription.factor import Factor
 
@@ -194,6 +194,17 @@ class ParameterSet:
             return expression
         inserted: ca.SX = ca.substitute(expression, ca.vertcat(*self.own), self._sums)
         return inserted
+
+    def in_each(self, title: str, expression: ca.SX) -> list[tuple[str, ca.SX]]:
+        """An expression of declared parameters and its title, for each recording if it is another in each."""
+        declared = [p for p in self.own if ca.depends_on(expression, p)]
+        if not declared:
+            return [(title, expression)]
+        symbols = ca.vertcat(*declared)
+        return [
+            (own_name(title, name), ca.substitute(expression, symbols, ca.vertcat(*(p.of(name) for p in declared))))
+            for name in self.recordings
+        ]
 
     @property
     def _sums(self) -> ca.SX:

@@ -13,7 +13,6 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.parameters import ParameterSet
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
@@ -21,7 +20,7 @@ from spookid.mechanics.inertia import Belief
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.relations import Relation
-from spookid.parameter import Parameter, is_constant, own_name, parameters_in, stacked
+from spookid.parameter import Parameter, is_constant, parameters_in, stacked
 from spookid.records import dataclass
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import Chart, ParameterConstraints
@@ -87,7 +86,7 @@ def constraint_rows(problem: Problem) -> list[Row]:
     numbers = ca.DM([problem.guess[p.name] for p in fixed])
     for relation in problem.constraints:
         for title, (difference, equal) in zip(relation.titles, relation.rows, strict=True):
-            for name, one in _of_recordings(problem, title, difference):
+            for name, one in problem.parameter_set.in_each(title, difference):
                 settled = ca.substitute(one, stacked(fixed), ca.vertcat(ca.DM(0, 1), numbers))
                 if not is_constant(settled):
                     same = sum(row.title == name or row.title.startswith(f"{name} (") for row in found)
@@ -98,19 +97,6 @@ def constraint_rows(problem: Problem) -> list[Row]:
                         "are fixed; free one of them, or give another value"
                     )
     return found
-
-
-def _of_recordings(problem: Problem, title: str, difference: ca.SX) -> list[tuple[str, ca.SX]]:
-    """A row for each recording if a parameter of it is another in each."""
-    known = problem.parameter_set
-    declared = [p for p in known.own if ca.depends_on(difference, p)]
-    if not declared:
-        return [(title, difference)]
-    symbols = ca.vertcat(*declared)
-    return [
-        (own_name(title, name), ca.substitute(difference, symbols, ca.vertcat(*(p.of(name) for p in declared))))
-        for name in known.recordings
-    ]
 
 
 def _holds(row: ca.SX, value: float, equal: bool, problem: Problem) -> bool:
@@ -228,25 +214,13 @@ def priors(problem: Problem) -> tuple[Belief, ...]:
     """What is known beforehand of the free parameters, and of inertias that hang on them; those of which each recording
     has its own for each."""
     own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]
-    known, free = problem.parameter_set, stacked(problem.free)
-    of_bodies = [belief for belief in problem.model.beliefs for belief in _means_of_recordings(belief, known)]
-    return (*own, *(belief for belief in of_bodies if ca.depends_on(belief.formula, free)))
-
-
-def _means_of_recordings(belief: Belief, known: ParameterSet) -> list[Belief]:
-    """One for each recording if it is another in each."""
-    declared = [p for p in known.own if ca.depends_on(belief.formula, p)]
-    if not declared:
-        return [belief]
-    symbols = ca.vertcat(*declared)
-    return [
-        replace(
-            belief,
-            title=own_name(belief.title, name),
-            formula=ca.substitute(belief.formula, symbols, ca.vertcat(*(p.of(name) for p in declared))),
-        )
-        for name in known.recordings
+    of_bodies = [
+        replace(belief, title=title, formula=formula)
+        for belief in problem.model.beliefs
+        for title, formula in problem.parameter_set.in_each(belief.title, belief.formula)
     ]
+    free = stacked(problem.free)
+    return (*own, *(belief for belief in of_bodies if ca.depends_on(belief.formula, free)))
 
 
 def prior_factor(beliefs: Sequence[Belief], manifold: Manifold) -> Factor:

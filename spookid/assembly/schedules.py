@@ -214,16 +214,13 @@ def _holds(contact: Touch, recording: Recording | None, times: Array, step: floa
     told = contact.schedule(None if recording is None else recording.name)
     if told is True:
         return np.ones(len(times) - 1)
-    if isinstance(told, str):
-        return _by_signal(contact, told, recording, times)
-    return _by_times(told, times, _ROUNDING * step)
-
-
-def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, times: Array) -> Array:
-    """A signal keeps its last value."""
-    t, values = _samples(contact, "holds", signal, recording)
-    last = _last(t, values, times) >= contact.threshold
-    return (last[:-1] & last[1:]).astype(np.float64)
+    if isinstance(told, str):  # a signal keeps its last value
+        last = _last(*_samples(contact, "holds", told, recording), times) >= contact.threshold
+        return (last[:-1] & last[1:]).astype(np.float64)
+    held, margin = np.zeros(len(times) - 1, dtype=bool), _ROUNDING * step
+    for first, end in told:  # type: ignore[union-attr]
+        held |= (times[:-1] >= first - margin) & (times[1:] <= end + margin)
+    return held.astype(np.float64)
 
 
 def _samples(contact: Touch, does: str, signal: str, recording: Recording | None) -> tuple[Array, Array]:
@@ -237,10 +234,3 @@ def _samples(contact: Touch, does: str, signal: str, recording: Recording | None
 
 def _last(t: Array, values: Array, times: Array) -> Array:
     return np.asarray(values[np.maximum(np.searchsorted(t, times, side="right") - 1, 0)])
-
-
-def _by_times(spans: Sequence[tuple[float, float]], times: Array, margin: float) -> Array:
-    held = np.zeros(len(times) - 1, dtype=bool)
-    for first, last in spans:
-        held |= (times[:-1] >= first - margin) & (times[1:] <= last + margin)
-    return held.astype(np.float64)

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Protocol
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.checks import cyclic
-from spookid.assembly.initialization import Guess
+from spookid.assembly.initialization import Guess, SampledRecording
 from spookid.assembly.problem import Problem
 from spookid.data.channels import all_predicted
-from spookid.data.sampling import Samples
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics import rotations
@@ -30,13 +27,12 @@ from spookid.mechanics.body import GROUND
 from spookid.mechanics.contacts import HeldContact
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
-from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.marginal import roughness
 from spookid.stepping.contact_rows import slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
-from spookid.transcription.transcription import Chain, Point, Transcription
+from spookid.transcription.transcription import Point, Transcription
 
 PLACE = "place"
 """Name of the factor that keeps a mechanism, or coordinates of its joints, where they begin; its data are the guess of
@@ -140,80 +136,59 @@ def _told(problem: Problem) -> list[bool]:
     return [bool(np.any(np.abs(column) > _ROUNDING)) for column in np.reshape(numbers, (-1, 4)).T]
 
 
-class Recorded(Protocol):
-    """What is known of a recording."""
-
-    @property
-    def samples(self) -> Sequence[Samples]:
-        """Of each sensor."""
-
-    @property
-    def held(self) -> Array:
-        """Contacts, as of ``schedules.schedule``."""
-
-
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """What the motion of a model that stands free is sought with.
+def standing(
+    problem: Problem,
+    settings: Settings,
+    constants: Sequence[Constant],
+    whole: Transcription,
+    start: Point,
+    sampled: Sequence[SampledRecording],
+) -> Point:
+    """The motion of a model that stands free, from a start of the whole problem.
 
     Args:
         constants: numbers of all symbols.
-        written: all factors of the problem.
     """
-
-    problem: Problem
-    settings: Settings
-    constants: Sequence[Constant]
-    written: Sequence[Factor]
-
-    @cached_property
-    def observed(self) -> list[Factor]:
-        """Factors of what sensors show, and that of ``place_factors``."""
-        return [f for f in self.written if f.group is Group.OBSERVATION or f.name == PLACE]
-
-    def found(self, whole: Transcription, start: Point, recorded: Sequence[Recorded]) -> Point:
-        """The motion from a start."""
-        factors = [*self.observed, self._motion()]
-        chains = [self._chain(chain, one.held) for chain, one in zip(whole.chains, recorded, strict=True)]
-        constants = self._numbered(
-            [[one.samples[i].values for one in recorded] for i in range(len(self.problem.channels))]
-        )
-        bounds = whole.lower, whole.upper, whole.magnitudes
-        given = whole.shared[0], constants, whole.names, *bounds, chains, whole.choice
-        problem = Transcription(whole.manifold, factors, *given).held_at(start.parameters)
-        return LevenbergMarquardt(max_iterations=_ITERATIONS).solve(problem, start).point
-
-    def _chain(self, chain: Chain, contacts: Array) -> Chain:
-        names = {factor.name for factor in self.observed}
-        data = {name: values for name, values in chain.data.items() if name in names} | {_MOTION: contacts[1:]}
+    kept = [f for f in whole.factors if f.group is Group.OBSERVATION or f.name == PLACE]
+    names, chains = {factor.name for factor in kept}, []
+    for chain, one in zip(whole.chains, sampled, strict=True):
+        data = {name: values for name, values in chain.data.items() if name in names} | {_MOTION: one.held[1:]}
         missing = {name: mask for name, mask in chain.missing.items() if name in names}
-        return replace(chain, data=data, missing=missing)
+        chains.append(replace(chain, data=data, missing=missing))
+    numbers = _with_noise(problem, settings, constants, sampled)
+    bounds = whole.lower, whole.upper, whole.magnitudes
+    given = whole.shared[0], numbers, whole.names, *bounds, chains, whole.choice
+    motion = Transcription(whole.manifold, [*kept, _motion(problem, settings)], *given).held_at(start.parameters)
+    return LevenbergMarquardt(max_iterations=_ITERATIONS).solve(motion, start).point
 
-    def _motion(self) -> Factor:
-        """Contacts that hold do not move, and free bodies hardly speed up."""
-        problem, model = self.problem, self.problem.model
-        window = problem.scheme.window(model, self.settings, 2)
-        variables, held = dict(window.variables), ca.SX.sym("held", len(model.holding.contacts))
-        here, after = (problem.scheme.configuration(model, variables[i]) for i in (1, 2))
-        rows, labels = [], []
-        for i, contact in enumerate(model.holding.contacts):
-            apart = contact.moved(contact.place_of(model, after), contact.place_of(model, here))
-            rows.append(held[i] * apart / _SLIDING)
-            labels += [slip_name(contact)] * apart.numel()
-        for i, body in enumerate(model.bodies):
-            if body.free:
-                rows.append(window.motion.a[6 * i : 6 * i + 6] / _STILL)
-                labels += [body.name] * 6
-        return Factor(_MOTION, Group.OBSERVATION, ca.vertcat(*rows), variables, held, tuple(labels))
 
-    def _numbered(self, signals: Sequence[Sequence[Array]]) -> list[Constant]:
-        """Constants, with sizes of noise as far as samples alone tell them."""
-        symbols = {s.element_hash(): i for i, s in enumerate(ca.vertsplit(self.settings.sensors))}
-        found = []
-        for constant in self.constants:
-            i = symbols.get(constant.symbol.element_hash()) if constant.symbol.numel() == 1 else None
-            if i is not None and not self.problem.channels[i].sigma:
-                most = max((float(np.nanmax(np.abs(values), initial=0.0)) for values in signals[i]), default=0.0)
-                constant = replace(constant, value=max(roughness(signals[i]), _SHARE * most) or 1.0)
-            found.append(constant)
-        return found
+def _motion(problem: Problem, settings: Settings) -> Factor:
+    """Contacts that hold do not move, and free bodies hardly speed up."""
+    model, window = problem.model, problem.scheme.window(problem.model, settings, 2)
+    variables, held = dict(window.variables), ca.SX.sym("held", len(model.holding.contacts))
+    here, after = (problem.scheme.configuration(model, variables[i]) for i in (1, 2))
+    rows, labels = [], []
+    for i, contact in enumerate(model.holding.contacts):
+        apart = contact.moved(contact.place_of(model, after), contact.place_of(model, here))
+        rows.append(held[i] * apart / _SLIDING)
+        labels += [slip_name(contact)] * apart.numel()
+    for i, body in enumerate(model.bodies):
+        if body.free:
+            rows.append(window.motion.a[6 * i : 6 * i + 6] / _STILL)
+            labels += [body.name] * 6
+    return Factor(_MOTION, Group.OBSERVATION, ca.vertcat(*rows), variables, held, tuple(labels))
+
+
+def _with_noise(
+    problem: Problem, settings: Settings, constants: Sequence[Constant], sampled: Sequence[SampledRecording]
+) -> list[Constant]:
+    """Constants, with noise of sensors as far as samples alone show it."""
+    symbols, found = {s.element_hash(): i for i, s in enumerate(ca.vertsplit(settings.sensors))}, []
+    for constant in constants:
+        i = symbols.get(constant.symbol.element_hash()) if constant.symbol.numel() == 1 else None
+        if i is not None and not problem.channels[i].sigma:
+            signals = [one.samples[i].values for one in sampled]
+            most = max((float(np.nanmax(np.abs(values), initial=0.0)) for values in signals), default=0.0)
+            constant = replace(constant, value=max(roughness(signals), _SHARE * most) or 1.0)
+        found.append(constant)
+    return found

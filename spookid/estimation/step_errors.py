@@ -31,8 +31,8 @@ from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.sensitivities import Influence, Sensitivities
 from spookid.stepping.impulses import VELOCITY_ROWS
-from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.unknowns import hats
+from spookid.stepping.variational import Leapfrog
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 

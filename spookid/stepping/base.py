@@ -30,6 +30,7 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold, halved
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
+from spookid.stepping import contact_law
 from spookid.stepping.contact_law import ContactStep
 from spookid.stepping.impulses import (
     DryFriction,
@@ -109,20 +110,20 @@ class StepRows(ABC):
         touching = self.contacts.factors(self.variables) if self.contacts is not None else []
         return [*touching, *self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)]
 
-    def impulse(self, dynamics: Dynamics) -> Factor:
+    def impulse(self, scheme: Scheme[Any]) -> Factor:
         """The random rows over their standard deviations; hard rows where these are zero.
 
         A weight is one of the impulses p of all bodies: the rows are √κ L⁻¹w with L Lᵀ = SᵀS, whose square is that of
         the least p with Sᵀp = w.
         """
-        if dynamics == "estimated":
+        if scheme.estimated:
             impulses = ca.vertcat(self.residual, self.random)
             known = self.variables, self.u, self.private, self.overlap
             return random_factor(self.joints, self.settings, impulses, *known)
         rows, labels = self.residual, tuple(f"Δp {name}" for name in self.joints.names)
-        if dynamics == "weight":
+        if scheme.weighted:
             rows = ca.sqrt(self.settings.weight) * halved(self.rates.T @ self.rates, rows)
-        kind = Kind.HARD if dynamics == "hard" else Kind.SOFT
+        kind = Kind.SOFT if scheme.weighted else Kind.HARD
         given = "impulse", Group.STATE, rows, self.variables, self.u, labels
         return Factor(*given, motion=True, kind=kind, private=self.private)
 
@@ -140,6 +141,17 @@ class Scheme(ABC, Generic[W]):
     """Form of dry friction."""
     dynamics: Dynamics = "weight"
     """The standard deviation of its random rows."""
+
+    @property
+    def estimated(self) -> bool:
+        """True if that is unknown."""
+        return self.dynamics == "estimated"
+
+    @property
+    def weighted(self) -> bool:
+        """True if that is given by the state weight."""
+        return self.dynamics == "weight"
+
     coordinates: ClassVar[Literal["joint", "maximal"]] = "maximal"
     """Those of its unknowns; poses of all bodies do not distinguish one turn of an angle from the next."""
     refuses: ClassVar[Mapping[str, str]] = {}
@@ -159,11 +171,15 @@ class Scheme(ABC, Generic[W]):
     def closing_unknowns(self, model: Model) -> int:
         """Multipliers of what closes loops and, where these are estimated, random impulses along cut coordinates."""
         joints = JointCoordinates(model)
-        return joints.private if self.dynamics == "estimated" else joints.closing_rows
+        return joints.private if self.estimated else joints.closing_rows
+
+    def touching(self, model: Model) -> int:
+        """How many unknowns a step has for contacts that push: what they did in the step before."""
+        return 0 if CONTACTS in self.refuses else contact_law.unknowns(model, self.law.form)
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: the motion, reactions, and those of the friction law (``law.unknowns``)."""
-        flat = self.reactions(model) + self.law.unknowns(model)
+        """The unknowns of a step: the motion, reactions, those of contacts, and those of the law of dry friction."""
+        flat = self.reactions(model) + self.touching(model) + self.law.unknowns(model)
         return Manifold((*self.motion(model).parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
@@ -200,7 +216,8 @@ class Scheme(ABC, Generic[W]):
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), a step [s] apart, coordinates of all joints,
-        continuous in time, (N, n_s), and the unknowns of the friction law, (N, n); nothing is transmitted."""
+        continuous in time, (N, n_s), and the unknowns of contacts and of dry friction, (N, n); nothing is
+        transmitted."""
         none = np.zeros((len(states), self.reactions(model)))
         return np.hstack([states[:, : self.motion(model).ambient], none, friction])
 

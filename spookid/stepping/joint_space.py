@@ -38,7 +38,7 @@ from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.system import System
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.stepping.base import NEEDS_JOINTS, SWITCHED, Dynamics
+from spookid.stepping.base import CONTACTS, NEEDS_JOINTS, SWITCHED, Dynamics
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips
 from spookid.stepping.unknowns import (
@@ -51,10 +51,14 @@ from spookid.stepping.unknowns import (
 )
 from spookid.transcription.factor import Factor, Group, Kind
 
+_LINKING = "their rows link a step with the next, and this one is between three"
+
 
 @dataclass(frozen=True)
 class JointSpace(JointScheme["_JointStep"]):
     """Joint coordinates at each step as unknowns."""
+
+    refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING}
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
@@ -72,8 +76,8 @@ class JointSpace(JointScheme["_JointStep"]):
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step, estimated = self.step(model, settings), self.dynamics == "estimated"
-        joints, impulse = step.joints, step.impulse(self.dynamics)
+        step, estimated = self.step(model, settings), self.estimated
+        joints, impulse = step.joints, step.impulse(self)
         factors = []
         if model.holding.contacts and not estimated:
             impulse = step.contact_rows.idle(impulse)
@@ -189,7 +193,7 @@ class _JointStep(JointStep):
 class PoseSpace(PositionScheme["_PoseStep"]):
     """Poses of all bodies at each step as unknowns."""
 
-    refuses: ClassVar[dict[str, str]] = {SWITCHED: NEEDS_JOINTS}
+    refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING, SWITCHED: NEEDS_JOINTS}
     law: DryFriction = DryFriction()
     dynamics: Dynamics = "estimated"
 
@@ -199,7 +203,7 @@ class PoseSpace(PositionScheme["_PoseStep"]):
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of each inner step, and g(q_k) = 0 at every step."""
         step = self.step(model, settings)
-        factors = [step.impulse(self.dynamics)]
+        factors = [step.impulse(self)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)

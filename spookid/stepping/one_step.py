@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
@@ -25,7 +24,6 @@ from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted, d
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
 from spookid.records import dataclass
-from spookid.stepping import contact_law
 from spookid.stepping.base import (
     DETERMINISTIC,
     EXTRAPOLATED,
@@ -194,17 +192,11 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return compliant(model) if self.rigid else []
 
     def reactions(self, model: Model) -> int:
-        """Of the step before: λ, random impulses in loops if they are estimated, and what contacts do."""
-        return model.rows + self._random(model) + contact_law.unknowns(model, self.law.form)
+        """Of the step before: λ, and random impulses in loops if they are estimated."""
+        return model.rows + self._random(model)
 
     def _random(self, model: Model) -> int:
-        return len(JointCoordinates(model).cut_places) if self.dynamics == "estimated" else 0
-
-    def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
-        """The states, and no multipliers; what contacts do in each step stands in front of the friction law's."""
-        touching, own = np.hsplit(friction, [contact_law.unknowns(model, self.law.form)])
-        before = np.vstack([np.zeros((1, touching.shape[1])), touching[:-1]])
-        return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), before, own])
+        return len(JointCoordinates(model).cut_places) if self.estimated else 0
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         return mean
@@ -232,7 +224,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
             Factor("transmitted", Group.STATE, balance, variables, step.u, tree, kind=Kind.HARD),
             Factor(VELOCITY_ROWS, Group.STATE, *speeds, kind=Kind.HARD),
         ]
-        return [*(f for f in others if f.rows), step.impulse(self.dynamics), *step.law_factors()]
+        return [*(f for f in others if f.rows), step.impulse(self), *step.law_factors()]
 
     @staticmethod
     def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -243,7 +235,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
     def _first(self, model: Model, x: ca.SX, step: Step) -> Factor:
         """In the first state joints hold, if they are rigid; what led to it is nothing."""
         m = model.state.ambient
-        rest = x[m : m + self.reactions(model)]
+        rest = x[m : m + self.reactions(model) + self.touching(model)]
         at, v, labels = model.mechanics(x[: model.configuration.ambient]), x[model.configuration.ambient : m], []
         rows = [rest]
         names = [f"before {i}" for i in range(rest.numel())]

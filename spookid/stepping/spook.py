@@ -104,7 +104,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     @property
     def _lifted(self) -> bool:
-        return self.multipliers == "lifted" and self.dynamics == "weight"
+        return self.multipliers == "lifted" and self.weighted
 
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> Spook:
         refuse_joint_coordinates(model)
@@ -118,7 +118,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
     def check_model(self, model: Model) -> None:
         """Raise ProblemError for a rigid joint whose multipliers are to be eliminated, and for a rigid loop, whose
         redundant impulses nothing determines."""
-        if self.dynamics == "weight":
+        if self.weighted:
             if not self._lifted:
                 remedy = 'use Spook(multipliers="lifted") or Variational()'
                 _refuse_rigid(model.holding.names, ", so Spook() cannot eliminate its multipliers", remedy)
@@ -130,7 +130,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         )
 
     def reactions(self, model: Model) -> int:
-        if self.dynamics == "weight":
+        if self.weighted:
             return model.rows if self._lifted else 0
         return self.closing_unknowns(model)
 
@@ -155,7 +155,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u): with a given weight inputs held at each step, as in the paper, else
         their means over it."""
-        return held[:-1] if self.dynamics == "weight" else mean
+        return held[:-1] if self.weighted else mean
 
     def symbols(self, model: Model, settings: Settings) -> SpookStep:
         return SpookStep(model, settings, self)
@@ -163,9 +163,9 @@ class Spook(StateScheme["SpookStep"], Stepper):
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
         """The random rows of a step, its hard rows, and those of the first state."""
         step = self.step(model, settings)
-        if self.dynamics != "weight":
+        if not self.weighted:
             first = [step.first()] if model.rows else []
-            return [*first, step.impulse(self.dynamics), step.held(), *step.law_factors()]
+            return [*first, step.impulse(self), step.held(), *step.law_factors()]
         factors = [step.weighted_first(), step.weighted()]
         if self._lifted:
             rows, labels = step.constraint(step.v_next, step.multipliers), model.holding.labels()  # (2.18)
@@ -219,7 +219,7 @@ class SpookStep(VirtualWork):
         cuts = [0, model.configuration.ambient, m, last, size]
         self.q, self.v, self._unknown, self.extra = ca.vertsplit(self.x, cuts)
         self.q_next, self.v_next, _, _ = ca.vertsplit(self.x_next, cuts)
-        if scheme.dynamics != "weight":
+        if not scheme.weighted:
             self.loads, self.random = ca.vertsplit(self.x_next[m:last], [0, self.joints.closing_rows, last - m])
         self.slip_before = self.at.slip @ self.v
         h = settings.step
@@ -243,7 +243,7 @@ class SpookStep(VirtualWork):
 
     @property
     def multipliers(self) -> ca.SX:
-        if self._scheme.dynamics != "weight":
+        if not self._scheme.weighted:
             return super().multipliers
         return self.multipliers_to(self.v_next)
 

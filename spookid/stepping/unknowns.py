@@ -247,7 +247,6 @@ class JointStep(VirtualWork):
         variables: symbols of the unknowns at the steps that it is between.
         here: their values at t_k, in the order x, λ, random impulses, unknowns of contacts, those of the friction law.
         moved: values of s and a.
-        touching: how many unknowns contacts have.
     """
 
     def __init__(
@@ -259,7 +258,6 @@ class JointStep(VirtualWork):
         variables: Mapping[int, ca.SX],
         here: ca.SX,
         moved: tuple[ca.SX, ca.SX],
-        touching: int = 0,
     ) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
         self.joints, self.variables, self.overlap = JointCoordinates(model), dict(variables), HATS
@@ -267,8 +265,9 @@ class JointStep(VirtualWork):
             first = scheme.motion(model).tangent
             self.private = at, range(first, first + scheme.closing_unknowns(model))
         self.here, self.u = ca.SX.sym("x_here", here.numel()), ca.SX.sym("u", len(model.signals))
-        n, rows, extra = self.joints.manifold.ambient, self.joints.closing_rows, scheme.law.unknowns(model)
-        cuts = [0, n, n + rows, here.numel() - extra - touching, here.numel() - extra, here.numel()]
+        n, rows, last = self.joints.manifold.ambient, self.joints.closing_rows, here.numel()
+        extra = last - scheme.law.unknowns(model)
+        cuts = [0, n, n + rows, extra - scheme.touching(model), extra, last]
         x, self.loads, self.random, self.touching, self.extra = ca.vertsplit(self.here, cuts)
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         self.symbols, self.values = ca.vertcat(self.here, s, a), ca.vertcat(here, *moved)

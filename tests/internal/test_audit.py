@@ -400,8 +400,6 @@ def test_wrong_input(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(FILE)
     assert "--set c: swing.py has no parameter 'c'" in wrong(path, "--set", "c=1")
     assert "step is -1.0; it must be a positive number" in wrong(path, "--step", "-1")
-    flags = ("--state-weight", "inf", "--stepper", "spook")
-    assert "an infinite state_weight needs the stepper Variational()" in wrong(path, *flags)
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     assert "full is not empty and holds no earlier audit.json, so it is left alone" in wrong(path, "--out", "full")

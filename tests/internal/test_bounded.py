@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.stepping import bounded, lemke
+from spookid.stepping import bounded
 from spookid.stepping.bounded import Bounded, BoundedSolution
 
 STICKING, FORWARD, BACKWARD, OPEN = 0, 1, -1, 2
@@ -175,7 +175,7 @@ def test_mixed_problem_of_the_paper_is_the_closed_form():
     for _ in range(500):
         R, sigma, rate, limit = rng.uniform(0.1, 2), 10.0 ** rng.uniform(-6, 0), rng.normal(), rng.uniform(0, 1)
         M = np.array([[R + sigma, -R, 1.0], [-R, R + sigma, 1.0], [-1.0, -1.0, 0.0]])
-        found = lemke.solve(M, np.array([rate, -rate, limit]))
+        found = bounded.complementary(M, np.array([rate, -rate, limit]))
         assert found is not None
         impulse = found[0] - found[1]
         assert impulse == pytest.approx(np.clip(-rate / (R + sigma), -limit, limit), abs=1e-10)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid.stepping import lemke
-from spookid.stepping.lemke import residual
+from spookid.stepping import bounded
+from spookid.stepping.bounded import residual
 
 KINDS = ("monotone", "integer", "low rank", "friction", "ill-scaled", "ill-scaled friction")
 
@@ -119,7 +119,7 @@ def study(count: int, most: int, seed: int) -> tuple[int, list[str]]:
     for i in range(count):
         kind = KINDS[i % len(KINDS)]
         M, q, of_q = draw(rng, kind, most).reduced()
-        z = lemke.solve(M, q)
+        z = bounded.complementary(M, q)
         if z is None:
             failures.append(f"{i} {kind} {len(q)}")
         else:
@@ -159,7 +159,7 @@ def test_small_problems_have_a_solution_that_enumeration_finds():
     failures = 0
     for i in range(150):
         M, q, _ = draw(rng, KINDS[i % len(KINDS)], 10).reduced()
-        found = lemke.solve(M, q)
+        found = bounded.complementary(M, q)
         if found is None:
             failures += 1
             continue
@@ -174,7 +174,7 @@ def test_small_problems_have_a_solution_that_enumeration_finds():
 def test_lemke_finds_the_solution_of_the_textbook():
     # Cottle, Pang and Stone, example 1.2.1 in spirit: min x² + ... with one bound active.
     M, q = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([-5.0, -1.0])
-    found = lemke.path(M, q, np.ones(2), 20)
+    found = bounded.path(M, q, np.ones(2), 20)
     assert found is not None
     z, active = found
     np.testing.assert_allclose(z, [2.5, 0.0])
@@ -185,7 +185,7 @@ def test_the_path_survives_a_problem_full_of_ties():
     # Without a rule for ties Lemke's method cycles on problems of this kind (Kostreva).
     M = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 2.0], [2.0, 0.0, 1.0]])
     q = -np.ones(3)
-    found = lemke.path(M, q, np.ones(3), 30)
+    found = bounded.path(M, q, np.ones(3), 30)
     assert found is not None
     z, _ = found
     np.testing.assert_allclose(z, 1 / 3, atol=1e-12)
@@ -194,14 +194,14 @@ def test_the_path_survives_a_problem_full_of_ties():
 
 def test_a_path_that_runs_off_finds_nothing():
     M, q = np.array([[0.0, -1.0], [0.0, 0.0]]), np.array([1.0, -1.0])
-    assert lemke.path(M, q, np.ones(2), 20) is None
-    assert lemke.solve(M, q) is None
+    assert bounded.path(M, q, np.ones(2), 20) is None
+    assert bounded.complementary(M, q) is None
 
 
 def test_too_few_pivots_find_nothing():
     rng = np.random.default_rng(5)
     root = rng.normal(size=(8, 8))
-    assert lemke.path(root @ root.T, -np.ones(8), np.ones(8), 2) is None
+    assert bounded.path(root @ root.T, -np.ones(8), np.ones(8), 2) is None
 
 
 def test_the_residual_does_not_depend_on_units():

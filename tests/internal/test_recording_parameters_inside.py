@@ -18,12 +18,12 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
-    Variational,
     gravity,
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.fitting import fit
 from spookid.stepping.impulses import Settings
+from spookid.stepping.joint_space import PoseSpace
 from spookid.studies.variants import Variant, axis
 
 # --- estimates ---
@@ -123,7 +123,7 @@ def test_velocity_at_the_start_is_of_second_order():
     errors = []
     for h in (0.02, 0.01):
         settings = Settings.of(model)
-        window = Variational().first_window(model, settings, 1)
+        window = PoseSpace().first_window(model, settings, 1)
         t = h * np.arange(3)
         angle, height = 0.3 + 0.5 * t + 0.8 * t**2 + 0.9 * t**3, 0.4 * t - 4.9 * t**2 + 2 * t**3
         zero = np.zeros(3)
