@@ -218,7 +218,7 @@ def _holds(contact: Touch, recording: Recording | None, times: Array, step: floa
         last = _last(*_samples(contact, "holds", told, recording), times) >= contact.threshold
         return (last[:-1] & last[1:]).astype(np.float64)
     held, margin = np.zeros(len(times) - 1, dtype=bool), _ROUNDING * step
-    for first, end in told:  # type: ignore[union-attr]
+    for first, end in told:
         held |= (times[:-1] >= first - margin) & (times[1:] <= end + margin)
     return held.astype(np.float64)
 
