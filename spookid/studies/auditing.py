@@ -2,7 +2,7 @@
 
 All fits have the same samples, so that noise hardly parts them: their differences are the step's, and the standard
 error says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are
-audited: fits at h and h/2 make those of the step h, fits at h/2 and h/4 those of half of it.
+audited: those of the step h against those that fits at h/2 and h/4 give for half of it.
 
 What a time-step audit leaves behind: a folder with its numbers, its table and one figure.
 """
@@ -21,12 +21,12 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation import extrapolation
 from spookid.estimation.solving import solve
 from spookid.report import pictures
-from spookid.report.conclusion import assumed
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
+from spookid.studies.variants import as_solved, assumed_of, estimator_line
 from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class Drift(Listed):
     estimates: tuple[float, ...]
     """At h, h/2, h/4."""
     std_err: float
-    """What noise leaves open, at h/4; NaN if unknown."""
+    """What noise leaves open, at h/4, or at h where a bound holds it there; NaN if unknown."""
     order: float
     """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
     extrapolated: float
     """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
     seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
     solved: float = math.nan
-    """The estimate that ``solve`` gives with the step h, where it takes from it what the step adds; else NaN."""
+    """The estimate that ``solve`` gives with the step h; NaN with a given state weight, where it is the first one."""
 
     @property
     def off(self) -> float:
@@ -98,6 +98,8 @@ class Audit(Tabular):
     """Name of the stepper."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
+    corrected: bool = False
+    """True if ``solve`` takes from its estimates what the step adds."""
 
     def __repr__(self) -> str:
         coarse = ", ".join(d.name for d in self.drifts if not d.fine)
@@ -114,11 +116,11 @@ class Audit(Tabular):
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
             adds = "it adds less than a standard error to each parameter."
-            if any(math.isfinite(d.solved) for d in self.drifts):
+            if self.corrected:
                 adds = "half of it changes no estimate of `solve`, which takes off what steps add, by a standard error."
             return f"The step {self.steps[0]:g} s is fine enough: {adds}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
-        if any(math.isfinite(d.solved) for d in coarse):
+        if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
                 f"The step {self.steps[0]:g} s is too coarse for {names}, by which half of it changes the estimates of "
@@ -137,9 +139,9 @@ class Audit(Tabular):
     def blocks(self) -> Sequence[Block]:
         """Title, a row for each parameter, and the verdict."""
         steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
-        last = ("solve, h", "step adds", "solve, h/2") if solved else ("step adds", "at step 0")
+        last = (*["solve, h"] * solved, "step adds", "solve, h/2" if self.corrected else "at step 0")
         table = Table(("parameter", *steps, "std err", "order", *last), [_cells(d, solved) for d in self.drifts])
-        return [f"Time-step audit of {self.problem}", table, self.verdict]
+        return [f"Time-step audit of {self.problem}", *estimator_line(self.assumptions), table, self.verdict]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -160,30 +162,37 @@ class Audit(Tabular):
 
 
 def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
-    """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
+    """Fit ``problem`` as ``solve`` does, then at its step h, at h/2 and at h/4, with the estimator and the samples that
+    this has chosen, and one noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
-    levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
-    solutions = _fits(levels, fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold)))
-    last = solutions[-1]
+    fit = fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold))
+    first = fit(problem, None, False)
+    chosen = as_solved(problem, first)
+    levels = [refined(chosen, 2**i) for i in range(HALVINGS + 1)]
+    last = fit(levels[-1], first, False)
+    near = first.changed(noise=last.noise) if first.noise else first
+    found = [fit(levels[0], near, bool(first.noise))] if chosen.estimates_noise else [first]
+    found += [*(fit(level, near, bool(first.noise)) for level in levels[1:-1]), last]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
-    drifts = tuple(_drift(e, tuple(s[e.name] for s in solutions), problem) for e in seen)
-    statuses = tuple(s.status for s in solutions)
-    steps = tuple(level.step for level in levels)
-    return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, assumed(levels[0]))
+    drifts = tuple(_drift(e, tuple(s[e.name] for s in found), first[e.name], chosen) for e in seen)
+    statuses = tuple(s.status for s in (first if first.status is not Status.CONVERGED else found[0], *found[1:]))
+    steps, words = tuple(level.step for level in levels), assumed_of(chosen, first)
+    return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, words, chosen.corrects)
 
 
-def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) -> Drift:
-    """Of a parameter, by its estimates at h, h/2, h/4, the last of which has the standard error."""
-    told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
-    if not problem.corrects:
+def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, problem: Declaration) -> Drift:
+    """Of a parameter, by its estimates at h, h/2, h/4."""
+    std_err = solved.std_err if math.isnan(last.std_err) else last.std_err
+    told = drift(last.name, last.unit, tuple(e.estimate for e in found), std_err, problem.scheme.order)
+    if not problem.estimates_noise:
         return told
-    solved, finer = (extrapolation.beyond(coarse.estimate, fine).estimate for coarse, fine in pairwise(found))
-    return replace(told, solved=solved, extrapolated=finer)
+    finer = extrapolation.beyond(found[1].estimate, found[2]).estimate if problem.corrects else told.extrapolated
+    return replace(told, solved=solved.estimate, extrapolated=finer)
 
 
 def refined(problem: Declaration, times: int) -> Declaration:
@@ -191,21 +200,9 @@ def refined(problem: Declaration, times: int) -> Declaration:
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
-    # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
-    estimator = "noise" if problem.chooses_estimator else problem.estimator
     every = problem.every and times * problem.every
-    finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
+    finer = problem.with_(step=problem.step / times, every=every, step_correction=False)
     return finer.with_(state_weight=times * problem.weight) if problem.is_weighted else finer
-
-
-def _fits(levels: list[Declaration], fit: AuditFit) -> list[Solution]:
-    """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
-    first = fit(levels[0], None, False)
-    last = fit(levels[-1], first, False)
-    if not first.noise:
-        return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
-    near = first.changed(noise=last.noise)
-    return [*(fit(level, near, True) for level in levels[:-1]), last]
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:
@@ -296,7 +293,7 @@ def answer(audit: Audit, label: str) -> Answer:
         audit.problem,
         audit.table(),
         audit.verdict,
-        audit.blocks()[1:2],
+        [block for block in audit.blocks() if isinstance(block, Table)],
         {
             "steps": audit.steps,
             "statuses": audit.statuses,

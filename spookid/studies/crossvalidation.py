@@ -24,13 +24,12 @@ import numpy as np
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
-from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
-from spookid.report.conclusion import assumed
 from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
+from spookid.studies.variants import as_solved, assumed_of, estimator_line, is_hard
 from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
 
 _MEANING = (
@@ -164,25 +163,26 @@ def mean(values: Iterable[float]) -> float:
 
 
 def crossvalidate(
-    problem: Declaration, fit: CrossvalidationFit | None = None, name: str | None = None
+    problem: Declaration, fit: CrossvalidationFit | None = None, name: str | None = None, leader: Solution | None = None
 ) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
-    Noise is estimated in all of them, without a state weight: likelihoods compare. Parameters of which each recording
-    has its own are estimated in all of them, too, as its states are. Samples that stand out from their neighbours are
-    left out of all (``loss="auto"`` of a sensor): which they are does not hang on the model.
+    All fits have the estimator and the samples that the fit of all recordings together has chosen, so that their
+    likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
         name: of the model, by default the problem's.
+        leader: a fit of another model to the same recordings, whose choices are taken instead; see ``leading``.
 
     Raises:
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
-    _check(problem)
-    refuse_contacts(problem, "fits of each other's states")
+    check_recordings(problem)
     fit = fit or (lambda one, near, purpose: solve(one, warm_start=near))
-    problem = of_same_samples(problem.with_(estimator="noise"))
+    whole = fit(problem, None, "all recordings")
+    leader = leader or whole
+    problem = as_solved(problem, leader)
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
     fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
@@ -193,7 +193,10 @@ def crossvalidate(
             found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
             scores.append(_score(found, names[i], names[j]))
     known = all(math.isfinite(solution.log_likelihood) for solution in fits)
-    together = fit(problem, None, "all recordings") if known else None
+    alike = is_hard(leader) is is_hard(whole) is False and leader.outliers == whole.outliers
+    together = None
+    if known:
+        together = whole if alike else fit(problem, whole, f"all recordings, estimator {problem.estimator}")
     return CrossValidation(
         name=name or problem.name,
         stepper=problem.stepper.name,
@@ -207,8 +210,18 @@ def crossvalidate(
         log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
         together=together.status if together else None,
-        assumptions=assumed(problem),
+        assumptions=assumed_of(problem, leader),
     )
+
+
+def leading(solutions: Iterable[Solution]) -> Solution:
+    """The fit whose choices all models on the same recordings share: the likeliest, estimated noise before none."""
+
+    def rank(solution: Solution) -> tuple[bool, float]:
+        likely = solution.log_likelihood
+        return is_hard(solution), -likely if math.isfinite(likely) else solution.cost.total
+
+    return min(solutions, key=rank)
 
 
 def _held(problem: Declaration, source: Solution) -> Declaration:
@@ -219,7 +232,8 @@ def _held(problem: Declaration, source: Solution) -> Declaration:
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
 
 
-def _check(problem: Declaration) -> None:
+def check_recordings(problem: Declaration) -> None:
+    """Refuse a problem that cannot be cross-validated."""
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(
@@ -229,6 +243,7 @@ def _check(problem: Declaration) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ProblemError(f"{problem.what} has several recordings named {twice!r}; give each its own name")
+    refuse_contacts(problem, "fits of each other's states")
 
 
 def _score(solution: Solution, fitted: str, on: str) -> Score:
@@ -326,6 +341,7 @@ def comparison(models: Sequence[CrossValidation]) -> list[Block]:
         parts += [_criteria(models), _AIC_MEANING]
     for model in models:
         told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, 110)]
+        told += [line for text in estimator_line(model.assumptions) for line in wrap(text, 110)]
         parts += [_estimates(model), "\n".join(told)]
     return [*parts, verdict(models)]
 

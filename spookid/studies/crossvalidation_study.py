@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,15 @@ from spookid.report.pictures import BLUE, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.agreement import Test
-from spookid.studies.crossvalidation import CrossValidation, comparison, comparison_table, crossvalidate, verdict
+from spookid.studies.crossvalidation import (
+    CrossValidation,
+    check_recordings,
+    comparison,
+    comparison_table,
+    crossvalidate,
+    leading,
+    verdict,
+)
 from spookid.studies.job import Job, changed, digest
 from spookid.tables.table import as_markdown
 
@@ -101,13 +110,14 @@ def begin(job: Job) -> Callable[[], Answer]:
     """The study ``crossvalidate`` of a command."""
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
-    def judged(case: Case) -> CrossValidation:
-        def fit(problem: Declaration, near: Solution | None, purpose: str) -> Solution:
-            return job.fit(problem, near, f"{case.name}, {purpose}")
+    def fit(case: Case, problem: Declaration, near: Solution | None, purpose: str) -> Solution:
+        return job.fit(problem, near, f"{case.name}, {purpose}")
 
-        return crossvalidate(case.problem, fit, case.name)
+    def judged(models: Sequence[Case]) -> list[CrossValidation]:
+        leader = leading([fit(case, case.problem, None, "all recordings") for case in models])
+        return [crossvalidate(case.problem, partial(fit, case), case.name, leader) for case in models]
 
-    return lambda: answer(job.place, [[judged(case) for case in models] for models in sets])
+    return lambda: answer(job.place, [judged(models) for models in sets])
 
 
 def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
@@ -124,6 +134,7 @@ def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
         home = next((s for s in sets if same_recordings(s[0].problem, case.problem)), None)
         if home is None:
             sets.append(home := [])
+        check_recordings(case.problem)
         home.append(case)
     if not sets:
         raise ProblemError(

@@ -36,7 +36,7 @@ from spookid.solvers.status import Status
 from spookid.stepping.simulation import Progress
 from spookid.studies.variants import STEPPERS, Variant
 
-_SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
+_SETTINGS = ("step", "state_weight", "estimator", "friction", "friction_width", "cutoff")
 _SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
 
 

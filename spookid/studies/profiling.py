@@ -1,14 +1,14 @@
 """Profiles: how the likelihood falls when one parameter is held beside its estimate and all else is fitted again.
 
-D = −2 log L(value) + 2 log L_max is the likelihood-ratio statistic, chi-square with one degree of freedom: the values
-with D below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression Analysis,
-section 6.1). ζ = ±√D is a straight line over the value where linearization holds. The noise is estimated again with
-the parameter held.
+D = (−2 log L(value) + 2 log L_max)/s² is the likelihood-ratio statistic, chi-square with one degree of freedom: the
+values with D below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression
+Analysis, section 6.1). ζ = ±√D is a straight line over the value where linearization holds. The refits have the
+estimator, the samples and the step of the solution, and estimate the noise again.
 
-With a given state weight there is no likelihood, and D = (C(value) − C_min)/s² with the cost C. s² is the squared
-standard error over what it were if all weights said the noise, as for a likelihood that is not that of the data (Kent,
-Biometrika 69, 1982): the impulse residuals and each sensor have noise of their own, so the cost over the degrees of
-freedom is the variance of none of them.
+s² is the squared standard error over that of white noise, as for a likelihood that is not that of the data (Kent,
+Biometrika 69, 1982): 1, unless the errors are the scatter over blocks of the recordings. With a given state weight
+there is no likelihood, and D = (C(value) − C_min)/s² with the cost C. There s² is the squared standard error over what
+it were if the weights were the noise: the impulse residuals and each sensor have noise of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -27,12 +28,11 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import attainable
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
-from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
-from spookid.report.conclusion import assumed
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
+from spookid.studies.variants import as_solved, assumed_of, is_hard
 from spookid.tables.table import HALF_WIDTH, Block, Listed, Table, Tabular, labelled, number
 
 CRITICAL = HALF_WIDTH
@@ -234,7 +234,7 @@ def profile(
         lower=walk.ends[0],
         upper=walk.ends[1],
         points=points,
-        assumptions=assumed(problem.with_(estimator="noise")),
+        assumptions=assumed_of(problem, walk.solution),
     )
 
 
@@ -260,9 +260,7 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Solution 
             f"{problem.what}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
-    problem = of_same_samples(problem.with_(estimator="noise"), solution)
-    if solution.choice is not None and solution.choice.is_hard:
-        solution = fit(problem, None)
+    problem = as_solved(problem, solution)
     shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)
     return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
 
@@ -299,24 +297,27 @@ class _Walk:
     ends: tuple[float, float]
     """What bounds and constraints leave the parameter."""
     points: list[ProfilePoint] = field(default_factory=list)
+    center: Solution = field(init=False)
+    """With the parameter held at its estimate."""
 
     def __post_init__(self) -> None:
-        self.points.append(self._point(self.estimate, self.solution, 1))
+        self.center = self._held(self.estimate, self.solution) if is_hard(self.solution) else self.solution
+        self.points.append(self._point(self.estimate, self.center, 1))
 
     @property
     def estimate(self) -> float:
         """Where the walk begins."""
         return self.solution[self.parameter.name].estimate
 
-    @property
-    def noise(self) -> float:
+    @cached_property
+    def scale(self) -> float:
         """s² of the parameter; without a standard error the mean of the others'; with none, cost over freedom."""
-        sensitivities = self.solution.sensitivities
-        known = dict(zip(sensitivities.names, sensitivities.dispersion.tolist(), strict=True))
-        others = [value for value in known.values() if math.isfinite(value)]
-        if others:
-            own = known[self.parameter.name]
-            return own if math.isfinite(own) else float(np.mean(others))
+        known, likely = self.solution.sensitivities, math.isfinite(self.center.log_likelihood)
+        dispersion = np.ones(len(known.names)) if likely else known.dispersion
+        raised = dispersion * known.inflation**2 if known.inflation.size else dispersion
+        own, others = raised[known.names.index(self.parameter.name)], raised[np.isfinite(raised)]
+        if others.size:
+            return float(own if np.isfinite(own) else np.mean(others))
         size = self.solution.size
         return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
 
@@ -362,6 +363,8 @@ class _Walk:
 
     def _rise(self, solution: Solution) -> float:
         """D."""
-        if math.isfinite(self.solution.log_likelihood):
-            return 2 * (self.solution.log_likelihood - solution.log_likelihood)
-        return (solution.cost.total - self.solution.cost.total) / self.noise if self.noise > 0 else math.nan
+        if math.isfinite(self.center.log_likelihood):
+            rise = 2 * (self.center.log_likelihood - solution.log_likelihood)
+        else:
+            rise = solution.cost.total - self.center.cost.total
+        return rise / self.scale if self.scale > 0 else math.nan

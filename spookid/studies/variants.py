@@ -19,12 +19,16 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
+from spookid.assembly.declaration import AUTO, BACKENDS, ESTIMATORS, FRICTIONS, Declaration
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import finite_samples
 from spookid.data.state import State
 from spookid.errors import ProblemError
+from spookid.estimation.outliers import of_same_samples
 from spookid.parameter import Parameter, substitute
+from spookid.report.conclusion import assumed
+from spookid.report.summary import dynamics
+from spookid.results.result import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -39,6 +43,28 @@ _ROUNDING = 1e-12
 """Share of the whole for each unit of a parameter that is none."""
 _WIDE = 100.0
 """Ratio of two bounds above zero from which on all their decades are as likely."""
+
+
+def as_solved(problem: Declaration, solution: Solution) -> Declaration:
+    """The problem with the estimator and the samples that its fit has chosen: other fits compare with it only then."""
+    estimator = solution.choice.estimator if solution.choice else "noise"
+    keeps = not solution.choice and not problem.chooses_estimator
+    return of_same_samples(problem if keeps else problem.with_(estimator=estimator), solution)
+
+
+def is_hard(solution: Solution) -> bool:
+    """True if the fit has deterministic dynamics by choice: its log-likelihood is that of the estimated noise."""
+    return solution.choice is not None and solution.choice.is_hard
+
+
+def assumed_of(problem: Declaration, solution: Solution) -> dict[str, str]:
+    """What studies of a problem take for granted in words, the estimator with the reason why the fit has chosen it."""
+    return assumed(problem) | ({"Estimator": dynamics(solution)} if solution.choice else {})
+
+
+def estimator_line(assumptions: Mapping[str, str]) -> list[str]:
+    """The estimator, as tables of studies show it below their title."""
+    return [f"Estimator: {assumptions['Estimator']}"] if "Estimator" in assumptions else []
 
 
 def drawn(
@@ -306,7 +332,7 @@ UNITS = {"step": "s", "friction_width": "rad/s", "cutoff": "Hz"}
 """Of settings that have one."""
 
 _NUMBERS = ("step", "state_weight", "friction_width", "cutoff")
-_CHOICES = {"stepper": tuple(STEPPERS), "friction": FRICTIONS, "backend": BACKENDS}
+_CHOICES = {"stepper": tuple(STEPPERS), "friction": FRICTIONS, "backend": BACKENDS, "estimator": ESTIMATORS}
 _WHOLE = (bool, int)
 _OPTIONS = {f.name: type(f.default) if isinstance(f.default, _WHOLE) else float for f in fields(LevenbergMarquardt)}
 """Options of the solver, and of what kind each is."""
