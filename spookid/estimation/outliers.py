@@ -10,7 +10,7 @@ Robust Regression and Outlier Detection, 1987, section 2.1), which loses next to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -245,7 +245,15 @@ def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
     return recording.with_signals(**left)
 
 
-def of_same_samples(problem: Declaration, found: Solution | None = None) -> Declaration:
+class Judged(Protocol):
+    """Whatever has judged samples, as a Solution has."""
+
+    @property
+    def outliers(self) -> Sequence[Outlier]:
+        """Samples that are plainly wrong."""
+
+
+def of_same_samples(problem: Declaration, found: Judged | None = None) -> Declaration:
     """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
     Before a fit those go that stand out from their neighbours."""
     if all(sensor.loss != "auto" for sensor in problem.observations):

@@ -26,7 +26,7 @@ from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
-from spookid.studies.variants import as_solved, assumed_of, estimator_line
+from spookid.studies.variants import Chosen, estimator_line
 from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     """
     fit = fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold))
     first = fit(problem, None, False)
-    chosen = as_solved(problem, first)
+    chosen = Chosen.by(first).posed(problem)
     levels = [refined(chosen, 2**i) for i in range(HALVINGS + 1)]
     last = fit(levels[-1], first, False)
     near = first.changed(noise=last.noise) if first.noise else first
@@ -181,7 +181,7 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
     drifts = tuple(_drift(e, tuple(s[e.name] for s in found), first[e.name], chosen) for e in seen)
     statuses = tuple(s.status for s in (first if first.status is not Status.CONVERGED else found[0], *found[1:]))
-    steps, words = tuple(level.step for level in levels), assumed_of(chosen, first)
+    steps, words = tuple(level.step for level in levels), Chosen.by(first).assumed(chosen)
     return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, words, chosen.corrects)
 
 

@@ -29,7 +29,7 @@ from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.studies.variants import as_solved, assumed_of, estimator_line, is_hard
+from spookid.studies.variants import Chosen, estimator_line, is_hard
 from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
 
 _MEANING = (
@@ -182,7 +182,7 @@ def crossvalidate(
     fit = fit or (lambda one, near, purpose: solve(one, warm_start=near))
     whole = fit(problem, None, "all recordings")
     leader = leader or whole
-    problem = as_solved(problem, leader)
+    problem = Chosen.by(leader).posed(problem)
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
     fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
@@ -210,7 +210,7 @@ def crossvalidate(
         log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
         together=together.status if together else None,
-        assumptions=assumed_of(problem, leader),
+        assumptions=Chosen.by(leader).assumed(problem),
     )
 
 

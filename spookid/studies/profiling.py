@@ -32,7 +32,7 @@ from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
-from spookid.studies.variants import as_solved, assumed_of, is_hard
+from spookid.studies.variants import Chosen, is_hard
 from spookid.tables.table import HALF_WIDTH, Block, Listed, Table, Tabular, labelled, number
 
 CRITICAL = HALF_WIDTH
@@ -234,7 +234,7 @@ def profile(
         lower=walk.ends[0],
         upper=walk.ends[1],
         points=points,
-        assumptions=assumed_of(problem, walk.solution),
+        assumptions=Chosen.by(walk.solution).assumed(problem),
     )
 
 
@@ -260,7 +260,7 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Solution 
             f"{problem.what}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
-    problem = as_solved(problem, solution)
+    problem = Chosen.by(solution).posed(problem)
     shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)
     return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
 

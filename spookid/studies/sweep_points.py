@@ -13,7 +13,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate, Solution
 from spookid.solvers.status import Callback, Status
-from spookid.studies.variants import UNITS, Axis, AxisValue, Variant
+from spookid.studies.variants import UNITS, Axis, AxisValue, Variant, estimator_line
 from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, side_by_side, uncertain
 
 _MOST = 6
@@ -181,7 +181,7 @@ def _blocks(sweep: Sweep, width: int) -> list[Block]:
     said = ["\n".join(["Failed", *failures])] if failures else []
     doubts = [f"  {line}" for line in doubted(sweep)]
     said += ["\n".join(["In doubt", *doubts])] if doubts else []
-    return [_title(sweep), *side_by_side(axes, facts, width), *said]
+    return [_title(sweep), *estimator_line(sweep.assumptions), *side_by_side(axes, facts, width), *said]
 
 
 def doubted(sweep: Sweep) -> list[str]:

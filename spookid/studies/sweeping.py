@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
@@ -28,9 +28,9 @@ from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration, whole_path
 from spookid.errors import ProblemError
+from spookid.estimation.solving import solve_whole
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
-from spookid.report.conclusion import assumed
 from spookid.report.study_page import Answer
 from spookid.results import folders
 from spookid.results.folders import SCHEMA, versions, with_nan
@@ -46,9 +46,9 @@ from spookid.studies.sweep_points import (
     sweep_table,
     word,
 )
-from spookid.studies.variants import Axis, AxisValue, Variant, axes_of, axis, from_neighbours, grid_points
+from spookid.studies.variants import Axis, AxisValue, Chosen, Variant, axes_of, axis, from_neighbours, grid_points
 from spookid.studies.worker_pool import Lost, WorkerPool
-from spookid.tables.table import counted, number, quantity, superscripts
+from spookid.tables.table import Table, counted, number, quantity, superscripts
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -58,6 +58,7 @@ _SPEAKS_OF = {
     "stepper": ("Stepper",),
     "friction": ("Friction",),
     "state_weight": ("Estimator", "Noise"),
+    "estimator": ("Estimator",),
 }
 """Assumptions that a setting changes."""
 _LONGEST = 100
@@ -89,7 +90,17 @@ class Plan:
         first = next(iter(grid_points(self.axes)))
         changed, _, _ = self.variant.at(first, self.problem).posed(self.problem)
         swept = {key for one in self.axes for key in _SPEAKS_OF.get(one.name, ())}
-        return {key: "differs from point to point" if key in swept else text for key, text in assumed(changed).items()}
+        chosen = self.variant.chosen or Chosen("", "", ())
+        words = chosen.assumed(changed)
+        return {key: "differs from point to point" if key in swept else text for key, text in words.items()}
+
+    def settled(self) -> Plan:
+        """The same with the estimator and the samples that a fit without the axes chooses for all points."""
+        posed, backend, options = self.variant.posed(self.problem)
+        if not posed.estimates_noise or {"state_weight", "estimator"} & {one.name for one in self.axes}:
+            return self
+        found = solve_whole(posed, backend, options)
+        return replace(self, variant=replace(self.variant, chosen=Chosen.by(found)))
 
 
 def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
@@ -300,8 +311,8 @@ def run(
     """Run a plan, and write its folder; arguments and errors as of `sweep`."""
     told = seen or (lambda point, before: None)
     if folder is None:
-        return run_sweep(plan, None, jobs, executor, told)
-    place = folders.check_continued(folder, MARKER)
+        return run_sweep(plan.settled(), None, jobs, executor, told)
+    place, plan = folders.check_continued(folder, MARKER), plan.settled()
     folders.write(place / MARKER, answer(plan.sweep(()), complete=False).marker)
     result = run_sweep(plan, Store.of(place / "points", plan), jobs, executor, told)
     found = answer(result)
@@ -330,7 +341,7 @@ def answer(sweep: Sweep, complete: bool = True) -> Answer:
     }
     unsettled = [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
     conclusion, notices = _conclusion(sweep, complete), [*unsettled, *doubted(sweep)]
-    blocks = sweep.blocks()[1:2]
+    blocks = [block for block in sweep.blocks() if isinstance(block, Table)]
     return Answer(sweep.problem, "", conclusion, blocks, facts, sweep.assumptions, notices, files)
 
 

@@ -29,6 +29,7 @@ from spookid.parameter import Parameter, substitute
 from spookid.report.conclusion import assumed
 from spookid.report.summary import dynamics
 from spookid.results.result import Solution
+from spookid.results.values import Outlier
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -45,21 +46,36 @@ _WIDE = 100.0
 """Ratio of two bounds above zero from which on all their decades are as likely."""
 
 
-def as_solved(problem: Declaration, solution: Solution) -> Declaration:
-    """The problem with the estimator and the samples that its fit has chosen: other fits compare with it only then."""
-    estimator = solution.choice.estimator if solution.choice else "noise"
-    keeps = not solution.choice and not problem.chooses_estimator
-    return of_same_samples(problem if keeps else problem.with_(estimator=estimator), solution)
+@dataclass(frozen=True)
+class Chosen:
+    """What a fit has chosen of a problem, in texts and numbers: other fits compare with it only if they share it."""
+
+    estimator: str
+    """"noise" or "hard"; empty where there was no choice."""
+    words: str
+    """The estimator, and why it was chosen."""
+    outliers: tuple[Outlier, ...]
+
+    @classmethod
+    def by(cls, solution: Solution) -> Chosen:
+        """By the fit of a solution."""
+        return cls(solution.choice.estimator if solution.choice else "", dynamics(solution), tuple(solution.outliers))
+
+    def posed(self, problem: Declaration) -> Declaration:
+        """The problem with that estimator, where its stepper has it, and with these samples."""
+        estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
+        if estimator == "hard" and not (problem.estimates_noise and problem.scheme.offers_hard):
+            estimator = "noise"
+        return of_same_samples(problem.with_(estimator=estimator), self)
+
+    def assumed(self, problem: Declaration) -> dict[str, str]:
+        """What studies of a problem take for granted in words."""
+        return assumed(problem) | ({"Estimator": self.words} if self.estimator else {})
 
 
 def is_hard(solution: Solution) -> bool:
     """True if the fit has deterministic dynamics by choice: its log-likelihood is that of the estimated noise."""
     return solution.choice is not None and solution.choice.is_hard
-
-
-def assumed_of(problem: Declaration, solution: Solution) -> dict[str, str]:
-    """What studies of a problem take for granted in words, the estimator with the reason why the fit has chosen it."""
-    return assumed(problem) | ({"Estimator": dynamics(solution)} if solution.choice else {})
 
 
 def estimator_line(assumptions: Mapping[str, str]) -> list[str]:
@@ -352,6 +368,8 @@ class Variant:
     """Parameters that keep their guess."""
     seed: int = 0
     """Of guesses that are drawn; see ``random_starts``."""
+    chosen: Chosen | None = None
+    """What a fit has chosen that all variants are to share."""
 
     def at(self, point: Mapping[str, AxisValue], problem: Declaration) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
@@ -373,7 +391,7 @@ class Variant:
                 held[name] = _held(name, value)
             else:
                 settings[name] = _checked(name, value, known)
-        return Variant(settings, held, initial, self.fixed, self.seed)
+        return Variant(settings, held, initial, self.fixed, self.seed, self.chosen)
 
     def posed(self, problem: Declaration) -> tuple[Declaration, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options.
@@ -394,7 +412,7 @@ class Variant:
         }
         guesses = problem.parameter_set.updated(problem.initial, initial)
         changed = problem.with_(initial=guesses, fixed={*problem.fixed, *fixed}, **own)
-        return changed, backend, options
+        return changed if self.chosen is None else self.chosen.posed(changed), backend, options
 
 
 def _held(name: str, value: AxisValue) -> float:
