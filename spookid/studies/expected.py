@@ -32,6 +32,7 @@ from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
+from spookid.studies.variants import is_hard
 from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
 
@@ -172,9 +173,13 @@ def expected_errors(
     _check(problem, noise)
     # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
+    fitted = noise if isinstance(noise, Solution) else known
+    if fitted is not None and problem.chooses_estimator:
+        problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
     names, statistics, free = _linearized(problem, noise, known)
     beforehand = knowledge(names, statistics.prior, known)
-    data = statistics.information - statistics.prior
+    raised = _raised(names, fitted)
+    data = (statistics.information - statistics.prior) / np.outer(raised, raised)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
     after, reasons, covariance = _errors(names, beforehand + data, magnitudes, free)
@@ -195,6 +200,14 @@ def expected_errors(
         free.normals,
         magnitudes,
     )
+
+
+def _raised(names: Sequence[str], fitted: Solution | None) -> Array:
+    """By which factor a fit raised the errors of each parameter to their scatter over blocks, (n,)."""
+    if fitted is None:
+        return np.ones(len(names))
+    of = dict(zip(fitted.sensitivities.names, fitted.sensitivities.inflation.tolist(), strict=False))
+    return np.array([of.get(name, 1.0) for name in names])
 
 
 def _check(problem: Declaration, noise: Noises) -> None:

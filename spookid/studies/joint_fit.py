@@ -37,8 +37,8 @@ from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
 from spookid.estimation.identifiability import Identifiability, judged
-from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
-from spookid.estimation.solving import of_bodies, solve
+from spookid.estimation.likelihood_fit import SHARE, STATES, begun_at, found_by, rated
+from spookid.estimation.solving import of_bodies, solve_whole
 from spookid.estimation.starts import free_delays
 from spookid.kernels.arrays import Array
 from spookid.results import folders
@@ -51,12 +51,13 @@ from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ROBUST, ResidualStatistics
+from spookid.statistics.marginal import starting_logs
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
 from spookid.studies.job import digest
 from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
-from spookid.studies.variants import AxisValue, Variant
+from spookid.studies.variants import AxisValue, Variant, is_hard
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
@@ -146,15 +147,20 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
     identity = hashlib.sha256(repr(facts).encode()).hexdigest()
     _keep_apart(plan, identity)
     with kept_in(Journal(plan.folder, identity)):
-        return _fitted(plan, pool, callback)
+        began, (posed, _, options) = time.perf_counter(), plan.variant.posed(plan.problem)
+        first = solve_whole(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
+        found = _fitted(plan, pool, first, callback, began)
+    if not is_hard(first):
+        return found.changed(choice=first.choice)
+    none = (replace(one, std=0.0, density=0.0) if one.kind == "disturbance" else one for one in found.noise)
+    return found.changed(choice=first.choice, noise=tuple(none))
 
 
-def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Solution:
-    began = time.perf_counter()
-    posed, _, options = plan.variant.posed(plan.problem)
-    first = solve(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
-    if first.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+def _fitted(
+    plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callback | None, began: float
+) -> Solution:
+    """All recordings, with the estimator and from the estimates of the fit of the first ones."""
+    posed, _, _ = plan.variant.posed(plan.problem)
     estimator = posed.estimator if first.choice is None else first.choice.estimator
     source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step, posed.corrects)
     found = _searched(plan, pool, source, _Start(first.noise, first.values, first.detail), callback, began)
@@ -218,6 +224,10 @@ def _search(
     if not assembly.problem.estimates_noise:
         return JointSearch(assembly.transcription, (), LevenbergMarquardt(), most, told, **own), np.zeros(0)
     begun = begun_at(assembly, start.noise)
+    if begun is None and assembly.problem.is_hard:  # a solution says that there is no process noise
+        signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
+        logs = starting_logs(rated(assembly), assembly.transcription, assembly.start, signals, SHARE)
+        begun = assembly.noise, logs
     if begun is None:
         raise ProblemError(
             f"{assembly.problem.what}: the fit of its first recordings does not "
@@ -306,7 +316,8 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     best = pseudo_inverse(information, free)[0] @ scores.sum(axis=0)
     several = len(places) >= _FEWEST
     scattered = scores - own @ best
-    if assembly.noise:
+    hard = bool(assembly.noise) and assembly.problem.is_hard
+    if assembly.noise and (several or not hard):
         information, scatter = _by_noise(assembly, information, sums, free, doubt)
     elif several:
         scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
@@ -316,9 +327,10 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     blocks = scattered, own, -scores, sums["information",] - own
     statistics = ResidualStatistics(information, prior, (scatter - prior)[None], certain, *blocks)
     known = judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
-    if assembly.noise or several:
+    if several or (assembly.noise and not hard):
         return known
-    few = f"with given weights errors are from how recordings scatter, and there are fewer than {_FEWEST}"
+    which = "deterministic dynamics" if hard else "given weights"
+    few = f"with {which} errors are from how recordings scatter, and there are fewer than {_FEWEST}"
     sensitivities = replace(known.sensitivities, reasons=dict.fromkeys(assembly.transcription.names, few))
     return replace(known, analysis=replace(known.analysis, sensitivities=sensitivities))
 
