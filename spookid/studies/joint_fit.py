@@ -156,9 +156,7 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
     return found.changed(choice=first.choice, noise=tuple(none))
 
 
-def _fitted(
-    plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callback | None, began: float
-) -> Solution:
+def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callback | None, began: float) -> Solution:
     """All recordings, with the estimator and from the estimates of the fit of the first ones."""
     posed, _, _ = plan.variant.posed(plan.problem)
     estimator = posed.estimator if first.choice is None else first.choice.estimator
