@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
@@ -129,9 +129,10 @@ class Problem(Declaration, Tabular):
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
         from spookid.studies.profiling import profile
+        from spookid.studies.variants import fitting
 
         problem, others = self._split(options)
-        return profile(problem, name, _fitted_by(backend, others), solution)
+        return profile(problem, name, fitting(backend, others), solution)
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
         """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
@@ -156,9 +157,10 @@ class Problem(Declaration, Tabular):
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
         from spookid.studies.crossvalidation import crossvalidate
+        from spookid.studies.variants import fitting
 
         problem, others = self._split(options)
-        return crossvalidate(problem, _fitted_by(backend, others))
+        return crossvalidate(problem, fitting(backend, others))
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
@@ -343,13 +345,6 @@ class Problem(Declaration, Tabular):
         """The problem with its own settings among the options, and the others."""
         own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
         return self.with_(**own), {name: value for name, value in options.items() if name not in own}
-
-
-def _fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Solution]:
-    """What studies fit by: a problem, from a solution near by if there is one."""
-    from spookid.estimation.solving import solve
-
-    return lambda problem, near, *_: solve(problem, backend, options, None, near)
 
 
 def load_problem(path: str | PathLike[str]) -> Problem:

@@ -19,14 +19,13 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation import extrapolation
-from spookid.estimation.solving import solve
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
-from spookid.studies.variants import Chosen, estimator_line
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting
 from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HALVINGS = 2
 _FINE = 0.01
 """Where no standard error is known a step is fine if it adds less than 1 % of the value."""
 _ORDERS = (1, 2, 3, 4)
@@ -44,9 +42,6 @@ _ROUNDING = 1e-9
 """Share of an estimate that is rounding."""
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
-
-AuditFit = Callable[[Declaration, Solution | None, bool], Solution]
-"""Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ class Audit(Tabular):
         }
 
 
-def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
+def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
     """Fit ``problem`` as ``solve`` does, then at its step h, at h/2 and at h/4, with the estimator and the samples that
     this has chosen, and one noise.
 
@@ -170,14 +165,17 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
-    fit = fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold))
-    first = fit(problem, None, False)
-    chosen = Chosen.by(first).posed(problem)
-    levels = [refined(chosen, 2**i) for i in range(HALVINGS + 1)]
-    last = fit(levels[-1], first, False)
-    near = first.changed(noise=last.noise) if first.noise else first
-    found = [fit(levels[0], near, bool(first.noise))] if chosen.estimates_noise else [first]
-    found += [*(fit(level, near, bool(first.noise)) for level in levels[1:-1]), last]
+    fit = fit or fitting()
+
+    def at(level: Declaration, near: Solution | None, hold: bool = False) -> Solution:
+        return fit(level, near, f"step {number(level.step, 6)} s", hold)
+
+    first = at(problem, None)
+    chosen, hold = Chosen.by(first).posed(problem), bool(first.noise)
+    levels = [refined(chosen, 2**i) for i in range(3)]
+    last = at(levels[-1], first)
+    near = first.changed(noise=last.noise) if hold else first
+    found = [at(levels[0], near, hold) if chosen.estimates_noise else first, at(levels[1], near, hold), last]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
     drifts = tuple(_drift(e, tuple(s[e.name] for s in found), first[e.name], chosen) for e in seen)
     statuses = tuple(s.status for s in (first if first.status is not Status.CONVERGED else found[0], *found[1:]))
@@ -275,14 +273,7 @@ _LEAST = 0.01
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
-
-    def work() -> Answer:
-        def fit(problem: Declaration, near: Solution | None, hold: bool) -> Solution:
-            return job.fit(problem, near, f"step {number(problem.step, 6)} s", hold)
-
-        return answer(audit(job.problem, fit), job.label)
-
-    return work
+    return lambda: answer(audit(job.problem, job.fit), job.label)
 
 
 def answer(audit: Audit, label: str) -> Answer:

@@ -13,7 +13,7 @@ the larger one has parameters more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
@@ -24,12 +24,11 @@ import numpy as np
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
-from spookid.estimation.solving import solve
 from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.studies.variants import Chosen, estimator_line, is_hard
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard
 from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
 
 _MEANING = (
@@ -45,9 +44,6 @@ _AIC_MEANING = (
     "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
     "freedom as the larger one has parameters more."
 )
-
-CrossvalidationFit = Callable[[Declaration, Solution | None, str], Solution]
-"""Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def crossvalidate(
-    problem: Declaration, fit: CrossvalidationFit | None = None, name: str | None = None, leader: Solution | None = None
+    problem: Declaration, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
 ) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
@@ -179,26 +175,26 @@ def crossvalidate(
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
     check_recordings(problem)
-    fit = fit or (lambda one, near, purpose: solve(one, warm_start=near))
-    whole = fit(problem, None, "all recordings")
+    fit, name = fit or fitting(), name or problem.name
+    whole = fit(problem, None, f"{name}, all recordings")
     leader = leader or whole
     problem = Chosen.by(leader).posed(problem)
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
-    fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
+    fits = [fit(one, None, f"{name}, {recording}") for one, recording in zip(alone, names, strict=True)]
     scores = []
     for i, source in enumerate(fits):
         for j, one in enumerate(alone):
             held = _held(one, source)
-            found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
+            found = source if i == j else fit(held, fits[j], f"{name}, {names[j]} with the estimates from {names[i]}")
             scores.append(_score(found, names[i], names[j]))
     known = all(math.isfinite(solution.log_likelihood) for solution in fits)
     alike = is_hard(leader) is is_hard(whole) is False and leader.outliers == whole.outliers
     together = None
     if known:
-        together = whole if alike else fit(problem, whole, f"all recordings, estimator {problem.estimator}")
+        together = whole if alike else fit(problem, whole, f"{name}, all recordings, estimator {problem.estimator}")
     return CrossValidation(
-        name=name or problem.name,
+        name=name,
         stepper=problem.stepper.name,
         step=problem.step,
         dynamics=problem.dynamics,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, RED
 from spookid.report.study_page import Answer
-from spookid.results.result import Solution
 from spookid.studies.agreement import Test
 from spookid.studies.crossvalidation import (
     CrossValidation,
@@ -110,12 +108,9 @@ def begin(job: Job) -> Callable[[], Answer]:
     """The study ``crossvalidate`` of a command."""
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
-    def fit(case: Case, problem: Declaration, near: Solution | None, purpose: str) -> Solution:
-        return job.fit(problem, near, f"{case.name}, {purpose}")
-
     def judged(models: Sequence[Case]) -> list[CrossValidation]:
-        leader = leading([fit(case, case.problem, None, "all recordings") for case in models])
-        return [crossvalidate(case.problem, partial(fit, case), case.name, leader) for case in models]
+        leader = leading([job.fit(case.problem, None, f"{case.name}, all recordings") for case in models])
+        return [crossvalidate(case.problem, job.fit, case.name, leader) for case in models]
 
     return lambda: answer(job.place, [judged(models) for models in sets])
 

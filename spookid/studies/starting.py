@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Solution
 from spookid.results.values import Basin
-from spookid.solvers.status import Callback, Iteration, Status
+from spookid.solvers.status import Callback, Status
 from spookid.studies import sweeping
-from spookid.studies.sweep_points import Sweep, SweepPoint, solved_at
+from spookid.studies.sweep_points import Sweep, SweepPoint, axes_of, grid_points, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
-from spookid.studies.variants import START, Variant, axes_of, grid_points
+from spookid.studies.variants import START, Variant
 from spookid.tables.table import number
 
 _SAME = 0.5
@@ -133,22 +133,6 @@ def searched(
     return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
 
 
-@dataclass
-class _Telling:
-    """A user's callback, and what it raised."""
-
-    callback: Callback | None
-    raised: Exception | None = None
-
-    def __call__(self, iteration: Iteration) -> None:
-        try:
-            if self.callback is not None:
-                self.callback(iteration)
-        except Exception as error:
-            self.raised = error
-            raise
-
-
 def from_starts(
     problem: Declaration,
     count: int,
@@ -174,12 +158,9 @@ def from_starts(
     plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
     points: list[SweepPoint] = []
     best: tuple[SweepPoint, Solution] | None = None
-    telling = _Telling(callback)
     try:
         for values in grid_points(plan.axes):
-            point, found = solved_at(problem, plan.variant, values, telling)
-            if telling.raised is not None:  # which is no failure of the start
-                raise telling.raised
+            point, found = solved_at(problem, plan.variant, values, callback)
             if point.status is Status.INTERRUPTED:
                 best = best or (None if found is None else (point, found))
                 raise KeyboardInterrupt

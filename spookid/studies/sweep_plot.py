@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
-from spookid.studies.sweep_points import Sweep, SweepPoint, word
-from spookid.studies.variants import Axis, AxisValue, grid_points
+from spookid.studies.sweep_points import Axis, Sweep, SweepPoint, grid_points, word
+from spookid.studies.variants import AxisValue
 from spookid.tables.table import HALF_WIDTH, labelled, number
 
 _MARKERS = "osD^vPX"

@@ -36,17 +36,18 @@ from spookid.results import folders
 from spookid.results.folders import SCHEMA, versions, with_nan
 from spookid.studies.job import Job, digest
 from spookid.studies.sweep_points import (
+    Axis,
     Sweep,
     SweepPoint,
-    comma_separated,
-    coordinates_of,
-    doubted,
+    axes_of,
+    axis,
     failed,
+    from_neighbours,
+    grid_points,
     solve_point,
-    sweep_table,
     word,
 )
-from spookid.studies.variants import Axis, AxisValue, Chosen, Variant, axes_of, axis, from_neighbours, grid_points
+from spookid.studies.variants import AxisValue, Chosen, Variant
 from spookid.studies.worker_pool import Lost, WorkerPool
 from spookid.tables.table import Table, counted, number, quantity, superscripts
 
@@ -61,8 +62,6 @@ _SPEAKS_OF = {
     "estimator": ("Estimator",),
 }
 """Assumptions that a setting changes."""
-_LONGEST = 100
-"""Characters of a point's file name that tell its values."""
 alone = threading.Lock()
 """Held by what works in a thread of a worker: CasADi's symbols do not bear several."""
 
@@ -210,7 +209,7 @@ class Store:
 
     def _path(self, values: Mapping[str, AxisValue]) -> Path:
         words = ",".join(f"{name}={word(value)}" for name, value in values.items())
-        legible = re.sub(r"[^\w=,.+-]", "_", words)[:_LONGEST]
+        legible = re.sub(r"[^\w=,.+-]", "_", words)[:100]
         short = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
         return self.folder / f"{legible}-{short}.json"
 
@@ -230,8 +229,6 @@ def _point_of(tree: dict[str, Any], values: Mapping[str, AxisValue]) -> SweepPoi
 
 
 MARKER = "sweep.json"
-_WIDTH = 120
-"""Columns of ``sweep.txt``."""
 
 
 @checked
@@ -284,7 +281,7 @@ def begin(job: Job) -> Callable[[], Answer]:
                 count(before, point.status is not None)
 
             found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
-        return Answer(found.problem, sweep_table(found, job.columns), "", complaints=_complaints(found, job))
+        return Answer(found.problem, found.text(job.columns), "", complaints=_complaints(found, job))
 
     return work
 
@@ -296,7 +293,7 @@ def _complaints(found: Sweep, job: Job) -> list[str]:
     reason = f": {first.message}" if first.status is None else ""
     return [
         f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
-        f"{coordinates_of(first)} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+        f"{first.place} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
     ]
 
 
@@ -329,7 +326,7 @@ def answer(sweep: Sweep, complete: bool = True) -> Answer:
     names = ["sweep.png"] if len(figures) == 1 else [f"sweep-{i + 1}.png" for i in range(len(figures))]
     files: dict[str, folders.Content] = {n: partial(pictures.save, f) for n, f in zip(names, figures, strict=True)}
     if complete:
-        files |= {"sweep.csv": comma_separated(sweep), "sweep.txt": sweep_table(sweep, _WIDTH)}
+        files |= {"sweep.csv": sweep.csv(), "sweep.txt": sweep.text(120)}
     facts = {
         "complete": complete,
         "axes": sweep.axes,
@@ -339,8 +336,8 @@ def answer(sweep: Sweep, complete: bool = True) -> Answer:
         "points": [point_tree(point) for point in sweep.points],
         folders.FILES: [MARKER, *files, "points"],
     }
-    unsettled = [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
-    conclusion, notices = _conclusion(sweep, complete), [*unsettled, *doubted(sweep)]
+    unsettled = [f"{point.place}: {point.outcome}. {point.message}" for point in sweep.unsettled]
+    conclusion, notices = _conclusion(sweep, complete), [*unsettled, *sweep.doubted]
     blocks = [block for block in sweep.blocks() if isinstance(block, Table)]
     return Answer(sweep.problem, "", conclusion, blocks, facts, sweep.assumptions, notices, files)
 

@@ -189,7 +189,7 @@ def test_what_the_step_adds_is_told_apart_from_the_noise() -> None:
 def test_the_refits_take_the_samples_and_the_noise_of_one_fit() -> None:
     seen: list[tuple[Problem, Solution | None, bool, Solution]] = []
 
-    def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+    def fit(problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         seen.append((problem, near, hold, solve(problem, "lm", {}, None, near, hold)))
         return seen[-1][-1]
 
