@@ -29,7 +29,7 @@ from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
 from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard
-from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
+from spookid.tables.table import Block, Listed, Table, Tabular, labelled, uncertain
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -259,59 +259,40 @@ def _count(solution: Solution) -> int:
 
 def verdict(models: Sequence[CrossValidation]) -> str:
     """The models in the order of their likelihoods or scores, and how clear it is."""
-    unknown = [
-        f"No verdict on {model.name}: {model.failures} of {model.fits} fits did not converge."
-        for model in models
-        if not model.converged
-    ]
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
-    unknown += [
-        f"No verdict on {model.name}: its likelihood is not known; take smooth friction and backend lm, or give a "
-        "state_weight."
-        for model in settled
-        if model not in likely
-    ]
-    return " ".join([*([_ordered(likely)] if likely else []), *unknown])
+    unknown = {m.name: f"{m.failures} of {m.fits} fits did not converge" for m in models if m not in settled}
+    blind = "its likelihood is not known; take smooth friction and backend lm, or give a state_weight"
+    unknown |= {model.name: blind for model in settled if model not in likely}
+    texts = [_ordered(likely)] if likely else []
+    return " ".join([*texts, *(f"No verdict on {name}: {why}." for name, why in unknown.items())])
 
 
 def _ordered(models: Sequence[CrossValidation]) -> str:
+    first, likely = models[0], models[0].estimates_noise
+    if len(models) < 2 and likely:
+        return (
+            f"On recordings it was not fitted to, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
+            f"than after fitting; about {2 * len(first.agreement.parameters)} would be chance, twice the number of "
+            "parameters."
+        )
     if len(models) < 2:
-        return _alone(models[0])
+        ratio = first.score / first.cost if first.cost > 0 else math.nan
+        return f"On recordings it was not fitted to, {first.name} costs {ratio:.2f} times as much as on its own."
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
-    return _by_likelihood(models) if models[0].estimates_noise else _by_score(models)
-
-
-def _alone(model: CrossValidation) -> str:
-    if model.estimates_noise:
-        parameters = len(model.agreement.parameters)
-        return (
-            f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher "
-            f"than after fitting; about {2 * parameters} would be chance, twice the number of parameters."
-        )
-    ratio = model.score / model.cost if model.cost > 0 else float("nan")
-    return f"On recordings it was not fitted to, {model.name} costs {ratio:.2f} times as much as on its own."
-
-
-def _by_likelihood(models: Sequence[CrossValidation]) -> str:
-    order = sorted(models, key=lambda model: model.aic)
-    best = order[0]
+    best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
+    if not likely:
+        parts = [f"By cross-validation {best.name} is best (CV {best.score:.3g})"]
+        for better, worse in pairwise([best, *others]):
+            times = f"{worse.score / better.score:.2f} times as much as {better.name}"
+            parts.append(f"{worse.name} scores {times}{_clear(better, worse)}")
+        return "; ".join(parts) + "."
     parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
-    parts += [
-        f"{model.name} is {model.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is "
-        f"{abs(model.score - best.score):.1f} {'higher' if model.score > best.score else 'lower'}{_clear(best, model)}"
-        for model in order[1:]
-    ]
-    return "; ".join(parts) + "."
-
-
-def _by_score(models: Sequence[CrossValidation]) -> str:
-    order = sorted(models, key=lambda model: model.score)
-    parts = [f"By cross-validation {order[0].name} is best (CV {order[0].score:.3g})"]
-    for better, worse in pairwise(order):
-        ratio = worse.score / better.score
-        parts.append(f"{worse.name} scores {ratio:.2f} times as much as {better.name}{_clear(better, worse)}")
+    for m in others:
+        apart = f"{abs(m.score - best.score):.1f} {'higher' if m.score > best.score else 'lower'}{_clear(best, m)}"
+        above = f"{m.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is {apart}"
+        parts.append(f"{m.name} is {above}")
     return "; ".join(parts) + "."
 
 
@@ -321,52 +302,35 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
     return f" (worse in {wins} of {len(pairs)} pairs of recordings{'' if wins == len(pairs) else ', not clear'})"
 
 
-# --- as text ---
-
-
-def comparison_table(models: Sequence[CrossValidation]) -> str:
-    """Scores, estimates, agreement and verdict, for a terminal."""
-    return as_text(comparison(models))
-
-
 def comparison(models: Sequence[CrossValidation]) -> list[Block]:
-    """The same as title, tables and sentences."""
-    parts: list[Block] = [f"Cross-validation of {', '.join(model.name for model in models)}"]
-    parts += [_scores(models), _LIKELY_MEANING if _likely(models) else _MEANING]
-    if _likely(models):
-        parts += [_criteria(models), _AIC_MEANING]
-    for model in models:
-        told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, 110)]
-        told += [line for text in estimator_line(model.assumptions) for line in wrap(text, 110)]
-        parts += [_estimates(model), "\n".join(told)]
-    return [*parts, verdict(models)]
-
-
-def _likely(models: Sequence[CrossValidation]) -> bool:
-    return any(model.estimates_noise for model in models)
-
-
-def _scores(models: Sequence[CrossValidation]) -> Table:
-    rows = []
+    """Scores, estimates, agreement and verdict: title, tables and sentences."""
+    likely = any(model.estimates_noise for model in models)
+    rows, layout = [], "{:.1f}" if likely else "{:.3g}"
     for model in models:
         for recording in model.recordings:
-            sizes = (model.own(recording).cost, mean(s.cost for s in model.others(recording)))
-            rows.append((model.name, recording, *(_size(model, size) for size in sizes)))
-        rows.append((model.name, "mean", *(_size(model, size) for size in (model.cost, model.score))))
-    return Table(("model", "fitted to", "−2 log L" if _likely(models) else "cost", "CV"), rows)
-
-
-def _size(model: CrossValidation, score: float) -> str:
-    return f"{score:.1f}" if model.estimates_noise else number(score, 3)
-
-
-def _criteria(models: Sequence[CrossValidation]) -> Table:
-    rows = []
-    for model in sorted(models, key=lambda model: model.aic):
-        known = math.isfinite(model.aic)
-        cells = (f"{model.log_likelihood:.1f}", str(model.count), f"{model.aic:.1f}") if known else ("-", "-", "-")
-        rows.append((model.name, *cells))
-    return Table(("model", "log L", "k", "AIC"), rows)
+            others = mean(score.cost for score in model.others(recording))
+            rows.append((model.name, recording, layout.format(model.own(recording).cost), layout.format(others)))
+        rows.append((model.name, "mean", layout.format(model.cost), layout.format(model.score)))
+    scores = Table(("model", "fitted to", "−2 log L" if likely else "cost", "CV"), rows)
+    title = f"Cross-validation of {', '.join(model.name for model in models)}"
+    parts: list[Block] = [title, scores, _LIKELY_MEANING if likely else _MEANING]
+    if likely:
+        criteria = [
+            (m.name, f"{m.log_likelihood:.1f}", str(m.count), f"{m.aic:.1f}")
+            if math.isfinite(m.aic)
+            else (m.name, *"---")
+            for m in sorted(models, key=lambda model: model.aic)
+        ]
+        parts += [Table(("model", "log L", "k", "AIC"), criteria), _AIC_MEANING]
+    for model in models:
+        told = [f"{model.name}: {model.agreement.verdict}"]
+        told += [
+            line
+            for text in (model.agreement.explanation, *estimator_line(model.assumptions))
+            for line in wrap(text, 110)
+        ]
+        parts += [_estimates(model), "\n".join(told)]
+    return [*parts, verdict(models)]
 
 
 def _estimates(model: CrossValidation) -> Table:

@@ -23,13 +23,12 @@ from spookid.studies.crossvalidation import (
     CrossValidation,
     check_recordings,
     comparison,
-    comparison_table,
     crossvalidate,
     leading,
     verdict,
 )
 from spookid.studies.job import Job, changed, digest
-from spookid.tables.table import as_markdown
+from spookid.tables.table import as_markdown, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,39 +55,26 @@ def cases(problems: Mapping[str, Declaration]) -> list[Case]:
     return [_merged(group) for group in groups.values()]
 
 
-def same_recordings(a: Declaration, b: Declaration) -> bool:
-    """True if both are declared for the same measurements."""
-    if len(a.recordings) != len(b.recordings):
-        return False
-    return all(_same(r, s) for r, s in zip(a.recordings, b.recordings, strict=True))
-
-
 def _merged(group: Mapping[str, Declaration]) -> Case:
     distinct: list[Recording] = []
     for recording in (r for problem in group.values() for r in problem.recordings):
         if not any(_same(recording, other) for other in distinct):
             distinct.append(recording)
-    first = next(iter(group.values()))
-    name = _common(list(group)) if len(group) > 1 else next(iter(group))
-    return Case(name, first.with_(recordings=_named(distinct), step=first.step))
-
-
-def _named(recordings: Iterable[Recording]) -> list[Recording]:
-    """The recordings with a number after a name that another has already."""
-    result: list[Recording] = []
-    for recording in recordings:
+    named: list[Recording] = []
+    for recording in distinct:  # with a number after a name that another has already
         name, again = recording.name, 2
-        while name in (other.name for other in result):
+        while name in (other.name for other in named):
             name, again = f"{recording.name} ({again})", again + 1
-        result.append(replace(recording, name=name))
-    return result
-
-
-def _common(keys: list[str]) -> str:
-    """The words that all keys have, in the order of the first; all keys if they have none."""
-    words = [re.split(r"[\s_\-./]+", key) for key in keys]
+        named.append(replace(recording, name=name))
+    first = next(iter(group.values()))
+    words = [re.split(r"[\s_\-./]+", key) for key in group] if len(group) > 1 else [list(group)]
     shared = [word for word in words[0] if all(word in other for other in words)]
-    return "_".join(shared) or ", ".join(keys)
+    return Case("_".join(shared) or ", ".join(group), first.with_(recordings=named, step=first.step))
+
+
+def same_recordings(a: Declaration, b: Declaration) -> bool:
+    """True if both are declared for the same measurements."""
+    return len(a.recordings) == len(b.recordings) and all(map(_same, a.recordings, b.recordings))
 
 
 def _same(a: Recording, b: Recording) -> bool:
@@ -149,7 +135,7 @@ def answer(problem: str, sets: Sets) -> Answer:
     failed = [model for model in models if not model.converged]
     return Answer(
         problem,
-        "\n\n\n".join(map(comparison_table, sets)),
+        "\n\n\n".join(as_text(comparison(some)) for some in sets),
         " ".join(map(verdict, sets)),
         [block for some in sets for block in comparison(some)[:-1]],
         {"sets": [{"verdict": verdict(some), "models": [_model(model) for model in some]} for some in sets]},
