@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
 _FINE = 0.01
 """Where no standard error is known a step is fine if it adds less than 1 % of the value."""
-_ORDERS = (1, 2, 3, 4)
 _CONVERGED = 0.03
 """Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
-_ROUNDING = 1e-9
-"""Share of an estimate that is rounding."""
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
 
@@ -128,7 +125,7 @@ class Audit(Tabular):
         return " ".join([*([f"{told}values."] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
-        """The comparison as text: what noise leaves open, and apart from it what the step adds."""
+        """The comparison as text."""
         return str(self)
 
     def blocks(self) -> Sequence[Block]:
@@ -140,20 +137,13 @@ class Audit(Tabular):
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
-        return [self._record(d) for d in self.drifts]
-
-    def _record(self, drift: Drift) -> dict[str, Any]:
-        estimates = {f"h = {h:g} s": value for h, value in zip(self.steps, drift.estimates, strict=True)}
-        facts = {"std_err": drift.std_err, "order": drift.order, "step_adds": drift.off}
-        return {
-            "parameter": drift.name,
-            "unit": drift.unit,
-            **estimates,
-            **facts,
-            "extrapolated": drift.extrapolated,
-            "solved": drift.solved,
-            "fine": drift.fine,
-        }
+        return [
+            {"parameter": d.name, "unit": d.unit}
+            | {f"h = {h:g} s": value for h, value in zip(self.steps, d.estimates, strict=True)}
+            | {"std_err": d.std_err, "order": d.order, "step_adds": d.off}
+            | {"extrapolated": d.extrapolated, "solved": d.solved, "fine": d.fine}
+            for d in self.drifts
+        ]
 
 
 def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
@@ -220,21 +210,24 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, ex
 
 def _blur(estimates: Sequence[float], std_err: float) -> float:
     """What two fits may differ by because of where they end."""
-    return _CONVERGED * (std_err if math.isfinite(std_err) else 0.0) + _ROUNDING * max(map(abs, estimates))
+    rounding = math.sqrt(np.finfo(float).eps) * max(map(abs, estimates))
+    return rounding + (_CONVERGED * std_err if math.isfinite(std_err) else 0.0)
 
 
 def _order(first: float, second: float, blur: float, expected: int) -> float:
     """The power of the step whose differences over h to h/2 and h/2 to h/4 these are, to a blur; NaN if none."""
     first, second = abs(first), second if first > 0 else -second
 
-    def follows(order: int, slack: float) -> bool:
+    def follows(order: float, slack: float) -> bool:
         low, high = (math.exp2(-order + side) for side in (-slack, slack))
         return low * (first - blur) - blur <= second <= high * (first + blur) + blur
 
     if follows(expected, 0.5):
         return float(expected)
-    clear = min(first, second) > _CLEAR * blur
-    return next((float(order) for order in _ORDERS if clear and follows(order, 0.25)), math.nan)
+    if min(first, second) <= _CLEAR * blur:
+        return math.nan
+    order = float(round(math.log2(first / second)))
+    return order if order >= 1 and follows(order, 0.25) else math.nan
 
 
 def _cells(drift: Drift, solved: bool) -> list[str]:
@@ -266,11 +259,6 @@ def _percent(drift: Drift) -> str:
     return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"
 
 
-_ENTRY = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
-_LEAST = 0.01
-"""Half the range of a vertical axis at least, as a share of the value."""
-
-
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
     return lambda: answer(audit(job.problem, job.fit), job.label)
@@ -278,6 +266,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 def answer(audit: Audit, label: str) -> Answer:
     """With the files ``audit.txt`` and ``audit.png``."""
+    facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
     failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
     return Answer(
@@ -288,7 +277,7 @@ def answer(audit: Audit, label: str) -> Answer:
         {
             "steps": audit.steps,
             "statuses": audit.statuses,
-            "parameters": {drift.name: {key: getattr(drift, key) for key in _ENTRY} for drift in audit.drifts},
+            "parameters": {drift.name: {key: getattr(drift, key) for key in facts} for drift in audit.drifts},
             "verdict": audit.verdict,
         },
         audit.assumptions,
@@ -342,6 +331,6 @@ def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
     panel.margins(y=0.15)
     low, high = panel.get_ylim()
     if math.isfinite(drift.estimates[-1]):  # what moves by less than two per cent looks as flat as it is
-        middle, half = (low + high) / 2, max((high - low) / 2, _LEAST * abs(drift.estimates[-1]))
+        middle, half = (low + high) / 2, max((high - low) / 2, _FINE * abs(drift.estimates[-1]))
         panel.set_ylim(middle - half, middle + half)
     pictures.round_ticks(panel.yaxis, 4)

@@ -36,10 +36,6 @@ from spookid.studies.variants import is_hard
 from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
 
-_MOST = 1e9
-"""Repetitions beyond which an error is out of reach."""
-_HALVINGS = 60
-
 
 @dataclass(frozen=True, eq=False)
 class ExpectedErrors(Tabular):
@@ -86,19 +82,17 @@ class ExpectedErrors(Tabular):
         Raises:
             ProblemError: for a name that is no free parameter.
         """
+        from scipy.optimize import brentq  # half a second to load
+
         place, free = self._place(name), FreeDirections(self.held, self.normals)
 
-        def after(times: float) -> float:
-            found = _errors(self.names, self.known + times * self.data, self.sizes, free)[0][place]
-            return math.inf if math.isnan(found) else float(found)
+        def excess(power: float) -> float:
+            found = _errors(self.names, self.known + 10**power * self.data, self.sizes, free)[0][place]
+            return 1.0 if math.isnan(found) else float(found) - error
 
-        if not after(_MOST) <= error:
+        if excess(9.0) > 0:
             return math.inf
-        low, high = -9.0, math.log10(_MOST)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if after(10**middle) <= error else (middle, high)
-        return float(10**high)
+        return float(10 ** brentq(excess, -9.0, 9.0)) if excess(-9.0) > 0 else 0.0
 
     def until(self, name: str, error: float, relative: bool = False) -> str:
         """A sentence that says how long the motion has to be made until the error of a parameter is below another.

@@ -36,28 +36,22 @@ _ERRORS = 1.0
 
 def basins(sweep: Sweep) -> tuple[Basin, ...]:
     """Starts that ended at one minimum together, the best first, then those that did not converge."""
-    settled = sorted((point for point in sweep.points if point.converged), key=_rank)
     groups: list[list[SweepPoint]] = []
-    for point in settled:
-        own = next((group for group in groups if _same(group[0], point)), None)
-        if own is None:
-            groups.append([point])
-        else:
+    for point in sorted(sweep.points, key=_rank):
+        alike = (group for group in groups if point.converged and _same(group[0], point))
+        if (own := next(alike, None)) is not None:
             own.append(point)
-    for point in sorted(sweep.unsettled, key=_rank):
-        groups.append([point])
+        else:
+            groups.append([point])
     return tuple(_basin(group, groups[0][0]) for group in groups)
 
 
-def _rank(point: SweepPoint) -> tuple[bool, float, float]:
-    """The more likely first; the less costly of those without a likelihood."""
+def _rank(point: SweepPoint) -> tuple[bool, bool, float, float]:
+    """The converged first, of these the more likely, or the less costly of those without a likelihood."""
     likely = point.log_likelihood
     cost = -likely if math.isfinite(likely) else point.cost.total
-    return not math.isfinite(cost), cost if math.isfinite(cost) else 0.0, _number(point)
-
-
-def _number(point: SweepPoint) -> float:
-    return float(point.values[START])
+    known = math.isfinite(cost)
+    return not point.converged, not known, cost if known else 0.0, float(point.values[START])
 
 
 def _same(one: SweepPoint, other: SweepPoint) -> bool:
@@ -80,7 +74,7 @@ def _basin(points: Sequence[SweepPoint], best: SweepPoint) -> Basin:
     worse = [_worse(first, best)] if first is not best and first.converged else []
     return Basin(
         outcome=first.outcome,
-        starts=tuple(int(_number(point)) for point in points),
+        starts=tuple(int(point.values[START]) for point in points),
         costs=tuple(point.cost.total for point in points),
         log_likelihoods=tuple(point.log_likelihood for point in points),
         parameters={name: e.estimate for name, e in first.parameters.items() if not e.fixed},
@@ -165,7 +159,7 @@ def from_starts(
                 best = best or (None if found is None else (point, found))
                 raise KeyboardInterrupt
             points.append(point)
-            if found is not None and (best is None or _order(point) < _order(best[0])):
+            if found is not None and (best is None or _rank(point) < _rank(best[0])):
                 best = point, found
     except KeyboardInterrupt:
         if best is None:
@@ -179,8 +173,3 @@ def from_starts(
 
 def _none(problem: Declaration, message: str) -> ProblemError:
     return ProblemError(f"{problem.place}: no start can be solved; the first says: {message}")
-
-
-def _order(point: SweepPoint) -> tuple[object, ...]:
-    """The converged first."""
-    return not point.converged, *_rank(point)

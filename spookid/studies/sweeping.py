@@ -281,20 +281,16 @@ def begin(job: Job) -> Callable[[], Answer]:
                 count(before, point.status is not None)
 
             found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
-        return Answer(found.problem, found.text(job.columns), "", complaints=_complaints(found, job))
+        complaints = []
+        for first in found.unsettled[:1]:
+            reason = f": {first.message}" if first.status is None else ""
+            complaints.append(
+                f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
+                f"{first.place} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+            )
+        return Answer(found.problem, found.text(job.columns), "", complaints=complaints)
 
     return work
-
-
-def _complaints(found: Sweep, job: Job) -> list[str]:
-    if not found.unsettled:
-        return []
-    first = found.unsettled[0]
-    reason = f": {first.message}" if first.status is None else ""
-    return [
-        f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
-        f"{first.place} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
-    ]
 
 
 def run(
@@ -348,21 +344,15 @@ def _conclusion(sweep: Sweep, complete: bool) -> str:
         return "The sweep is not complete; the same command does the rest."
     count, settled = len(sweep.points), [point for point in sweep.points if point.converged]
     begin = f"{'All' if len(settled) == count else f'{len(settled)} of'} {counted(count, 'point')} converged"
-    moves = {name: _move(name, settled) for name in sweep.estimated}
-    known = {name: move for name, move in moves.items() if math.isfinite(move[0])}
-    if len(settled) < 2 or not known:
+    moves = []  # by how many standard errors each estimate moves, the least one and the largest one
+    for name in sweep.estimated:
+        found = [point.parameters[name] for point in settled if name in point.parameters]
+        std_errs = [e.std_err for e in found if 0 < e.std_err < math.inf]
+        low, high = (end((e.estimate for e in found), default=math.nan) for end in (min, max))
+        moves += [((high - low) / median(std_errs), low, high, name)] if std_errs else []
+    if len(settled) < 2 or not moves:
         return f"{begin}."
-    name, (errors, low, high) = max(known.items(), key=lambda item: item[1][0])
+    errors, low, high, name = max(moves)
     unit = superscripts(sweep.estimated[name])
     ends = f"between {number(low)} and {quantity(high, unit, 4)}"
     return f"{begin}; the estimate that moves most is {name}, {ends}, by {number(errors, 2)} of its standard errors."
-
-
-def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]:
-    """By how many standard errors an estimate moves, the least one and the largest one."""
-    found = [point.parameters[name] for point in points if name in point.parameters]
-    errors = [e.std_err for e in found if e.std_err > 0 and math.isfinite(e.std_err)]
-    if not errors:
-        return math.nan, math.nan, math.nan
-    low, high = min(e.estimate for e in found), max(e.estimate for e in found)
-    return (high - low) / median(errors), low, high
