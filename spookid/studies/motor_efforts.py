@@ -41,9 +41,6 @@ from spookid.studies.simulation_start import Parameters, values_of
 from spookid.tables.table import Block, Table, Tabular, counted
 from spookid.tables.table import number as digits
 
-_BRIEF = 1e-9
-"""h of an instant [s]."""
-
 Moving: TypeAlias = tuple[Any, Any, Any]
 """Positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints."""
 
@@ -283,7 +280,8 @@ def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[l
     widths = widths_along(problem, rates)
     known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]
     with_time = settings.step, settings.impulse_width
-    shares = [_BRIEF / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
+    brief = 1e-9  # h of an instant [s]
+    shares = [brief / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
     return [c.symbol for c in known], [c.value * share for c, share in zip(known, shares, strict=True)], widths
 
 
