@@ -42,14 +42,11 @@ from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_v
 from spookid.studies.simulation_start import values_of
 from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts, uncertain
 
-_SCHEMA = 1
-"""Version of the layout of its file."""
 _CENTER = ("c_x", "c_y", "c_z")
 _TOLD = 2.0
 """Standard errors from which on a mass is one, and has a centre."""
 _NO_MASS = "the mass is not told from zero"
 _NEGATIVE_MASS = "the mass is negative"
-_UNTOLD = "?"
 _UNSEEN = "the motion does not determine it"
 
 
@@ -133,7 +130,7 @@ class Payload(Tabular):
     def _found(self) -> Table:
         rows = []
         for name, q in self.quantities.items():
-            told = _UNTOLD if q.reason else uncertain(q.estimate, q.std_err)
+            told = "?" if q.reason else uncertain(q.estimate, q.std_err)
             share = f"{100 * q.from_prior:.0f} %" if math.isfinite(q.from_prior) and q.std_err > 0 else ""
             rows.append((name, told, superscripts(q.unit), share, q.reason))
         return Table(("", "estimate", "", "of the variance: the arm's", ""), rows, left=(0, 2, 4))
@@ -152,7 +149,7 @@ class Payload(Tabular):
             ProblemError: if the file cannot be written.
         """
         tree = {
-            "schema": _SCHEMA,
+            "schema": 1,
             "kind": "payload",
             "problem": self.problem,
             "body": self.body,
@@ -161,7 +158,8 @@ class Payload(Tabular):
             "quantities": self.records(),
             "pi": {"names": PI, "units": UNITS, "estimates": self.pi, "covariance": self.covariance},
             "gains": [
-                {"name": old.name, "unit": old.unit, "before": _pair(old), "after": _pair(new)}
+                {"name": old.name, "unit": old.unit, "before": [old.estimate, old.std_err]}
+                | {"after": [new.estimate, new.std_err]}
                 for old, new in self.gains
             ],
             "residuals": [
@@ -175,10 +173,6 @@ class Payload(Tabular):
             "versions": versions(),
         }
         folders.write(Path(path), tree)
-
-
-def _pair(value: Derived) -> list[float]:
-    return [value.estimate, value.std_err]
 
 
 @checked
@@ -314,7 +308,12 @@ def _at(
         )
     found = values_of(problem, solution)
     cutoff = problem.cutoff if cutoff is None else cutoff
-    _check_cutoff(problem, recording, cutoff)
+    rate = 1 / sampled_every(recording, problem.channels)
+    if cutoff > rate / 2:
+        raise ProblemError(
+            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
+            "second: give one below half of that, with cutoff= or --cutoff"
+        )
     return problem.with_(
         recordings=[recording],
         initial={name: found[name] for name in solution.parameters if name in shared} | values,
@@ -322,16 +321,6 @@ def _at(
         cutoff=cutoff,
         step=fine_step(problem, recording, cutoff),
     )
-
-
-def _check_cutoff(problem: Declaration, recording: Recording, cutoff: float) -> None:
-    """Refuse a filter that would filter nothing."""
-    rate = 1 / sampled_every(recording, problem.channels)
-    if cutoff > rate / 2:
-        raise ProblemError(
-            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
-            "second: give one below half of that, with cutoff= or --cutoff"
-        )
 
 
 # --- what follows ---
@@ -347,6 +336,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
     mass, error = fit.estimates[0], math.sqrt(fit.covariance[0, 0])
     estimates, slopes = (np.asarray(part.full()) for part in function(fit.estimates if mass else np.ones(len(PI))))
     centreless = _NEGATIVE_MASS if mass < -NEGATIVE * error else _NO_MASS
+    units = ("kg", *["m"] * len(_CENTER), *["kg m^2"] * len(ENTRIES))
     found, none = {}, not mass > _TOLD * error and known_mass is None
     for i, name in enumerate(("mass", *_CENTER, *ENTRIES)):
         used = np.flatnonzero(slopes[i])
@@ -361,12 +351,8 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
             reason = reason or (centreless if i and none else "")
         share = min(own / variance, 1.0) if variance > 0 else math.nan
         std_err = math.nan if reason else math.sqrt(variance)
-        found[name] = Derived(name, math.nan if reason else estimate, std_err, reason, _unit(i), body, share)
+        found[name] = Derived(name, math.nan if reason else estimate, std_err, reason, units[i], body, share)
     return found
-
-
-def _unit(i: int) -> str:
-    return "kg" if i == 0 else "m" if i < 4 else "kg m^2"
 
 
 def _gains(

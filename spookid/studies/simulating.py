@@ -15,7 +15,6 @@ from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.inputs import acting, acting_within, at_values, commanded
@@ -42,10 +41,8 @@ from spookid.studies.simulation_start import (
 from spookid.tables.table import minutes
 from spookid.transcription.factor import Constant, measured_noise
 
-_SEEN = 1.0
-"""Time of processors after which the rest is foreseen [s], which others on the machine do not change."""
-_LONG = 10.0
-"""A simulation that takes longer is told about [s]."""
+_SEEN, _LONG = 1.0, 10.0
+"""Time of processors after which the rest is foreseen, and from which on a warning says how long it takes [s]."""
 
 
 @checked
@@ -66,10 +63,9 @@ def simulate(
     ``Problem.simulate``.
 
     With ``Variational()`` and smooth friction each step is divided until all together stand still to 1e-6 m and rad
-    (``stepping.exact``), in 256 parts at the most: a RuntimeWarning tells where that is not enough, and another of
-    a simulation that is going to take long. ``substeps=1``
-    gives the motion of the problem's own steps in poses: fits without a correction for the step estimate its parameters
-    with ``Model(coordinates="maximal")``.
+    (``stepping.exact``), in 256 parts at the most: a RuntimeWarning says where that is not enough, and another that a
+    simulation is going to take long. ``substeps=1`` gives the motion of the problem's own steps in poses: fits without
+    a correction for the step estimate its parameters with ``Model(coordinates="maximal")``.
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
@@ -77,7 +73,11 @@ def simulate(
         initial = parameters
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
-    sampled, measured = _gathered(problem, recording)
+    if not 0 <= recording < max(len(problem.recordings), 1):
+        what = f"{problem.what} has no recording number {shown(recording)}"
+        raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
+    sampled = tuple(gather(problem, r) for r in problem.recordings)
+    measured = sampled[recording] if sampled else None
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
     u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, sampled)
@@ -90,15 +90,6 @@ def simulate(
     if not problem.stepper.forward_turns:
         check_turns(problem.model, states[:, : problem.model.configuration.ambient], steps.times(), march.values)
     return _recording(march, states, name, sizes or {}, rng)
-
-
-def _gathered(problem: Declaration, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
-    """What is known of all recordings, and of the one with that number; None if there are none."""
-    if not 0 <= recording < max(len(problem.recordings), 1):
-        what = f"{problem.what} has no recording number {shown(recording)}"
-        raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
-    sampled = tuple(gather(problem, r) for r in problem.recordings)
-    return sampled, sampled[recording] if sampled else None
 
 
 def _motion(march: _March, substeps: int | None) -> Array:
@@ -143,10 +134,6 @@ class _March:
     progress: Progress
 
     @cached_property
-    def _acting(self) -> tuple[Input, ...]:
-        return at_values(self.problem.model.inputs, self.values)
-
-    @cached_property
     def values(self) -> dict[str, float]:
         """Of the parameters as they were declared, in this recording."""
         recordings = self.problem.recordings
@@ -165,6 +152,10 @@ class _March:
                 'friction="exact" for what a plane holds back'
             )
         return schedule(model, self.source, self.steps)
+
+    @cached_property
+    def _acting(self) -> tuple[Input, ...]:
+        return at_values(self.problem.model.inputs, self.values)
 
     @cached_property
     def _parts(self) -> Callable[[int, int], tuple[Array, Array]]:
