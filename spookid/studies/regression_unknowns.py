@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import casadi as ca
@@ -67,7 +68,7 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P what is known beforehand."""
+    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P the prior; NaN of what is not seen."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
     information, scatter = prior.copy(), prior.copy()
@@ -79,11 +80,6 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
         for lag in range(1, min(_LAGS, len(scores) - 1) + 1):
             product = (1 - lag / (_LAGS + 1)) * scores[lag:].T @ scores[:-lag]
             scatter += product + product.T
-    return _sandwich(information, scatter)
-
-
-def _sandwich(information: Array, scatter: Array) -> Array:
-    """With NaN in the place of what is not seen."""
     scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     sizes, directions = np.linalg.eigh(information * np.outer(scale, scale))
     seen = sizes > _SEEN * sizes[-1]
@@ -100,10 +96,6 @@ def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array)
     left = [(one.left / weights).ravel() for one in rows]
     columns = [(one.slopes / weights[:, None]).reshape(-1, n) for one in rows]
     return Rows(np.concatenate([*left, prior]), np.vstack([*columns, slopes]))
-
-
-_DECREASE = 1e-6
-"""Share of the squared rows, of which there are thousands with a variance of 1, that no step lessens any more."""
 
 
 class Found(NamedTuple):
@@ -155,7 +147,7 @@ def in_base(balances: Balances) -> Found:
         formulas=tuple(one.formula for one in base),
         estimates=at,
         std_errs=np.sqrt(np.diag(variances)),
-        rows=_labels(balances),
+        rows=balances.labels,
         errors=errors([Rows(one.left + one.slopes @ every, one.slopes) for one in balances.linear(every=True)]),
         held=tuple(p.name for p in regressor.free if p.name not in seen),
         condition=grouping.condition,
@@ -206,7 +198,7 @@ def in_declared(balances: Balances) -> Found:
         formulas=tuple(free),
         estimates=at,
         std_errs=np.sqrt(np.diag(variances)),
-        rows=_labels(balances),
+        rows=balances.labels,
         errors=errors(balances.in_parameters(at, every=True)),
         held=(),
         condition=float(sizes[0] / sizes[-1]),
@@ -220,10 +212,18 @@ def _least(
     """Where the squares are least within bounds, and which of these hold."""
     from scipy.optimize import least_squares  # half a second to load
 
-    rows = _kept_last(function)
+    @lru_cache(maxsize=1)  # rows and slopes are asked for one after the other
+    def rows(x: bytes) -> Rows:
+        return function(np.frombuffer(x))
+
     with np.errstate(over="ignore", invalid="ignore"):  # steps to where rows are not finite are shortened
         found = least_squares(
-            lambda x: rows(x).left, at, lambda x: rows(x).slopes, bounds=limits, x_scale=sizes, ftol=_DECREASE
+            lambda x: rows(x.tobytes()).left,
+            at,
+            lambda x: rows(x.tobytes()).slopes,
+            bounds=limits,
+            x_scale=sizes,
+            ftol=1e-6,  # a share of thousands of squares with a variance of 1
         )
     if not found.success:
         raise ProblemError(
@@ -264,19 +264,6 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
     return at
 
 
-def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
-    """Rows and slopes are asked for one after the other."""
-    last: dict[bytes, Rows] = {}
-
-    def at(x: Array) -> Rows:
-        if x.tobytes() not in last:
-            last.clear()
-            last[x.tobytes()] = function(x)
-        return last[x.tobytes()]
-
-    return at
-
-
 def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
     """What is known of free Parameters beforehand."""
     symbols, guess = ca.vertcat(*free), problem.guess_on()
@@ -284,9 +271,3 @@ def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]
     rows = ca.substitute(rows, stacked(fixed), ca.DM([guess[p.name] for p in fixed]))
     return Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
-
-
-def _labels(balances: Balances) -> tuple[str, ...]:
-    if balances.balance == "energy":
-        return ("energy",)
-    return tuple(balances.regressor.joints.names)
