@@ -37,7 +37,6 @@ from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
 """Of the controller where neither it nor a recording tells [Hz]."""
-HARMONICS, STARTS, ITERATIONS = 10, 3, 1000
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -62,9 +61,9 @@ def excite(
     known: Solution | None = None,
     rate: float | None = None,
     basis: BasisName = "fourier",
-    harmonics: int = HARMONICS,
-    starts: int = STARTS,
-    max_iterations: int = ITERATIONS,
+    harmonics: int = 10,
+    starts: int = 3,
+    max_iterations: int = 1000,
     seed: int = 0,
     initial: Initial = None,
     progress: Progress | None = None,
@@ -102,15 +101,12 @@ def excite(
     """
     _check(problem, duration, criterion, harmonics, starts, max_iterations, seed, rate)
     problem = at_estimates(problem, known)
-    rate = _rate(problem) if rate is None else float(rate)
+    if rate is None:  # that of the first recording's first sensor
+        known_rate = problem.recordings and problem.channels
+        rate = 1 / sampled_every(problem.recordings[0], problem.channels[:1]) if known_rate else RATE
+    home = home_pose(problem, initial)
     plan = _Plan(
-        problem,
-        Basis(basis, float(duration), harmonics),
-        rate,
-        limits or MotionLimits(),
-        noise,
-        known,
-        home_pose(problem, initial),
+        problem, Basis(basis, float(duration), harmonics), float(rate), limits or MotionLimits(), noise, known, home
     )
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)
@@ -118,22 +114,17 @@ def excite(
 
 
 class _Found(NamedTuple):
-    """What searches have come to."""
+    """The random motions that searches start from, what was found, how each ended, and whether Ctrl-C came."""
 
     begun: list[Array]
-    """Random motions that they start from."""
     found: list[Array]
-    """What was found from the first of these."""
     ends: list[str]
-    """How these searches ended."""
     interrupted: bool
-    """True if Ctrl-C came."""
 
 
 def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, progress: Progress | None) -> _Found:
     """From random motions, the best first; of a search that Ctrl-C ends, where it stood."""
-    begun = [search.random(rng) for _ in range(starts)]
-    begun.sort(key=search.design.value)
+    begun = sorted((search.random(rng) for _ in range(starts)), key=search.design.value)
     found: list[Array] = []
     ends: list[str] = []
     watch = Watch()
@@ -224,12 +215,9 @@ class _Plan:
         shown_by = [channel.signal for channel in problem.channels]
         idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *shown_by)})
         densities = effort_densities(problem, idle, self.noise, self.known)
+        fastest = np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
         width = problem.friction_width
-        widths = (
-            np.full(len(bounds.rate), width)
-            if width is not None
-            else _WIDTH * np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
-        )
+        widths = _WIDTH * fastest if width is None else np.full(len(bounds.rate), width)
         frames, cones = self.limits.frames(problem), self.limits.cones(problem)
         efforts = PlannedEfforts(coordinates, densities, widths, frames, cones)
         instants = np.linspace(0.0, self.basis.duration, _INSTANTS * self.basis.harmonics + 1)
@@ -252,12 +240,8 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        told = (
-            f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
-            if left_out and criterion == "largest"
-            else ""
-        )
-        return Search(design(judged, shown), t), tuple(filter(None, [told]))
+        said = f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
+        return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
@@ -294,13 +278,6 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
                 "nothing; leave it out, or fix what it cannot be told from"
             )
     return np.array([name in wanted for name in names])
-
-
-def _rate(problem: Declaration) -> float:
-    """That of the first recording's first sensor."""
-    if not (problem.recordings and problem.channels):
-        return RATE
-    return 1 / sampled_every(problem.recordings[0], problem.channels[:1])
 
 
 def _check(

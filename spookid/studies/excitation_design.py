@@ -23,14 +23,11 @@ from spookid.studies.motion_limits import Bounds
 Criterion: TypeAlias = str | Sequence[str]
 """``"determinant"``, ``"largest"``, or names of parameters."""
 BasisName: TypeAlias = Literal["fourier", "bspline"]
-_DEGREE = 5
-"""Of splines: their accelerations have continuous slopes."""
 _NULL = 1e-10
 _ORDER = 8
 """Of the norm that stands for the largest of some squares."""
 SHOWN = 1e-12
 """Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
-_HALVINGS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +83,10 @@ class Basis:
         from scipy.interpolate import BSpline  # half a second to load
 
         count = 2 * self.harmonics + 1 + 2  # as many as a series once four ends are at rest
-        inner = np.linspace(0.0, self.duration, count - _DEGREE + 1)
-        knots = np.concatenate([np.zeros(_DEGREE), inner, np.full(_DEGREE, self.duration)])
-        spline = BSpline(knots, np.eye(count), _DEGREE)
+        degree = 5  # accelerations have continuous slopes
+        inner = np.linspace(0.0, self.duration, count - degree + 1)
+        knots = np.concatenate([np.zeros(degree), inner, np.full(degree, self.duration)])
+        spline = BSpline(knots, np.eye(count), degree)
         return np.stack([np.asarray(spline(t, nu)) for nu in range(3)])
 
 
@@ -190,7 +188,7 @@ class Design:
         low, high = least, 1.0
         if not inside(least):
             return middle, 0.0
-        for _ in range(_HALVINGS):
+        while high - low > 1e-3:
             share = (low + high) / 2
             low, high = (share, high) if inside(share) else (low, share)
         return np.asarray(middle + low * (z - middle)), low

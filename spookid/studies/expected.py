@@ -108,9 +108,9 @@ class ExpectedErrors(Tabular):
             return f"The error of {name} does not come below {said}, however often this motion is made."
         if self.before[place] <= wanted:
             return f"The error of {name} is below {said} already."
-        if times <= 1:
-            return f"The error of {name} is below {said} after one run of {self.duration:g} s."
         count = math.ceil(times - 1e-9)
+        if count <= 1:
+            return f"The error of {name} is below {said} after one run of {self.duration:g} s."
         return f"The error of {name} is below {said} after {count} runs, {number(count * self.duration)} s in all."
 
     def _place(self, name: str) -> int:

@@ -47,7 +47,6 @@ def planned_recording(problem: Declaration, t: Array, motion: Array, initial: In
     Raises:
         ProblemError: as ``PlannedCoordinates`` and ``PlannedEfforts``, and where nothing moves so.
     """
-    # No recording of the problem's has a part in it.
     initial, alone = home_pose(problem, initial), problem.with_(recordings=[], step=float(t[1] - t[0]))
     n = len(problem.model.freedoms)
     coordinates = PlannedCoordinates(alone, np.zeros(n), initial)
