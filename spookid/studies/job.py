@@ -176,15 +176,22 @@ class KeptFits:
         Raises:
             KeyboardInterrupt: if it was interrupted.
         """
+
+        def finished() -> Solution:
+            solution = solve()
+            if solution.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            return solution
+
         if self._journal is None:
-            return _finished(solve())
+            return finished()
         name = self._journal.name(digest(problem))
         place = self._journal.folder / name
         try:
             found = load(place)
         except ProblemError:  # there is none, or a damaged one
             with kept_in(Journal(self._journal.folder, name)):
-                found = _finished(solve())
+                found = finished()
             keep(found, place)
             resuming.forget(self._journal.folder)  # searches that have served
         self.count += 1
@@ -194,13 +201,6 @@ class KeptFits:
         """All has served."""
         if self._folder is not None:
             remove(self._folder)
-
-
-def _finished(solution: Solution) -> Solution:
-    """One that is not interrupted."""
-    if solution.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return solution
 
 
 def digest(problem: Declaration) -> str:
