@@ -76,14 +76,12 @@ class MotorEfforts(Tabular):
     def blocks(self) -> Sequence[Block]:
         """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
         rows = []
-        for i, error in enumerate(self.errors):
-            off = share = ""
-            if math.isfinite(error):
-                spread = float(np.nanstd(self.measured_efforts[:, i]))
-                off = f"{digits(error)} {self.units[i]}"
-                share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            predicted = f"{digits(rms(self.efforts[:, i]))} {self.units[i]}"
-            rows.append((self.motors[i], self.signals[i], predicted, off, share))
+        for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
+            known = math.isfinite(error)
+            spread = float(np.nanstd(self.measured_efforts[:, i])) if known else 0.0
+            share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+            off = f"{digits(error)} {unit}" if known else ""
+            rows.append((self.motors[i], self.signals[i], f"{digits(rms(self.efforts[:, i]))} {unit}", off, share))
         heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
         filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
         return [f"Inverse dynamics at {counted(len(self.t), 'instant')}{filtered}", Table(heads, rows)]
@@ -257,17 +255,9 @@ def _told(problem: Declaration, motion: Measured) -> MotorEfforts:
     function, values = _equations(problem, motion)
     efforts, units = (np.asarray(part.full()).T for part in function(motion.moving.T, inputs.T, values))
     none = np.full(efforts.shape, np.nan)
-    return MotorEfforts(
-        tuple(motor.label for motor in motors),
-        tuple(motor.signal for motor in motors),
-        tuple(motor.joint.coordinates[motor.coordinate].effort for motor in motors),
-        motion.t,
-        efforts,
-        efforts / units,
-        none,
-        none,
-        math.nan,
-    )
+    signals, labels = (tuple(getattr(motor, name) for motor in motors) for name in ("signal", "label"))
+    kinds = tuple(motor.joint.coordinates[motor.coordinate].effort for motor in motors)
+    return MotorEfforts(labels, signals, kinds, motion.t, efforts, efforts / units, none, none, math.nan)
 
 
 def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
