@@ -9,7 +9,6 @@ asked for, this is done with half the step, then with the whole one at the noise
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,6 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
 from spookid.data.recording import SAMPLE
@@ -43,7 +41,7 @@ from spookid.estimation.starts import free_delays
 from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.findings import Finding
-from spookid.results.folders import SCHEMA, versions
+from spookid.results.folders import SCHEMA
 from spookid.results.result import Noise, Solution, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -54,10 +52,10 @@ from spookid.statistics.covariance import ROBUST, ResidualStatistics
 from spookid.statistics.marginal import starting_logs
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
-from spookid.studies.job import digest
-from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
+from spookid.studies.job import Source
+from spookid.studies.joint_fit_worker import COARSE, MARKER, Sums, Template, states_of
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
-from spookid.studies.variants import AxisValue, Variant, is_hard
+from spookid.studies.variants import AxisValue, is_hard
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
@@ -74,10 +72,7 @@ _FEWEST = 20
 class JointPlan:
     """A joint fit that can be run."""
 
-    problem: Declaration
-    path: str | None
-    """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
-    variant: Variant
+    source: Source
     folder: Path
     """Where chains and states lie, for all workers, and what the fit goes on from if it is ended."""
 
@@ -94,30 +89,29 @@ def solve_jointly(
     **settings: AxisValue,
 ) -> Solution:
     """See ``spookid.solve_jointly``."""
-    path = None if isinstance(problem, Declaration) else whole_path(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
+    source = Source.of(problem, initial, fixed)
+    source = replace(source, variant=source.variant.at(settings, source.problem))
     if jobs < 1:
-        raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
+        raise ProblemError(f"{source.problem.place}: jobs is {jobs}; give 1, 2, 3 ...")
     if folder is None and executor is not None:
-        raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
+        raise ProblemError(f"{source.problem.place}: an executor needs a folder that its workers see; give folder=")
     pool = WorkerPool(jobs, executor)
     with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), pool), pool, callback)
+        return fit_jointly(planned(source, Path(place).absolute(), pool), pool, callback)
 
 
-def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
+def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
         ProblemError: for what a joint fit cannot do, or a folder that holds something else.
     """
     folders.check_continued(folder, MARKER)
-    posed, backend, _ = variant.posed(problem)
+    posed, backend, _ = source.posed
     what = posed.what
     if not (posed.sample and posed.observations):
         raise ProblemError(f"{what} has no recordings or observations to fit; give both")
-    if path is None and not pool.alone:
+    if source.path is None and not pool.alone:
         raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
     others = {
@@ -133,7 +127,7 @@ def planned(problem: Declaration, path: str | None, variant: Variant, folder: Pa
         raise ProblemError(
             f"{what}: a joint fit over workers does not know {refused}; leave it out, or solve in one process"
         )
-    return JointPlan(problem, path, variant, folder)
+    return JointPlan(source, folder)
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
@@ -143,11 +137,10 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
         KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
     """
-    facts = digest(plan.problem), plan.variant, sorted(versions().items())
-    identity = hashlib.sha256(repr(facts).encode()).hexdigest()
+    identity = plan.source.identity()
     _keep_apart(plan, identity)
     with kept_in(Journal(plan.folder, identity)):
-        began, (posed, _, options) = time.perf_counter(), plan.variant.posed(plan.problem)
+        began, (posed, _, options) = time.perf_counter(), plan.source.posed
         first = solve_whole(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
         found = _fitted(plan, pool, first, callback, began)
     if not is_hard(first):
@@ -158,17 +151,17 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
 
 def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callback | None, began: float) -> Solution:
     """All recordings, with the estimator and from the estimates of the fit of the first ones."""
-    posed, _, _ = plan.variant.posed(plan.problem)
+    posed, _, _ = plan.source.posed
     estimator = posed.estimator if first.choice is None else first.choice.estimator
-    source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step, posed.corrects)
-    found = _searched(plan, pool, source, _Start(first.noise, first.values, first.detail), callback, began)
+    template = Template(plan.source, estimator, posed.step, posed.corrects)
+    found = _searched(plan, pool, template, _Start(first.noise, first.values, first.detail), callback, began)
     made = found.fit
     if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.likelihood is None:
         return found.told(made.result, made)
     known, counted = made.likelihood, callback and counting_from(callback, made.result.iterations)
     start = _Start(known.noise, made.values, made.outcome.detail, hold=True)
     beside = replace(plan, folder=plan.folder / COARSE)
-    coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
+    coarse = _searched(beside, pool, replace(template, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
     effect = (
@@ -192,12 +185,12 @@ class _Start:
 
 
 def _searched(
-    plan: JointPlan, pool: WorkerPool, source: Source, start: _Start, callback: Callback | None, began: float
+    plan: JointPlan, pool: WorkerPool, template: Template, start: _Start, callback: Callback | None, began: float
 ) -> _Searched:
     """All recordings fitted with one step."""
-    posed, _, options = plan.variant.posed(plan.problem)
-    assembly = template(plan.problem, source)
-    everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), pool)
+    posed, _, options = plan.source.posed
+    problem, assembly = template.assembled()
+    everyone = Everyone(template, assembly, plan.folder, len(problem.recordings), pool)
     search, logs = _search(everyone, start, options, callback)
     point = Elsewhere((), np.array([start.values[p.name] for p in assembly.problem.free]))
     sums = everyone.ask(search.pass_of("prepare", point, logs))
@@ -246,7 +239,7 @@ def _keep_apart(plan: JointPlan, identity: str) -> None:
         same = False
     if not same:
         joint_fit_worker.forget(plan.folder)
-        folders.write(place, {"schema": SCHEMA, "problem": plan.problem.name, "identity": identity})
+        folders.write(place, {"schema": SCHEMA, "problem": plan.source.problem.name, "identity": identity})
 
 
 @dataclass(frozen=True, eq=False)

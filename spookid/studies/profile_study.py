@@ -14,11 +14,9 @@ from spookid.report import export, pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
-from spookid.studies import sweeping
-from spookid.studies.job import Job, KeptFits, unfinished
+from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, profile, side
-from spookid.studies.sweeping import Plan
-from spookid.studies.variants import Variant, estimator_line
+from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.table import Block, Table, as_text, labelled, number
 
@@ -28,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def shared(
-    plan: Plan, posed: Declaration, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
+    source: Source, posed: Declaration, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
     """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
 
     Args:
-        plan: of the problem, without axes; its path is where workers find it.
-        posed: the problem with what the plan changes.
+        source: of the problem.
+        posed: the problem as it is changed.
         solution: of it.
         folder: where workers find the solution, and what they have fitted if the same is asked again.
 
@@ -42,16 +40,16 @@ def shared(
         ProblemError, KeyboardInterrupt: as ``profile``.
     """
     export.keep(solution, folder / "solution")
-    tasks = [(plan.path, plan.digest, plan.variant, folder, name, way) for name in names for way in (-1, 1)]
+    tasks = [(source, folder, name, way) for name in names for way in (-1, 1)]
     found = list(pool.map(_side, tasks))
     refits = zip(names, found[::2], found[1::2], strict=True)
     return [profile(posed, name, None, solution, (*below, *above)) for name, below, above in refits]
 
 
-def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, way: int) -> tuple[ProfilePoint, ...]:
+def _side(source: Source, folder: Path, name: str, way: int) -> tuple[ProfilePoint, ...]:
     """Points of one side of a profile, below (−1) or above (1) the estimate, in a worker."""
-    with sweeping.alone:
-        problem, backend, options = variant.posed(sweeping.problem_of(path, expected))
+    with alone:
+        problem, backend, options = source.posed
         kept = KeptFits(folder / f"{name} {way}", [backend, options])
 
         def fit(problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
@@ -72,9 +70,8 @@ def begin(job: Job) -> Callable[[], Answer]:
         solution, pool = job.fit(job.problem), WorkerPool(job.arguments.jobs or 1, job.executor)
         if pool.alone:
             return answer([profile(job.problem, name, job.fit, solution) for name in names], job.label)
-        plan = sweeping.plan(job.declared, job.path, (), job.variant)
         sides = unfinished(job.folder) / "sides"
-        return answer(shared(plan, job.problem, names, solution, pool, sides), job.label)
+        return answer(shared(job.sent, job.problem, names, solution, pool, sides), job.label)
 
     return work
 

@@ -21,6 +21,7 @@ from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Callback, Status
 from spookid.studies import sweeping
+from spookid.studies.job import Source
 from spookid.studies.sweep_points import Sweep, SweepPoint, axes_of, grid_points, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
 from spookid.studies.variants import START, Variant
@@ -93,18 +94,19 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     return f"It is not the answer: its cost is {number(times, 3)} times that of the best."
 
 
-def planned(problem: Declaration, path: str | None, count: int, seed: int, variant: Variant) -> Plan:
-    """So many starts of a problem; arguments as of ``sweeping.plan``.
+def planned(source: Source, count: int, seed: int) -> Plan:
+    """So many starts of a problem.
 
     Raises:
         ProblemError: for fewer than two, a seed that is none, or guesses that cannot be drawn.
     """
     for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
-            raise ProblemError(f"{problem.place}: {what} is {shown(value)}; give a whole number from {least} on")
-    axes, seeded = axes_of({START: [float(i) for i in range(count)]}), replace(variant, seed=seed)
-    seeded.at({START: 1.0}, problem)  # refused once, not start by start
-    return sweeping.plan(problem, path, axes, seeded)
+            place = source.problem.place
+            raise ProblemError(f"{place}: {what} is {shown(value)}; give a whole number from {least} on")
+    seeded = replace(source, variant=replace(source.variant, seed=seed))
+    seeded.variant.at({START: 1.0}, source.problem)  # refused once, not start by start
+    return sweeping.plan(seeded, axes_of({START: [float(i) for i in range(count)]}))
 
 
 def searched(
@@ -119,12 +121,12 @@ def searched(
     Raises:
         ProblemError: if no start has an answer, or as ``sweeping.run_sweep``.
     """
-    store = None if folder is None else Store.of(folder, plan)
+    source, store = plan.source, None if folder is None else Store(folder, plan.source.identity())
     found = basins(sweeping.run_sweep(plan, store, jobs, executor, seen))
     best = next((one for one in found if one.outcome != "failed"), None)
     if best is None:
-        raise _none(plan.problem, found[0].message)
-    return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
+        raise _none(source.problem, found[0].message)
+    return dict(source.variant.at({START: float(best.starts[0])}, source.problem).initial), found
 
 
 def from_starts(
@@ -149,12 +151,12 @@ def from_starts(
     """
     if warm_start is not None:
         raise ProblemError(f"{problem.place}: starts and warm_start are two beginnings; leave one out")
-    plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
+    plan = planned(Source(problem, None, Variant(settings={"backend": backend, **options})), count, seed)
     points: list[SweepPoint] = []
     best: tuple[SweepPoint, Solution] | None = None
     try:
         for values in grid_points(plan.axes):
-            point, found = solved_at(problem, plan.variant, values, callback)
+            point, found = solved_at(problem, plan.source.variant, values, callback)
             if point.status is Status.INTERRUPTED:
                 best = best or (None if found is None else (point, found))
                 raise KeyboardInterrupt

@@ -12,12 +12,11 @@ import hashlib
 import math
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,15 +25,15 @@ import msgspec
 
 from spookid.argument_checks import checked
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve_whole
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
+from spookid.report.conclusion import assumed
 from spookid.report.study_page import Answer
 from spookid.results import folders
 from spookid.results.folders import SCHEMA, versions, with_nan
-from spookid.studies.job import Job, digest
+from spookid.studies.job import Job, Source, alone
 from spookid.studies.sweep_points import (
     Axis,
     Sweep,
@@ -47,7 +46,7 @@ from spookid.studies.sweep_points import (
     solve_point,
     word,
 )
-from spookid.studies.variants import AxisValue, Chosen, Variant
+from spookid.studies.variants import AxisValue, Chosen
 from spookid.studies.worker_pool import Lost, WorkerPool
 from spookid.tables.table import Table, counted, number, quantity, superscripts
 
@@ -62,57 +61,46 @@ _SPEAKS_OF = {
     "estimator": ("Estimator",),
 }
 """Assumptions that a setting changes."""
-alone = threading.Lock()
-"""Held by what works in a thread of a worker: CasADi's symbols do not bear several."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A sweep that can be run."""
 
-    problem: Declaration
-    path: str | None
-    """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
+    source: Source
     axes: tuple[Axis, ...]
-    variant: Variant
-    """What is changed at all points."""
-    digest: str
-    """Of the problem."""
 
     def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
         """What was planned, with the points that are known."""
-        return Sweep(self.problem.name, self.axes, points, self.variant, versions(), self._assumptions)
-
-    @property
-    def _assumptions(self) -> dict[str, str]:
-        """Of what is the same at all points."""
+        problem, variant = self.source.problem, self.source.variant
         first = next(iter(grid_points(self.axes)))
-        changed, _, _ = self.variant.at(first, self.problem).posed(self.problem)
+        changed, _, _ = variant.at(first, problem).posed(problem)
         swept = {key for one in self.axes for key in _SPEAKS_OF.get(one.name, ())}
-        chosen = self.variant.chosen or Chosen("", "", ())
-        words = chosen.assumed(changed)
-        return {key: "differs from point to point" if key in swept else text for key, text in words.items()}
+        words = variant.chosen.assumed(changed) if variant.chosen else assumed(changed)
+        told = {key: "differs from point to point" if key in swept else text for key, text in words.items()}
+        return Sweep(problem.name, self.axes, points, variant, versions(), told)
 
     def settled(self) -> Plan:
         """The same with the estimator and the samples that a fit without the axes chooses for all points."""
-        posed, backend, options = self.variant.posed(self.problem)
+        posed, backend, options = self.source.posed
         if not posed.estimates_noise or {"state_weight", "estimator"} & {one.name for one in self.axes}:
             return self
-        found = solve_whole(posed, backend, options)
-        return replace(self, variant=replace(self.variant, chosen=Chosen.by(found)))
+        chosen = Chosen.by(solve_whole(posed, backend, options))
+        return replace(self, source=replace(self.source, variant=replace(self.source.variant, chosen=chosen)))
 
 
-def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
+def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
     """A plan whose points the problem accepts.
 
     Raises:
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
     """
+    problem = source.problem
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.what} has no recordings or observations to fit; give both")
     for values in grid_points(axes):
-        variant.at(values, problem).posed(problem)
-    return Plan(problem, path, axes, variant, digest(problem))
+        source.variant.at(values, problem).posed(problem)
+    return Plan(source, axes)
 
 
 def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
@@ -126,21 +114,21 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     Raises:
         ProblemError: for no jobs, or a problem that cannot be sent to workers.
     """
-    if executor is not None and plan.path is None:
-        raise ProblemError(f"{plan.problem.what} cannot be sent to an executor; give the path of a problem file")
+    source = plan.source
+    if executor is not None and source.path is None:
+        raise ProblemError(f"{source.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
     everything = grid_points(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
         seen(point, True)
-    workers = 1 if plan.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
+    workers = 1 if source.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
     pool = WorkerPool(workers, executor)
-    work = partial(solve_point, plan.problem) if pool.alone else partial(_work, str(plan.path), plan.digest)
     for group in from_neighbours(plan.axes):
         missing = {i: _estimates(None if near is None else known[near]) for i, near in group.items() if i not in known}
-        tasks = {i: (plan.variant, everything[i], near) for i, near in missing.items()}
-        with closing(pool.answers(work, tasks)) as answers:  # workers end at once if this does
+        tasks = {i: (source, everything[i], near) for i, near in missing.items()}
+        with closing(pool.answers(_work, tasks)) as answers:  # workers end at once if this does
             for i, found in answers:
                 died = "a worker process died, for want of memory perhaps"
                 point = failed(everything[i], died) if isinstance(found, Lost) else found
@@ -158,22 +146,9 @@ def _estimates(point: SweepPoint | None) -> dict[str, float] | None:
     return {name: e.estimate for name, e in point.parameters.items() if not e.fixed}
 
 
-# --- in the workers ---
-
-
-def _work(path: str, expected: str, *task: Any) -> SweepPoint:
-    """Solve a point in a worker."""
+def _work(source: Source, values: Mapping[str, AxisValue], near: Mapping[str, float] | None) -> SweepPoint:
     with alone:
-        return solve_point(problem_of(path, expected), *task)
-
-
-@lru_cache(maxsize=1)
-def problem_of(path: str, expected: str) -> Declaration:
-    """The problem of a file, if its digest is still what it was as the work began."""
-    problem = load_declaration(path)
-    if digest(problem) != expected:
-        raise ProblemError(f"{path} is not what it was when the work began; start it again")
-    return problem
+        return solve_point(source.problem, source.variant, values, near)
 
 
 # --- points that are kept ---
@@ -186,12 +161,6 @@ class Store:
     folder: Path
     identity: str
     """Digest of all that the points depend on beside their own values."""
-
-    @classmethod
-    def of(cls, folder: Path, plan: Plan) -> Store:
-        """For the points of a plan."""
-        everything = [plan.digest, repr(plan.variant), sorted(versions().items())]
-        return cls(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
 
     def get(self, values: Mapping[str, AxisValue]) -> SweepPoint | None:
         """The point if it was solved before, as it was."""
@@ -263,16 +232,15 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Declaration) else whole_path(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
-    return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
+    source = Source.of(problem, initial, fixed)
+    source = replace(source, variant=source.variant.at(settings, source.problem))
+    return run(plan(source, axes_of(over)), folder, jobs=jobs, executor=executor, seen=seen)
 
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``sweep`` of a command."""
     axes = axes_of([axis(text) for text in job.arguments.over])
-    planned, total = plan(job.declared, job.path, axes, job.variant), math.prod(len(one.values) for one in axes)
+    planned, total = plan(job.sent, axes), math.prod(len(one.values) for one in axes)
 
     def work() -> Answer:
         with job.counting(total, f"points of {job.label} are in {job.out}") as count:
@@ -307,7 +275,7 @@ def run(
         return run_sweep(plan.settled(), None, jobs, executor, told)
     place, plan = folders.check_continued(folder, MARKER), plan.settled()
     folders.write(place / MARKER, answer(plan.sweep(()), complete=False).marker)
-    result = run_sweep(plan, Store.of(place / "points", plan), jobs, executor, told)
+    result = run_sweep(plan, Store(place / "points", plan.source.identity()), jobs, executor, told)
     found = answer(result)
     for name, content in {**found.files, MARKER: found.marker}.items():
         folders.write(place / name, content)

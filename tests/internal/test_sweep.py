@@ -7,6 +7,7 @@ import json
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from spookid.__main__ import main
 from spookid.cli import terminal
 from spookid.estimation.solving import solve
 from spookid.studies import sweep_plot, sweeping
-from spookid.studies.job import digest
+from spookid.studies.job import Source, digest
 from spookid.studies.sweep_points import (
     Axis,
     SweepPoint,
@@ -37,7 +38,6 @@ from spookid.studies.sweep_points import (
     grid_points,
     solve_point,
 )
-from spookid.studies.sweeping import run
 from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import cut_off, processes
 
@@ -246,11 +246,11 @@ def test_a_problem_in_memory_cannot_be_sent(here: Path) -> None:
         sweep("swing.py", {"step": [0.02]}, jobs=0)
 
 
-def test_a_problem_file_that_changes_meanwhile_ends_the_sweep(here: Path) -> None:
-    plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), axes_of({"step": [0.02, 0.04]}), Variant())
+def test_a_problem_file_that_changes_meanwhile_is_refused_by_workers(here: Path) -> None:
+    sent = pickle.dumps(Source(load_problem("swing.py"), str(here / "swing.py")))
     (here / "swing.py").write_text(FILE.replace("mass=0.5", "mass=0.6"))
-    with ThreadPoolExecutor(1) as threads, pytest.raises(ProblemError, match="is not what it was"):
-        run(plan, executor=threads)
+    with pytest.raises(ProblemError, match="is not what it was"):
+        _ = pickle.loads(sent).problem
 
 
 def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
