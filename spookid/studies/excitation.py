@@ -23,10 +23,9 @@ from spookid.kernels.arrays import Array, Mask
 from spookid.results.result import Solution
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place
-from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
+from spookid.studies.excitation_design import LIMITED, SHOWN, Basis, BasisName, Criterion, Design, Search
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.excitation_search import LIMITED, Search
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every

@@ -113,11 +113,15 @@ class Profile(Tabular):
         """What the interval says, in a sentence."""
         if not self.converged:
             return "No verdict: a fit did not converge."
-        # Solvers stop at less.
-        if self.likely and max(p.log_likelihood for p in self.points) > self._center.log_likelihood + 0.01:
-            return "A fit beside the estimate is likelier: the estimate is no maximum; solve again from there."
-        if not self.likely and min(p.cost for p in self.points) < self._center.cost * (1 - 1e-6):
-            return "A fit beside the estimate costs less: the estimate is no minimum; solve again from there."
+        center, how, end = self._center, "costs less", "minimum"
+        best = min(self.points, key=lambda p: p.cost)
+        beaten = best.cost < center.cost * (1 - 1e-6)
+        if self.likely:
+            best, how, end = max(self.points, key=lambda p: p.log_likelihood), "is likelier", "maximum"
+            beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
+        if beaten:
+            again = f"solve again from there (--set {self.name}={number(best.value)})"
+            return f"A fit beside the estimate {how}: the estimate is no {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data do not limit {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
