@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,14 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
+from spookid.report.conclusion import assumed
 from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
-from spookid.studies.variants import is_hard
+from spookid.studies.variants import Chosen, estimator_line, is_hard
 from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
 
@@ -66,6 +67,8 @@ class ExpectedErrors(Tabular):
     """Slopes of constraints between parameters that hold, (k, n)."""
     sizes: Array
     """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words."""
 
     @property
     def relative(self) -> Array:
@@ -132,7 +135,7 @@ class ExpectedErrors(Tabular):
         title = (
             f"Errors to expect of {counted(len(self.names), 'parameter')} of {self.problem} after {self.duration:g} s"
         )
-        return [title, Table(heads, rows, left=(0, 5))]
+        return [title, *estimator_line(self.assumptions), Table(heads, rows, left=(0, 5))]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -164,16 +167,38 @@ def expected_errors(
     Raises:
         ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
     """
-    _check(problem, noise)
+    if not problem.estimates_noise:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
+            "noise; leave it out, and errors can be foretold"
+        )
+    refuse_contacts(problem, "errors that are foretold")
+    if not (noise is None or isinstance(noise, (Solution, Mapping))):
+        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
     # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
-    fitted = noise if isinstance(noise, Solution) else known
-    if fitted is not None and problem.chooses_estimator:
-        problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
-    names, statistics, free = _linearized(problem, noise, known)
+    fitted, raised = noise if isinstance(noise, Solution) else known, dict[str, float]()
+    if fitted is not None:
+        if problem.chooses_estimator:
+            problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
+        of = fitted.sensitivities  # errors were raised to their scatter over blocks
+        raised = dict(zip(of.names, of.inflation.tolist(), strict=False))
+    assembly = assemble(problem)
+    names, random = tuple(assembly.transcription.names), known_noise(problem, assembly.noise, noise, known)
+    try:
+        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
+    except NotPositiveDefiniteError as error:
+        raise ProblemError(
+            f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
+        ) from None
+    free = assembly.transcription.free_directions(point.parameters)
+    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
+    statistics = a_posteriori(assembly, point, free).statistics
+    if statistics is None:
+        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
     beforehand = knowledge(names, statistics.prior, known)
-    raised = _raised(names, fitted)
-    data = (statistics.information - statistics.prior) / np.outer(raised, raised)
+    scales = np.array([raised.get(name, 1.0) for name in names])
+    data = (statistics.information - statistics.prior) / np.outer(scales, scales)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
     after, reasons, covariance = _errors(names, beforehand + data, magnitudes, free)
@@ -193,52 +218,8 @@ def expected_errors(
         free.held,
         free.normals,
         magnitudes,
+        assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
     )
-
-
-def _raised(names: Sequence[str], fitted: Solution | None) -> Array:
-    """By which factor a fit raised the errors of each parameter to their scatter over blocks, (n,)."""
-    if fitted is None:
-        return np.ones(len(names))
-    of = dict(zip(fitted.sensitivities.names, fitted.sensitivities.inflation.tolist(), strict=False))
-    return np.array([of.get(name, 1.0) for name in names])
-
-
-def _check(problem: Declaration, noise: Noises) -> None:
-    """Refuse what errors cannot be foretold of."""
-    if not problem.estimates_noise:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be foretold"
-        )
-    refuse_contacts(problem, "errors that are foretold")
-    if not (noise is None or isinstance(noise, (Solution, Mapping))):
-        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
-
-
-def _linearized(
-    problem: Declaration, noise: Noises, known: Solution | None
-) -> tuple[tuple[str, ...], ResidualStatistics, FreeDirections]:
-    """Names of parameters, and what the equations of a fit tell of them, linearized along the motion; what bounds or
-    constraints between them leave free.
-
-    Raises:
-        ProblemError: for noise of unknown size, or a motion that leaves states undetermined.
-    """
-    assembly = assemble(problem)
-    random = known_noise(problem, assembly.noise, noise, known)
-    try:
-        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
-    except NotPositiveDefiniteError as error:
-        raise ProblemError(
-            f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
-        ) from None
-    free = assembly.transcription.free_directions(point.parameters)
-    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
-    found = a_posteriori(assembly, point, free)
-    if found.statistics is None:
-        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
-    return tuple(assembly.transcription.names), found.statistics, free
 
 
 def at_estimates(problem: Declaration, known: Solution | None) -> Declaration:
