@@ -278,7 +278,7 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises, kn
     free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
 
     Raises:
-        ProblemError: if one is unknown.
+        ProblemError: if one is unknown or zero.
     """
     problem = problem.with_(recordings=[planned])
     settings = settings_of(problem)
@@ -290,7 +290,13 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises, kn
         measured.setdefault(motor.label, []).append(of_each["sensor", motor.signal].std * math.sqrt(interval))
     names = disturbance_names(problem.model)
     disturbed = {name: one.density for (kind, _), one in of_each.items() if kind == "disturbance" for name in one.names}
-    return np.array([math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names])
+    densities = [math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names]
+    if silent := [name for name, density in zip(names, densities, strict=True) if not density > 0]:
+        raise ProblemError(
+            f"{problem.place}: a motion is designed for the noise of efforts, and there is none of {silent[0]!r}, as "
+            f"with deterministic dynamics; give its size with noise= (of a command --noise {silent[0]}=SIZE)"
+        )
+    return np.array(densities)
 
 
 def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
