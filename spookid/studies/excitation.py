@@ -223,7 +223,7 @@ class _Plan:
         free = efforts.free
         names, values = [p.name for p in free], np.array([problem.guess[p.name] for p in free])
         scales = np.array([magnitude(p, problem.guess[p.name]) for p in free])
-        slopes = beliefs_of(problem, free).at(values)[1]
+        slopes = beliefs_of(problem, free)(values)[1]
         known = knowledge(names, slopes.T @ slopes, self.known)
 
         def design(judged: Mask, shown: Array) -> Design:

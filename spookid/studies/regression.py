@@ -180,15 +180,8 @@ def regress(
         raise ProblemError(f"{problem.place}: regress: cutoff is {shown(cutoff)}; give a positive frequency in Hz")
     balances = Balances(problem, _BALANCES[method], filter, float(cutoff))
     found = (in_base if unknowns == "base" else in_declared)(balances)
-    result = Regression(
-        problem.name,
-        tuple(recording.name for recording in problem.recordings),
-        method,
-        filter,
-        float(cutoff),
-        unknowns,
-        *found,
-    )
+    names = tuple(recording.name for recording in problem.recordings)
+    result = Regression(problem.name, names, method, filter, float(cutoff), unknowns, **found)
     return result if solution is None else result.beside(solution)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -98,23 +98,8 @@ def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array)
     return Rows(np.concatenate([*left, prior]), np.vstack([*columns, slopes]))
 
 
-class Found(NamedTuple):
-    """What a regression finds; see ``spookid.studies.regression.Regression``."""
-
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    formulas: tuple[ca.SX, ...]
-    estimates: Array
-    std_errs: Array
-    rows: tuple[str, ...]
-    errors: Array
-    held: tuple[str, ...]
-    condition: float
-    coefficients: Array
-
-
-def in_base(balances: Balances) -> Found:
-    """Combinations of quantities that rows are linear in.
+def in_base(balances: Balances) -> dict[str, Any]:
+    """Combinations of quantities that rows are linear in: fields of a ``Regression``.
 
     Raises:
         ProblemError: if nothing that acts is known in size.
@@ -141,7 +126,7 @@ def in_base(balances: Balances) -> Found:
     every = np.zeros(len(regressor.quantities))
     every[kept] = at
     seen = {p.name for p in parameters_in([q.formula for q in regressor.quantities], "the model")}
-    return Found(
+    return dict(
         names=tuple(one.name for one in base),
         units=tuple(one.unit for one in base),
         formulas=tuple(one.formula for one in base),
@@ -155,20 +140,12 @@ def in_base(balances: Balances) -> Found:
     )
 
 
-class Beliefs(NamedTuple):
-    """Priors in numbers."""
-
-    function: ca.Function
-    """Of the free Parameters to rows, and their slopes."""
-
-    def at(self, free: Array) -> tuple[Array, Array]:
-        """Rows over their standard deviations, and their slopes."""
-        rows, slopes = (np.asarray(part.full()) for part in self.function(free))
-        return rows[:, 0], slopes
+Beliefs: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Priors: of values of the free Parameters rows over their standard deviations, and their slopes."""
 
 
-def in_declared(balances: Balances) -> Found:
-    """The problem's Parameters, with their bounds and priors.
+def in_declared(balances: Balances) -> dict[str, Any]:
+    """The problem's Parameters, with their bounds and priors: fields of a ``Regression``.
 
     Raises:
         ProblemError: if none is free, or the least squares do not converge.
@@ -185,14 +162,14 @@ def in_declared(balances: Balances) -> Found:
     for _ in range(PASSES - 1):
         at, active = _least(_rows_of(balances, weights, beliefs), at, limits, sizes, problem)
         weights = spread(balances.in_parameters(at))
-    rows, prior, inner = balances.in_parameters(at), beliefs.at(at)[1], active == 0
+    rows, prior, inner = balances.in_parameters(at), beliefs(at)[1], active == 0
     of_inner = [Rows(one.left, one.slopes[:, :, inner]) for one in rows]
     variances = np.full((len(at),) * 2, np.nan)
     variances[np.ix_(inner, inner)] = covariance(of_inner, weights, prior[:, inner].T @ prior[:, inner])
     columns = augmented(of_inner, weights, np.zeros(len(prior)), prior[:, inner]).slopes
     columns = columns[:, np.any(columns, axis=0)]
     sizes = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
-    return Found(
+    return dict(
         names=tuple(p.name for p in free),
         units=tuple(p.unit for p in free),
         formulas=tuple(free),
@@ -238,7 +215,7 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
     quantities that hang on these alone."""
     regressor = balances.regressor
     if regressor.held:
-        return lambda x: augmented(balances.in_parameters(x), weights, *beliefs.at(x))
+        return lambda x: augmented(balances.in_parameters(x), weights, *beliefs(x))
     columns, others = regressor.quantities, balances.problem.guess_on()
     known = [
         p
@@ -257,7 +234,7 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
 
     def at(x: Array) -> Rows:
         value, slopes = (np.asarray(part.full()) for part in function(x))
-        prior, of_prior = beliefs.at(x)
+        prior, of_prior = beliefs(x)
         left = small[:, :-1] @ value[:, 0] + small[:, -1]
         return Rows(np.concatenate([left, prior]), np.vstack([small[:, :-1] @ slopes, of_prior]))
 
@@ -270,4 +247,10 @@ def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
     rows = stacked(belief.row for belief in priors(problem))
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]
     rows = ca.substitute(rows, stacked(fixed), ca.DM([guess[p.name] for p in fixed]))
-    return Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
+    function = ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))])
+
+    def at(x: Array) -> tuple[Array, Array]:
+        values, slopes = (np.asarray(part.full()) for part in function(x))
+        return values[:, 0], slopes
+
+    return at
