@@ -137,8 +137,14 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
         KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
     """
-    identity = plan.source.identity()
-    _keep_apart(plan, identity)
+    identity, place = plan.source.identity(), plan.folder / MARKER
+    try:
+        same = msgspec.json.decode(place.read_bytes())["identity"] == identity
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        same = False
+    if not same:  # what an earlier fit has left is forgotten, other files are left alone
+        joint_fit_worker.forget(plan.folder)
+        folders.write(place, {"schema": SCHEMA, "problem": plan.source.problem.name, "identity": identity})
     with kept_in(Journal(plan.folder, identity)):
         began, (posed, _, options) = time.perf_counter(), plan.source.posed
         first = solve_whole(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
@@ -228,18 +234,6 @@ def _search(
     if start.hold:
         sizes = tuple(replace(size, given=math.inf) for size in sizes)
     return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
-
-
-def _keep_apart(plan: JointPlan, identity: str) -> None:
-    """Forget what an earlier fit has left in the folder, unless it was this one; other files are left alone."""
-    place = plan.folder / MARKER
-    try:
-        same = msgspec.json.decode(place.read_bytes())["identity"] == identity
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        same = False
-    if not same:
-        joint_fit_worker.forget(plan.folder)
-        folders.write(place, {"schema": SCHEMA, "problem": plan.source.problem.name, "identity": identity})
 
 
 @dataclass(frozen=True, eq=False)

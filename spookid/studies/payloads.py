@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -210,25 +210,20 @@ def payload(
     arm.check(solution)
     used = with_values(problem, recording)
     fixed = _at(problem, solution, used, dict(values or {}), cutoff)
-    found = _regressed(problem, solution, fixed, arm, body, known_mass)
-    notices = (*found.notices, *_ends(recording, used))
-    return replace(found, notices=notices, seconds=time.perf_counter() - began)
-
-
-def _regressed(
-    problem: Declaration, solution: Solution, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
-) -> Payload:
-    """What the balance of efforts tells.
-
-    Args:
-        fixed: the problem along the run, at what is known of the arm.
-        arm: how well that is.
-    """
-    frame, given = _frame(problem, body), _given(known_mass)
+    frame, given = _frame(problem, body), np.full(len(PI), np.nan)
+    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
+        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
+    if known_mass is not None:
+        given[: 1 if known_mass else None] = known_mass  # of no payload all is zero
     found = payload_rows(fixed, arm.names, frame.body, placed(frame, fixed.guess))
     told = expected(problem, solution, found)
     fit = regress(found.rows, arm.belief, given, told)
     quantities = _quantities(body, fit, known_mass)
+    notices = list(notices_of(problem, solution, found, told, fit, quantities, known_mass))
+    before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
+    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
+    if ends:
+        notices.append(f"Where not all signals have values, the run is left out: {' and '.join(ends)}.")
     return Payload(
         problem.name,
         body,
@@ -242,22 +237,10 @@ def _regressed(
         found.units,
         found.cutoff,
         fit.blocks,
-        tuple(notices_of(problem, solution, found, told, fit, quantities, known_mass)),
+        tuple(notices),
         ArmKnowledge(arm.names, arm.estimates, fit.found),
-        seconds=math.nan,
+        seconds=time.perf_counter() - began,
     )
-
-
-def _given(known_mass: float | None) -> Array:
-    """π that is known: nothing, the mass, or all of none."""
-    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
-        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
-    given = np.full(len(PI), np.nan)
-    if known_mass == 0:
-        given[:] = 0.0
-    elif known_mass is not None:
-        given[0] = known_mass
-    return given
 
 
 def _frame(problem: Declaration, name: str) -> Frame:
@@ -271,14 +254,6 @@ def _frame(problem: Declaration, name: str) -> Frame:
         others = f", and as part of these {', '.join(frames)}" if frames else ""
         raise ProblemError(f"{problem.what} has no body {name!r}; it has {', '.join(known)}{others}")
     return frames[name]
-
-
-def _ends(whole: Recording, used: Recording) -> Iterator[str]:
-    """What is left out at the ends of a recording."""
-    before, after = used.t[0] - whole.t[0], whole.t[-1] - used.t[-1]
-    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
-    if ends:
-        yield f"Where not all signals have values, the run is left out: {' and '.join(ends)}."
 
 
 def _at(
