@@ -1,8 +1,8 @@
 """Time-step audit: what the step adds to the estimates, apart from what the noise does.
 
-All fits have the same samples, so that noise hardly parts them: their differences are the step's, and the standard
-error says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are
-audited: those of the step h against those that fits at h/2 and h/4 give for half of it.
+All fits have the same samples, and nearly the same noise: their differences are the step's, and the standard error
+says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are audited:
+those of the step h against those that fits at h/2 and h/4 give for half of it.
 
 What a time-step audit leaves behind: a folder with its numbers, its table and one figure.
 """
@@ -121,7 +121,7 @@ class Audit(Tabular):
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         told = f"The step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
-        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and tell no value at step 0."
+        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and give no value at step 0."
         return " ".join([*([f"{told}values."] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
@@ -231,7 +231,7 @@ def _order(first: float, second: float, blur: float, expected: int) -> float:
 
 
 def _cells(drift: Drift, solved: bool) -> list[str]:
-    """A row of the table, with what ``solve`` gives if that is told."""
+    """A row of the table, with what ``solve`` gives if that is shown."""
     known = math.isfinite(drift.off)
     return [
         f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,

@@ -5,7 +5,7 @@ recording are estimated by the same method, and so is its noise unless the state
 of that or, with a given state weight, the cost over the number of steps.
 
 Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
-recordings together: k parameters, sizes of noise among them. The score tells the same with fewer presumptions and less
+recordings together: k parameters, sizes of noise among them. The score says the same with fewer presumptions and less
 power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
 the larger one has parameters more.
 """

@@ -35,7 +35,7 @@ from spookid.studies.regression_unknowns import beliefs_of
 from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
-"""Of the controller where neither it nor a recording tells [Hz]."""
+"""Of the controller where neither it nor a recording says it [Hz]."""
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -43,7 +43,7 @@ _WIDTH = 0.02
 _TOLD = 0.9
 """A parameter counts among the largest errors if motions at random lessen its error by more than this factor."""
 _RANDOM = 10
-"""Motions at random that tell which directions can be seen."""
+"""Random motions that show which directions are identifiable."""
 
 Progress = Callable[[int, int, float], None]
 """Told the number of the start from 1 on, its iterations and the criterion."""
@@ -78,7 +78,7 @@ def excite(
             those that a motion can lessen; or names of parameters, whose errors are made small.
         limits: every coordinate needs one of its rate.
         noise: sizes that the problem does not declare; see ``expected_errors``.
-        known: a solution, from whose estimates and covariance the design goes on: which experiment comes next.
+        known: a solution, from whose estimates and covariance the design continues: which experiment comes next.
         rate: of the controller [Hz]; None: of the problem's recordings, else 100.
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
@@ -89,7 +89,7 @@ def excite(
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
             begins, else where springs are at rest.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Returns:
         the best motion. If Ctrl-C comes while motions are searched, the best until then, marked as interrupted.
@@ -264,7 +264,7 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
     """Which parameters are asked for by name.
 
     Raises:
-        ProblemError: for a name that is no free parameter, or that no motion tells anything of.
+        ProblemError: for a name that is no free parameter, or that no motion determines.
     """
     for name in wanted:
         if name not in names:

@@ -146,7 +146,7 @@ class Design:
         at = self.functions if functions is None else functions
         return np.asarray(at @ z.reshape(-1, self.basis.size).T)
 
-    # --- how much it tells ---
+    # --- its information ---
 
     def information(self, motion: Array) -> Array:
         """Of the data in scaled parameters, (n_p, n_p)."""
@@ -362,8 +362,8 @@ class Search:
         """The coefficients that IPOPT finds from a start, within the limits at all times, and how it ended.
 
         Args:
-            watch: tells of an interrupt.
-            seen: told iterations and the criterion.
+            watch: knows of an interrupt.
+            seen: called with iterations and the criterion.
             most: iterations; the search converges long before, or says that it has not.
         """
         program = DesignProgram(self.design, start)

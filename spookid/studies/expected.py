@@ -1,4 +1,4 @@
-"""What a fit of a planned motion will tell, before anything has moved.
+"""What a fit of a planned motion will report, before anything has moved.
 
 The planned motion takes the place of a recording: efforts that it takes are computed, sensors show it without errors,
 and the equations of the fit are linearized there at the noise that is known. What the fit would report as standard
@@ -162,7 +162,7 @@ def expected_errors(
             or a solution, for those that it found. What it does not name is as the problem declares it, else as
             ``known`` has found it.
         known: a solution of the same mechanism: its estimates are where the errors are asked for, and what it knows
-            counts as known beforehand, in the place of the priors.
+            counts as known beforehand, instead of the priors.
 
     Raises:
         ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
@@ -170,12 +170,12 @@ def expected_errors(
     if not problem.estimates_noise:
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be foretold"
+            "noise; leave it out, and errors can be predicted"
         )
-    refuse_contacts(problem, "errors that are foretold")
+    refuse_contacts(problem, "errors that are predicted")
     if not (noise is None or isinstance(noise, (Solution, Mapping))):
         raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
-    # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
+    # What sticks and what slides follows from data; the smooth law says nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
     fitted, raised = noise if isinstance(noise, Solution) else known, dict[str, float]()
     if fitted is not None:

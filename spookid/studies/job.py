@@ -126,7 +126,7 @@ class Job(ABC):
     arguments: Namespace
     """Of the command."""
     executor: Executor | None
-    """Works in the place of worker processes."""
+    """Works instead of worker processes."""
 
     @property
     def declared(self) -> Declaration:

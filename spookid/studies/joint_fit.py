@@ -1,6 +1,6 @@
 """Joint fits of more recordings than one process holds: states are eliminated where recordings lie, sums travel.
 
-The first recordings are fitted as usual: their fit tells what the problem is made of (steps, rows, sizes of noise
+The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, sizes of noise
 apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
 or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
 taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
@@ -65,7 +65,7 @@ _GAP = 1e-2
 _BLOCKS = 1000
 """Of the jackknife at the most; each is a recording, or several."""
 _FEWEST = 20
-"""Recordings that scatter tells errors from."""
+"""Recordings whose scatter gives errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class JointPlan:
 
     source: Source
     folder: Path
-    """Where chains and states lie, for all workers, and what the fit goes on from if it is ended."""
+    """Where chains and states lie, for all workers, and where the fit continues if it is ended."""
 
 
 @checked
@@ -135,7 +135,7 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
-        KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
+        KeyboardInterrupt: once the user has interrupted; the same fit continues from there.
     """
     identity, place = plan.source.identity(), plan.folder / MARKER
     try:
@@ -171,7 +171,7 @@ def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callba
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
     effect = (
-        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell "
+        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would show "
         f"what it adds, did not converge ({coarse.outcome.detail})."
     )
     kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
@@ -266,7 +266,7 @@ class _Searched:
         return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
 
     def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
-        """A result of the fit that it is, or that tells what its step adds to the other."""
+        """A result of the fit that it is, or that says what its step adds to the other."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(
             result.size,
@@ -285,7 +285,7 @@ def _told(everyone: Everyone, outliers: int) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
-    words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
+    words += [f"the first {first}, which also determine friction widths, and the estimator where none is given."]
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
     evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}

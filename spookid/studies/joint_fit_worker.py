@@ -43,8 +43,8 @@ Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
 MARKER = "joint_fit.json"
 COARSE = "coarse"
-"""Folder of a fit that tells what the step adds."""
-"""File that tells a folder of a joint fit, and of which."""
+"""Folder of a fit that shows what the step adds."""
+"""File that marks a folder of a joint fit, and of which."""
 _KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
 """Files of recordings."""
 _LARGEST = 32
@@ -212,7 +212,7 @@ class _Share:
         return Trials(problem, asked.sizes, asked.settings, gap=asked.gap), point
 
     def write(self, states: Array) -> None:
-        """Its states as found, in the place of those of passes that led nowhere."""
+        """Its states as found, instead of those of passes that led nowhere."""
         self._write_states(states, self.asked.version)
         for version in self.asked.stale:
             with suppress(OSError):
@@ -235,7 +235,7 @@ def _fit(share: _Share) -> Sums:
 
 
 def told(found: Marginal) -> Sums:
-    """The sums in what a recording tells."""
+    """The sums in the likelihood of a recording."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found.sweep(), name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}

@@ -119,7 +119,7 @@ class JointSearch(Search):
         return replace(asked, **more)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell."""
+        """The states of a trial, and their likelihood."""
         self.versions += 1
         stale = tuple(number for number in self._written if number != cast(Elsewhere, start).version)
         asked = self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most, gap=gap)

@@ -48,7 +48,7 @@ class Bounds:
 
     @cached_property
     def rows(self) -> tuple[Array, Array]:
-        """Lower and upper of what ``PlannedEfforts.asked`` tells, (3 n + 3 f + 2 c,)."""
+        """Lower and upper of what ``PlannedEfforts.asked`` gives, (3 n + 3 f + 2 c,)."""
         symmetric = np.concatenate([self.rate, self.effort])
         forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
         lower = [self.position[0], -symmetric, self.place[0], forces]

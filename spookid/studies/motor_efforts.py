@@ -159,7 +159,7 @@ class Measured:
 
 
 def check_tree(problem: Declaration) -> None:
-    """Refuse what leaves forces that no motion tells from those of motors, and motors that share a coordinate."""
+    """Refuse forces that no motion distinguishes from those of motors, and motors that share a coordinate."""
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
@@ -276,8 +276,8 @@ def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[l
 
 
 def _equations(problem: Declaration, motion: Measured) -> tuple[ca.Function, list[float]]:
-    """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
-    effort of each, (m,) both, and the numbers."""
+    """Function (x and its derivatives, inputs, numbers) to what is missing along the coordinate of each motor and to
+    its unit effort, (m,) both, and the numbers."""
     model, settings = problem.model, settings_of(problem)
     equations, names = instant(model, settings), JointCoordinates(model).names
     symbols, values, _ = constants(problem, settings, motion.rates)

@@ -1,6 +1,6 @@
 """What a fit, and runs with known payloads after it, know of a mechanism: its parameters' changes, jointly normal.
 
-What a user should know of a payload that was found: what does not fit, and what was not told.
+What a user should know of a payload that was found: what does not fit, and what is not determined.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ArmKnowledge:
 _MISFIT = 1.5
 """What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
 STRANGE = 4.0
-"""That from which on a run hardly is one of this arm."""
+"""That from which on a run is probably not one of this arm."""
 NEGATIVE = 3.0
 """Standard errors below zero from which on a mass is that of no body."""
 _SURPRISE = 4.0
@@ -189,7 +189,7 @@ def excesses(left: Array, told: Array) -> Array:
 
 
 def _none(fit: Regression) -> Iterator[str]:
-    """That there is no payload, or that the motion does not tell."""
+    """That there is no payload, or that the motion does not determine it."""
     first = [i for i in range(4) if np.isfinite(fit.covariance[i, i])]
     if not first:
         yield "The motion does not determine a payload: mass and centre are not in its efforts."
@@ -237,7 +237,7 @@ def _changes(problem: Declaration, solution: Solution, fit: Regression) -> Itera
 
 
 def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: float | None) -> Iterator[str]:
-    """That no body has this π, or which of it is not told."""
+    """That no body has this π, or which of it is not determined."""
     unseen = [name for name, own in zip(PI, np.diag(fit.covariance).tolist(), strict=True) if math.isnan(own)]
     if known_mass == 0:
         return

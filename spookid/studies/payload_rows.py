@@ -38,7 +38,7 @@ from spookid.studies.motor_efforts import Measured, constants, recorded, sampled
 from spookid.tables.table import number
 
 _FINE = 5.0
-"""Instants in a period of the cutoff: more would tell the same."""
+"""Instants in a period of the cutoff: more would say the same."""
 _STILL = 3.0
 """Friction widths below which a joint with dry friction may stick, and its row says nothing."""
 _GAP = 5.0

@@ -4,7 +4,7 @@ The equations of motion are linear in the payload's π = (m, m c, I about the or
 from a regression along a recording, without a fit of states. The arm is what a fit has found of it, with the covariance
 of all its parameters together as what is known beforehand: errors hold what the fit left open, and what the run does.
 
-What a motor's unit does, and with it all masses, is rarely known well. A payload of known mass tells that scale
+What a motor's unit does, and with it all masses, is rarely known well. A payload of known mass determines that scale
 (``known_mass``): what was found of the arm by such a run is what is known of it before the next one (``calibration``).
 """
 
@@ -92,14 +92,14 @@ class Payload(Tabular):
 
     @property
     def exists(self) -> bool:
-        """True if the mass is told from zero, by two standard errors, or was given."""
+        """True if the mass differs from zero, by two standard errors, or was given."""
         mass = self.quantities["mass"]
         return mass.estimate > _TOLD * mass.std_err
 
     @property
     def fits(self) -> bool:
-        """False if the run hardly is one of this arm: four times what the noise of the fit lets expect is left of the
-        balance of some coordinate. Then the first of ``notices`` says so."""
+        """False if the run is probably not one of this arm: four times what the noise of the fit lets expect is left of
+        the balance of some coordinate. Then the first of ``notices`` says so."""
         left, told = np.array(list(self.residuals.values())).T
         return not np.nanmax(excesses(left, told), initial=0.0) > STRANGE
 
@@ -193,9 +193,9 @@ def payload(
         problem: whose results these are.
         solution: what is known of the arm.
         recording: the run with the payload, with all signals of the problem's sensors and motors.
-        body: or a link of the robot's file that is part of one; in its frame all is told.
-        known_mass: of the payload [kg]: then the run tells how gains and masses are to be scaled together. 0: there is
-            no payload.
+        body: or a link of the robot's file that is part of one; in its frame all is given.
+        known_mass: of the payload [kg]: then the run determines how gains and masses are to be scaled together. 0:
+            there is no payload.
         calibration: what such a run before it has found, or the file of it by ``ArmKnowledge.load``.
         values: of parameters with ``per="recording"`` in this run, by name; they are taken as certain.
         cutoff: of the low-pass filter [Hz]; None: the problem's own.

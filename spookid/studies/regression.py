@@ -60,8 +60,8 @@ class Regression(Tabular):
     estimates: Array
     """(n,)."""
     std_errs: Array
-    """Of rows that are correlated over two periods of the cutoff (Newey, West, 1987); NaN where nothing tells, or at a
-    bound, (n,)."""
+    """Of rows that are correlated over two periods of the cutoff (Newey, West, 1987); NaN where nothing is known, or at
+    a bound, (n,)."""
     rows: tuple[str, ...]
     """Coordinates whose efforts are balanced, or the energy, (m,)."""
     errors: Array
@@ -172,8 +172,8 @@ def regress(
         cutoff: of the filter [Hz]; None: the problem's own.
 
     Raises:
-        ProblemError: for loops, constraints, free bodies, friction that hangs on loads; a coordinate whose position is
-            not measured; recordings that are too short for the filter; efforts that are all unknown.
+        ProblemError: for loops, constraints, free bodies, friction that depends on loads; a coordinate whose position
+            is not measured; recordings that are too short for the filter; efforts that are all unknown.
     """
     cutoff = problem.cutoff if cutoff is None else cutoff
     if not 0 < cutoff < math.inf:

@@ -1,7 +1,7 @@
 """Rows of the regressions that robots are mostly identified by: balances along recordings, filtered.
 
 Positions, on a uniform grid, are low-passed and differentiated; efforts, and all that they are made of, pass the same
-filter and are kept at the interval at which its output is hardly correlated any more (Gautier, ICRA 1997). Balances of
+filter and are kept at the interval at which its output is nearly uncorrelated (Gautier, ICRA 1997). Balances of
 energy hold over such an interval each: kinetic energies at its ends, and the power of all else integrated over it.
 """
 
@@ -128,7 +128,7 @@ class Balances:
         """Rows in the quantities of the regressor, of each recording.
 
         Args:
-            every: True for rows at every sample; else at those that are hardly correlated.
+            every: True for rows at every sample; else at those that are nearly uncorrelated.
         """
         found = []
         for run in self._runs:
@@ -238,7 +238,7 @@ def check_shown(problem: Declaration, study: str) -> None:
     """Refuse a problem with forces that no motion of its joints shows.
 
     Raises:
-        ProblemError: for joints that turn in space, friction that hangs on loads, and parameters of single recordings.
+        ProblemError: for joints that turn in space, friction that depends on loads, parameters of single recordings.
     """
     what = problem.what
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in problem.model.joints):

@@ -212,7 +212,7 @@ def _least(
 
 def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[Array], Rows]:
     """Weighted rows and priors at values of the free Parameters, fewer of the same squares where rows are linear in
-    quantities that hang on these alone."""
+    quantities that depend on these alone."""
     regressor = balances.regressor
     if regressor.held:
         return lambda x: augmented(balances.in_parameters(x), weights, *beliefs(x))

@@ -280,7 +280,7 @@ def _recording(
 
 
 def announced(label: str, step: float, progress: Progress | None) -> Progress:
-    """A progress that tells, by a RuntimeWarning, of steps [s] that are going to take long."""
+    """A progress that warns, by a RuntimeWarning, of steps [s] that are going to take long."""
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)

@@ -204,7 +204,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 @contextmanager
 def _warned(job: Job) -> Iterator[None]:
-    """Warnings of a simulation are lines of their own, at once: they may tell how long it is going to take."""
+    """Warnings of a simulation are lines of their own, at once: they may say how long it is going to take."""
     told = set[str]()
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:

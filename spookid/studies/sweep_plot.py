@@ -84,7 +84,7 @@ def _curves(sweep: Sweep, axes: Sequence[Axis], points: Sequence[SweepPoint], fi
 
 
 def _lines(axes: Sequence[Axis], points: Sequence[SweepPoint]) -> list[Line]:
-    """One blue line, or colours and markers that tell several apart."""
+    """One blue line, or colours and markers that distinguish several."""
     groups: list[tuple[str, Sequence[SweepPoint]]] = [("", points)]
     for axis in axes[1:]:
         values = {f"{axis.name} = {word(value)}": value for value in axis.values}

@@ -221,9 +221,9 @@ def sweep(
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
         folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
-            begun there goes on. None keeps nothing.
+            begun there continues. None keeps nothing.
         jobs: worker processes; by default as many as there are processors.
-        executor: any executor of ``concurrent.futures`` in the place of worker processes, such as one of a cluster.
+        executor: any executor of ``concurrent.futures`` instead of worker processes, such as one of a cluster.
             Its workers must find the problem file at the same path.
         seen: called with each point as it is known, and whether it was known before.
         initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.

@@ -119,7 +119,7 @@ class WorkerPool:
             return result()
         except ProblemError:
             raise
-        except Exception as error:  # a cluster loses workers, and tells so in its own types
+        except Exception as error:  # a cluster loses workers, and says so in its own types
             if not isinstance(error, (BrokenExecutor, MemoryError)) and self.executor is None:
                 raise
             return Lost(f"{type(error).__name__}: {error}")
@@ -186,7 +186,7 @@ def cluster(address: str) -> Iterator[Executor]:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise ProblemError("a scheduler needs Dask; install it with: pip install 'spookid[dask]'") from None
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is done again, or told below
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is done again, or reported below
     try:
         client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
