@@ -33,7 +33,7 @@ from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
-from spookid.studies.variants import Chosen, estimator_line, is_hard
+from spookid.studies.variants import Chosen, estimator_line, is_hard, raised
 from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
 
@@ -177,12 +177,9 @@ def expected_errors(
         raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
     # What sticks and what slides follows from data; the smooth law says nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
-    fitted, raised = noise if isinstance(noise, Solution) else known, dict[str, float]()
-    if fitted is not None:
-        if problem.chooses_estimator:
-            problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
-        of = fitted.sensitivities  # errors were raised to their scatter over blocks
-        raised = dict(zip(of.names, of.inflation.tolist(), strict=False))
+    fitted = noise if isinstance(noise, Solution) else known
+    if fitted is not None and problem.chooses_estimator:
+        problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
     assembly = assemble(problem)
     names, random = tuple(assembly.transcription.names), known_noise(problem, assembly.noise, noise, known)
     try:
@@ -197,7 +194,8 @@ def expected_errors(
     if statistics is None:
         raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
     beforehand = knowledge(names, statistics.prior, known)
-    scales = np.array([raised.get(name, 1.0) for name in names])
+    factors = {} if fitted is None else raised(fitted)
+    scales = np.array([factors.get(name, 1.0) for name in names])
     data = (statistics.information - statistics.prior) / np.outer(scales, scales)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])

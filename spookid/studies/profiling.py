@@ -31,7 +31,7 @@ from spookid.estimation.extrapolation import finer
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
-from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard, raised
 from spookid.tables.table import HALF_WIDTH, Block, Listed, Table, Tabular, labelled, number
 
 CRITICAL = HALF_WIDTH
@@ -284,13 +284,17 @@ class _Walk:
 
     @cached_property
     def scale(self) -> float:
-        """s² of the parameter; without a standard error the mean of the others'; with none, cost over freedom."""
-        known, likely = self.solution.sensitivities, math.isfinite(self.center.log_likelihood)
-        dispersion = np.ones(len(known.names)) if likely else known.dispersion
-        raised = dispersion * known.inflation**2 if known.inflation.size else dispersion
-        own, others = raised[known.names.index(self.parameter.name)], raised[np.isfinite(raised)]
-        if others.size:
-            return float(own if np.isfinite(own) else np.mean(others))
+        """s² of the parameter; of one at a bound or without an error the mean of the others'."""
+        known, factors = self.solution.sensitivities, raised(self.solution)
+        if math.isfinite(self.center.log_likelihood):
+            squares = {name: factor**2 for name, factor in factors.items()}
+        else:
+            pairs = zip(known.names, known.dispersion.tolist(), strict=True)
+            squares = {name: s * factors.get(name, 1.0) ** 2 for name, s in pairs if math.isfinite(s)}
+        if squares:
+            return squares.get(self.parameter.name, float(np.mean(list(squares.values()))))
+        if math.isfinite(self.center.log_likelihood):
+            return 1.0
         size = self.solution.size
         return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
 

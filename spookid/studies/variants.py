@@ -100,6 +100,15 @@ def is_hard(solution: Solution) -> bool:
     return solution.choice is not None and solution.choice.is_hard
 
 
+def raised(solution: Solution) -> dict[str, float]:
+    """By which factor the error of each parameter was raised to the scatter over blocks; without those at a bound,
+    whose white error is none."""
+    known = solution.sensitivities
+    factors = known.inflation if known.inflation.size else np.ones(len(known.names))
+    pairs = zip(known.names, factors.tolist(), strict=True)
+    return {name: factor for name, factor in pairs if not solution[name].at_bound}
+
+
 def estimator_line(assumptions: Mapping[str, str]) -> list[str]:
     """The estimator, as tables of studies show it below their title."""
     return [f"Estimator: {assumptions['Estimator']}"] if "Estimator" in assumptions else []
