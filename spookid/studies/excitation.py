@@ -31,7 +31,7 @@ from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
-from spookid.studies.regression_unknowns import beliefs_of
+from spookid.studies.regression_unknowns import UNSEEN, beliefs_of
 from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
@@ -247,17 +247,13 @@ def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
     """Directions that motions or what is known beforehand show, and the parameters whose errors motions lessen."""
     sizes, directions = np.linalg.eigh(data + known)
     shown = directions[:, sizes > SHOWN * max(float(sizes[-1]), 1e-300)]
-    hidden = 1 - np.sum(shown**2, axis=1) > _UNSEEN
+    hidden = 1 - np.sum(shown**2, axis=1) > UNSEEN
     after = np.diag(shown @ np.linalg.inv(shown.T @ (data + known) @ shown) @ shown.T)
     values, turns = np.linalg.eigh(known)
     some = values > SHOWN * max(float(values[-1]), 1e-300)
     before = np.diag((turns[:, some] / values[some]) @ turns[:, some].T)
-    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > _UNSEEN
+    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > UNSEEN
     return shown, ~hidden & (unknown | (after < _TOLD**2 * before))
-
-
-_UNSEEN = 1e-4
-"""Share of a parameter's squared length in directions that nothing shows, from which on it is not seen."""
 
 
 def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:

@@ -27,7 +27,7 @@ _LAGS = 4
 """Rows, of half a period of the cutoff each, over which what is left is taken to be correlated."""
 _SEEN = 1e-10
 """Share of the largest eigenvalue of the scaled information below which nothing is seen."""
-_UNSEEN = 1e-4
+UNSEEN = 1e-4
 """A parameter has no error if so much of its squared length lies in directions that are not seen."""
 
 
@@ -85,7 +85,7 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
     seen = sizes > _SEEN * sizes[-1]
     inverse = (directions[:, seen] / sizes[seen]) @ directions[:, seen].T * np.outer(scale, scale)
     covariance = np.asarray(inverse @ scatter @ inverse)
-    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > _UNSEEN
+    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > UNSEEN
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     return covariance
 
