@@ -28,8 +28,8 @@ from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard
-from spookid.tables.table import Block, Listed, Table, Tabular, labelled, uncertain
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard, raised
+from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number, uncertain
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -84,6 +84,10 @@ class CrossValidation(Tabular, DynamicsAndFriction):
     """Parameters of that fit, sizes of noise among them."""
     together: Status | None = None
     """How that fit ended; None if there is none."""
+    overdispersion: float = 1.0
+    """ĉ, the mean squared factor by which errors are raised to their scatter over blocks: with deterministic dynamics
+    residuals are correlated, and differences of −2 log L are too large by it (Burnham and Anderson, 2002, section 2.5).
+    """
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
 
@@ -92,8 +96,8 @@ class CrossValidation(Tabular, DynamicsAndFriction):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, less is better; NaN where there is no likelihood."""
-        return 2 * self.count - 2 * self.log_likelihood
+        """Akaike's information criterion with log L over ``overdispersion``, less is better; NaN without likelihood."""
+        return 2 * self.count - 2 * self.log_likelihood / self.overdispersion
 
     @property
     def converged(self) -> bool:
@@ -206,6 +210,7 @@ def crossvalidate(
         log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
         together=together.status if together else None,
+        overdispersion=mean(factor**2 for factor in raised(leader).values()) if is_hard(leader) else 1.0,
         assumptions=Chosen.by(leader).assumed(problem),
     )
 
@@ -271,10 +276,13 @@ def verdict(models: Sequence[CrossValidation]) -> str:
 def _ordered(models: Sequence[CrossValidation]) -> str:
     first, likely = models[0], models[0].estimates_noise
     if len(models) < 2 and likely:
+        over, twice = first.overdispersion, 2 * len(first.agreement.parameters)
+        why = "twice the number of parameters" + (
+            f", times {number(over)} for correlated residuals" if over > 1 else ""
+        )
         return (
             f"On recordings it was not fitted to, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
-            f"than after fitting; about {2 * len(first.agreement.parameters)} would be chance, twice the number of "
-            "parameters."
+            f"than after fitting; about {number(twice * over)} would be chance, {why}."
         )
     if len(models) < 2:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
@@ -321,7 +329,9 @@ def comparison(models: Sequence[CrossValidation]) -> list[Block]:
             else (m.name, *"---")
             for m in sorted(models, key=lambda model: model.aic)
         ]
-        parts += [Table(("model", "log L", "k", "AIC"), criteria), _AIC_MEANING]
+        over = models[0].overdispersion
+        divided = f"\nIn AIC log L is divided by {number(over)}: the residuals are correlated." if over > 1 else ""
+        parts += [Table(("model", "log L", "k", "AIC"), criteria), _AIC_MEANING + divided]
     for model in models:
         told = [f"{model.name}: {model.agreement.verdict}"]
         told += [

@@ -161,7 +161,18 @@ def _assumptions(models: Sequence[CrossValidation]) -> dict[str, str]:
 
 def _model(model: CrossValidation) -> dict[str, Any]:
     said = model.agreement
-    facts = ("name", "stepper", "step", "dynamics", "state_weight", "recordings", "log_likelihood", "aic", "cost")
+    facts = (
+        "name",
+        "stepper",
+        "step",
+        "dynamics",
+        "state_weight",
+        "recordings",
+        "log_likelihood",
+        "overdispersion",
+        "aic",
+        "cost",
+    )
     return {
         **{name: getattr(model, name) for name in facts},
         "parameters_and_sizes_of_noise": model.count or None,
