@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.input_data import input_data, with_measured
 from spookid.assembly.observations import Observed, observation_data
+from spookid.assembly.problem import Problem
 from spookid.assembly.sampled_recording import SampledRecording
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
@@ -19,7 +19,7 @@ from spookid.transcription.transcription import Chain
 
 
 def chain_of(
-    problem: Declaration, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
+    problem: Problem, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
     """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
     values = problem.guess_on(sampled.recording.name)

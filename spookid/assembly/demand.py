@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.arrays import available
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
@@ -17,13 +17,13 @@ of given weights; one with half the step beside it takes as many again."""
 _DOUBLE = 8
 
 
-def memory(problem: Declaration, transcription: Transcription) -> float:
+def memory(problem: Problem, transcription: Transcription) -> float:
     """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
     entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
     return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 
-def check_states(problem: Declaration) -> None:
+def check_states(problem: Problem) -> None:
     """Refuse a problem whose initial guess alone exceeds memory, before anything is laid out.
 
     Raises:
@@ -34,7 +34,7 @@ def check_states(problem: Declaration) -> None:
     _check(problem, steps, f"states of {13 * bodies} numbers", _DOUBLE * _STATES * bodies * steps)
 
 
-def check_fit(problem: Declaration, transcription: Transcription) -> None:
+def check_fit(problem: Problem, transcription: Transcription) -> None:
     """Refuse a problem whose fit exceeds memory, before it begins.
 
     Raises:
@@ -45,7 +45,7 @@ def check_fit(problem: Declaration, transcription: Transcription) -> None:
     _check(problem, steps, what, memory(problem, transcription))
 
 
-def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
+def _check(problem: Problem, steps: int, what: str, needed: float) -> None:
     free = available()
     if needed > free:
         raise ProblemError(

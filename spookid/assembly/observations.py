@@ -23,9 +23,9 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.constants import resolution
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.input_data import windows
 from spookid.assembly.keeping import kept
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.interpolation import left_out, polynomial, spectrum
 from spookid.data.sampling import Reach, Samples, told_apart
@@ -76,7 +76,7 @@ class _Declared(NamedTuple):
     channels: tuple[Channel, ...]
 
 
-def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
+def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
     """Which factors the samples of a problem make, those of each recording channel by channel.
 
     Args:
@@ -110,7 +110,7 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: in
 
 
 def observation_factors(
-    problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
+    problem: Problem, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
     """One for each of them, with the problem's model or one that differs from it in numbers."""
     declared = _Declared(problem.scheme, problem.model, problem.channels)
@@ -212,7 +212,7 @@ def _factor(
     return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
 
 
-def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
+def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
     """Which states a prediction between the steps is made of.
 
     Args:
@@ -279,7 +279,7 @@ _STATES = ((3, 4, 5, 6), (2, 4, 5, 6), (2, 4, 5, 6))
 of them the equations have a wider band."""
 
 
-def states_between(problem: Declaration, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
+def states_between(problem: Problem, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
     """The fewest that serve all of some sensors that see so many time derivatives of positions.
 
     What they miss and the most states do not must not show in the sum of the squares of the errors of a sensor's
@@ -316,7 +316,7 @@ class _Shown:
     order: int
 
     @classmethod
-    def of(cls, problem: Declaration, channel: Channel, recordings: Sequence[Samples], order: int) -> _Shown:
+    def of(cls, problem: Problem, channel: Channel, recordings: Sequence[Samples], order: int) -> _Shown:
         """From its samples in every recording."""
         # Positions at the steps are unknowns themselves, rates and accelerations there are not.
         counts = tuple(_many_between(one) if order == 0 else len(one.at) for one in recordings)

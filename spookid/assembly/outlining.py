@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, apart, order
 from spookid.data.sensors import JointPosition, PointPosition
 from spookid.data.state import State
@@ -202,7 +202,7 @@ _OF_LOADS = {
 _AXES = "xyz"
 
 
-def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
+def mechanism(problem: Problem, values: Mapping[str, float]) -> Mechanism:
     """The mechanism of ``problem``, its parameters at ``values``; what recordings have their own of is the first's."""
     model, values = problem.model, problem.parameter_set.on(values)
     return Mechanism(
@@ -340,7 +340,7 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
-def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:
+def _sensor(sensor: Channel, problem: Problem, values: Mapping[str, float]) -> SensorOutline:
     own = math.nan if problem.estimates_noise else 1.0
     sigma = own if sensor.sigma is None else float(sensor.sigma)
     return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values), _shown_joint(sensor))

@@ -19,8 +19,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.checks import cyclic
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
+from spookid.assembly.problem import Problem
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import Samples
 from spookid.data.state import State
@@ -63,7 +63,7 @@ def stands_free(model: Model) -> bool:
     return bool(holding) and free and not (grounded or loaded or pulled or others or model.contacts)
 
 
-def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
+def place_factors(problem: Problem, settings: Settings) -> list[Factor]:
     """Rows that keep the first free body where it begins, along the directions that nothing tells, or coordinates of
     joints that nothing tells: none or one."""
     model = problem.model
@@ -86,7 +86,7 @@ def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
     return [Factor(PLACE, Group.STATE, rows, variables, start, names, first_only=True)]
 
 
-def _kept(problem: Declaration, settings: Settings, numbers: Sequence[int]) -> list[Factor]:
+def _kept(problem: Problem, settings: Settings, numbers: Sequence[int]) -> list[Factor]:
     """Rows that keep coordinates of joints where they begin, angles the short way round."""
     window = problem.scheme.first_window(problem.model, settings, 0)
     if not numbers or window is None:
@@ -116,7 +116,7 @@ def _upwards(model: Model) -> ca.SX:
     return ca.if_else(size > 0, -model.gravity / ca.fmax(size, 1e-12), ca.SX([0, 0, 1]))
 
 
-def _told(problem: Declaration) -> list[bool]:
+def _told(problem: Problem) -> list[bool]:
     """Of the translations along x, y, z and the heading whether some sensor tells them."""
     model, rng = problem.model, np.random.default_rng(0)
     n = len(model.bodies)
@@ -161,7 +161,7 @@ class Standing:
         written: all factors of the problem.
     """
 
-    problem: Declaration
+    problem: Problem
     settings: Settings
     constants: Sequence[Constant]
     written: Sequence[Factor]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
@@ -146,7 +146,7 @@ class Audit(Tabular):
         ]
 
 
-def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
+def audit(problem: Problem, fit: Fit | None = None) -> Audit:
     """Fit ``problem`` as ``solve`` does, then at its step h, at h/2 and at h/4, with the estimator and the samples that
     this has chosen, and one noise.
 
@@ -157,7 +157,7 @@ def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
     """
     fit = fit or fitting()
 
-    def at(level: Declaration, near: Solution | None, hold: bool = False) -> Solution:
+    def at(level: Problem, near: Solution | None, hold: bool = False) -> Solution:
         return fit(level, near, f"step {number(level.step, 6)} s", hold)
 
     first = at(problem, None)
@@ -173,7 +173,7 @@ def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
     return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, words, chosen.corrects)
 
 
-def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, problem: Declaration) -> Drift:
+def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, problem: Problem) -> Drift:
     """Of a parameter, by its estimates at h, h/2, h/4."""
     std_err = solved.std_err if math.isnan(last.std_err) else last.std_err
     told = drift(last.name, last.unit, tuple(e.estimate for e in found), std_err, problem.scheme.order)
@@ -183,7 +183,7 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, proble
     return replace(told, solved=solved.estimate, extrapolated=finer)
 
 
-def refined(problem: Declaration, times: int) -> Declaration:
+def refined(problem: Problem, times: int) -> Problem:
     """With steps that many times shorter, observed where the problem is, under the same random forces.
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration, Dynamics
+from spookid.assembly.problem import Dynamics, Problem
 from spookid.errors import ProblemError
 from spookid.results.result import Solution
 from spookid.results.settings import DynamicsAndFriction
@@ -163,7 +163,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def crossvalidate(
-    problem: Declaration, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
+    problem: Problem, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
 ) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
@@ -225,7 +225,7 @@ def leading(solutions: Iterable[Solution]) -> Solution:
     return min(solutions, key=rank)
 
 
-def _held(problem: Declaration, source: Solution) -> Declaration:
+def _held(problem: Problem, source: Solution) -> Problem:
     """The problem of a recording with the estimates from another; what is its own stays to be estimated, as states do:
     the other says nothing of it."""
     names = {p.name for p in problem.parameter_set.declared if not p.per}
@@ -233,7 +233,7 @@ def _held(problem: Declaration, source: Solution) -> Declaration:
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
 
 
-def check_recordings(problem: Declaration) -> None:
+def check_recordings(problem: Problem) -> None:
     """Refuse a problem that cannot be cross-validated."""
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.constants import WIDTH_AT_REST, magnitude
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, Mask
@@ -51,7 +51,7 @@ Progress = Callable[[int, int, float], None]
 
 @checked
 def excite(
-    problem: Declaration,
+    problem: Problem,
     duration: float,
     *,
     criterion: Criterion = "determinant",
@@ -157,7 +157,7 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
 class _Plan:
     """What a design is made of."""
 
-    problem: Declaration
+    problem: Problem
     basis: Basis
     rate: float
     limits: MotionLimits
@@ -256,7 +256,7 @@ def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
     return shown, ~hidden & (unknown | (after < _TOLD**2 * before))
 
 
-def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:
+def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:
     """Which parameters are asked for by name.
 
     Raises:
@@ -276,7 +276,7 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
 
 
 def _check(
-    problem: Declaration,
+    problem: Problem,
     duration: float,
     criterion: Criterion,
     harmonics: int,

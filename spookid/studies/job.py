@@ -22,8 +22,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
+from spookid.assembly.loading import load_problem, whole_path
+from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.data.state import State
 from spookid.errors import ProblemError
@@ -56,23 +56,23 @@ class Source:
         expected: its digest where the work began; None here.
     """
 
-    given: Declaration | None
+    given: Problem | None
     path: str | None
     variant: Variant = field(default_factory=Variant)
     expected: str | None = None
 
     @classmethod
     def of(
-        cls, problem: Declaration | str | os.PathLike[str], initial: Mapping[str, float] | None, fixed: Iterable[str]
+        cls, problem: Problem | str | os.PathLike[str], initial: Mapping[str, float] | None, fixed: Iterable[str]
     ) -> Source:
         """Of a problem or a problem file, with these initial values, and parameters to hold."""
         variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed))
-        if isinstance(problem, Declaration):
+        if isinstance(problem, Problem):
             return cls(problem, None, variant)
-        return cls(load_declaration(problem), whole_path(problem), variant)
+        return cls(load_problem(problem), whole_path(problem), variant)
 
     @cached_property
-    def problem(self) -> Declaration:
+    def problem(self) -> Problem:
         """As it was declared.
 
         Raises:
@@ -86,7 +86,7 @@ class Source:
         return self.expected or digest(self.problem)
 
     @property
-    def posed(self) -> tuple[Declaration, str, dict[str, Any]]:
+    def posed(self) -> tuple[Problem, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options."""
         return self.variant.posed(self.problem)
 
@@ -100,8 +100,8 @@ class Source:
 
 
 @lru_cache(maxsize=1)
-def _loaded(path: str, expected: str) -> Declaration:
-    problem = load_declaration(path)
+def _loaded(path: str, expected: str) -> Problem:
+    problem = load_problem(path)
     if digest(problem) != expected:
         raise ProblemError(f"{path} is not what it was when the work began; start it again")
     return problem
@@ -111,7 +111,7 @@ def _loaded(path: str, expected: str) -> Declaration:
 class Job(ABC):
     """What is to be done with one problem of a file, or with all of them together."""
 
-    problems: Mapping[str, Declaration]
+    problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
     place: str
     """``PROBLEM.py::key``, or the file alone if it holds one."""
@@ -129,12 +129,12 @@ class Job(ABC):
     """Works instead of worker processes."""
 
     @property
-    def declared(self) -> Declaration:
+    def declared(self) -> Problem:
         """The problem as its file has it."""
         return next(iter(self.problems.values()))
 
     @cached_property
-    def problem(self) -> Declaration:
+    def problem(self) -> Problem:
         """As the command line changes it."""
         return changed(self.declared, self.arguments)
 
@@ -161,7 +161,7 @@ class Job(ABC):
         return self.out
 
     @abstractmethod
-    def fit(self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
+    def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """One of several fits, unless the same command has finished it before.
 
         Args:
@@ -200,7 +200,7 @@ class Job(ABC):
         """
 
 
-def changed(problem: Declaration, arguments: Namespace) -> Declaration:
+def changed(problem: Problem, arguments: Namespace) -> Problem:
     """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -236,13 +236,13 @@ class KeptFits:
         self._journal = None if folder is None else Journal(folder, hashlib.sha256(identity.encode()).hexdigest())
 
     @contextmanager
-    def searching(self, problem: Declaration) -> Iterator[None]:
+    def searching(self, problem: Problem) -> Iterator[None]:
         """Searches in this block, which follow from a problem, are kept."""
         journal = self._journal
         with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
             yield
 
-    def fit(self, problem: Declaration, solve: Callable[[], Solution]) -> Solution:
+    def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
         """The next fit, from the folder or by ``solve``.
 
         Raises:
@@ -275,7 +275,7 @@ class KeptFits:
             remove(self._folder)
 
 
-def digest(problem: Declaration) -> str:
+def digest(problem: Problem) -> str:
     """A number that changes with anything in the problem that can change its solution: model, data, settings."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
@@ -312,7 +312,7 @@ def _loads(joint: Joint, state: State) -> ca.SX:
     return ca.vertcat(effort, *(part for part in parts if part is not None))
 
 
-def _facts(problem: Declaration) -> list[object]:
+def _facts(problem: Problem) -> list[object]:
     """All but formulas and data, in types whose text is complete."""
     model = problem.model
     return [

@@ -27,7 +27,7 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
 from spookid.data.recording import SAMPLE
@@ -79,7 +79,7 @@ class JointPlan:
 
 @checked
 def solve_jointly(
-    problem: Declaration | str | PathLike[str],
+    problem: Problem | str | PathLike[str],
     folder: str | PathLike[str] | None,
     jobs: int,
     executor: Executor | None,
@@ -240,7 +240,7 @@ def _search(
 class _Searched:
     """A search over all recordings that has ended."""
 
-    posed: Declaration
+    posed: Problem
     everyone: Everyone
     search: JointSearch
     outcome: Outcome

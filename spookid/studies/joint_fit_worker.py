@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.joining import joined
+from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
@@ -62,7 +62,7 @@ class Template:
     halved: bool = False
     """True for steps half as long."""
 
-    def assembled(self) -> tuple[Declaration, Assembly]:
+    def assembled(self) -> tuple[Problem, Assembly]:
         """The problem and its assembly, made once in each process for as long as the same is asked."""
         key = self.source.identity(self.estimator, self.step, self.halved)
         if key not in _ready:
@@ -74,7 +74,7 @@ class Template:
         return _ready[key]
 
 
-_ready: dict[str, tuple[Declaration, Assembly]] = {}
+_ready: dict[str, tuple[Problem, Assembly]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class _Kept:
 class _Share:
     """One recording of a pass."""
 
-    problem: Declaration
+    problem: Problem
     assembly: Assembly
     asked: Pass
     number: int

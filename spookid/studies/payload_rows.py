@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import settings_of
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import SPOILED, finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError
@@ -69,12 +69,12 @@ def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
     return np.asarray(at), np.asarray(axes)
 
 
-def fine_step(problem: Declaration, recording: Recording, cutoff: float) -> float:
+def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
     """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
     return max(sampled_every(recording, problem.channels), 1 / (_FINE * cutoff))
 
 
-def with_values(problem: Declaration, recording: Recording) -> Recording:
+def with_values(problem: Problem, recording: Recording) -> Recording:
     """The part of a recording in which all sensors have values, and from which on all inputs have."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
@@ -86,7 +86,7 @@ def with_values(problem: Declaration, recording: Recording) -> Recording:
 
 
 def payload_rows(
-    problem: Declaration, parameters: Sequence[str], body: Body, place: tuple[Array, Array]
+    problem: Problem, parameters: Sequence[str], body: Body, place: tuple[Array, Array]
 ) -> PayloadRows:
     """All rows of a recording.
 
@@ -133,7 +133,7 @@ def payload_rows(
     return PayloadRows(joints.names, tuple(units), motors, rows, problem.cutoff, float(gap.sum() * problem.step))
 
 
-def _gaps(problem: Declaration, recording: Recording, t: Array) -> Mask:
+def _gaps(problem: Problem, recording: Recording, t: Array) -> Mask:
     """True at instants that are spoiled by samples that are missing, (N,)."""
     spoiled, wide = np.zeros(len(t), dtype=bool), SPOILED / problem.cutoff
     signals = {*(c.signal for c in problem.channels), *problem.model.signals}
@@ -146,7 +146,7 @@ def _gaps(problem: Declaration, recording: Recording, t: Array) -> Mask:
     return spoiled
 
 
-def _inner(problem: Declaration, motion: Measured) -> slice:
+def _inner(problem: Problem, motion: Measured) -> slice:
     """Without the ends that the filter spoils."""
     ends, recording = spoiled_steps(problem.cutoff, problem.step), problem.recordings[0]
     if len(motion.t) <= 4 * ends:
@@ -158,7 +158,7 @@ def _inner(problem: Declaration, motion: Measured) -> slice:
     return slice(ends, -ends)
 
 
-def _still(problem: Declaration, joints: JointCoordinates, motion: Measured, widths: Array) -> Array:
+def _still(problem: Problem, joints: JointCoordinates, motion: Measured, widths: Array) -> Array:
     """1 where a joint that may stick does not turn, (N, n)."""
     freedoms = problem.model.freedoms
     still = (np.abs(motion.rates) < _STILL * widths) & np.array([one.rubs for one in freedoms], dtype=bool)

@@ -22,7 +22,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
@@ -177,7 +177,7 @@ class Payload(Tabular):
 
 @checked
 def payload(
-    problem: Declaration,
+    problem: Problem,
     solution: Solution,
     recording: Recording,
     body: str,
@@ -243,7 +243,7 @@ def payload(
     )
 
 
-def _frame(problem: Declaration, name: str) -> Frame:
+def _frame(problem: Problem, name: str) -> Frame:
     """Of a body, or one that has a name of its own."""
     model = problem.model
     known = {body.name: body for body in model.bodies}
@@ -257,8 +257,8 @@ def _frame(problem: Declaration, name: str) -> Frame:
 
 
 def _at(
-    problem: Declaration, solution: Solution, recording: Recording, values: dict[str, float], cutoff: float | None
-) -> Declaration:
+    problem: Problem, solution: Solution, recording: Recording, values: dict[str, float], cutoff: float | None
+) -> Problem:
     """The problem with all parameters fixed at what was found."""
     own = {p.name for p in problem.parameter_set.declared if p.per is not None}
     stray = min(set(values) - own, default=None)
@@ -331,7 +331,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
 
 
 def _gains(
-    problem: Declaration, fixed: Declaration, arm: ArmKnowledge, fit: Regression
+    problem: Problem, fixed: Problem, arm: ArmKnowledge, fit: Regression
 ) -> tuple[tuple[Derived, Derived], ...]:
     """Of each motor whose gain was estimated, before and after."""
     names, found = list(arm.names), []

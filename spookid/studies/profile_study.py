@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.report import export, pictures
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def shared(
-    source: Source, posed: Declaration, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
+    source: Source, posed: Problem, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
     """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
 
@@ -52,7 +52,7 @@ def _side(source: Source, folder: Path, name: str, way: int) -> tuple[ProfilePoi
         problem, backend, options = source.posed
         kept = KeptFits(folder / f"{name} {way}", [backend, options])
 
-        def fit(problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
+        def fit(problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
             return kept.fit(problem, lambda: solve(problem, backend, options, None, near, hold))
 
         return side(problem, name, fit, export.load(folder / "solution"), way)

@@ -14,7 +14,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.inputs import acting, acting_within, at_values, commanded
@@ -47,7 +47,7 @@ _SEEN, _LONG = 1.0, 10.0
 
 @checked
 def simulate(
-    problem: Declaration,
+    problem: Problem,
     parameters: Parameters = None,
     duration: float | None = None,
     initial: Initial = None,
@@ -117,7 +117,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
 class _March:
     """The motion of a problem, each step in parts."""
 
-    problem: Declaration
+    problem: Problem
     recording: int
     """Whose parameters it has."""
     settings: Settings
@@ -244,7 +244,7 @@ class _March:
 
 
 def forward_stepper(
-    problem: Declaration, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> NewtonStepper | ExactStepper:
     """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spookid.assembly.constants import chosen_numbers
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import oriented
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import beside, predict, stamped
 from spookid.data.inputs import commanded
 from spookid.data.recording import Recording
@@ -116,7 +116,7 @@ class Comparison(Tabular):
 
 
 def compare(
-    problem: Declaration,
+    problem: Problem,
     index: int,
     values: Mapping[str, float],
     duration: float | None,
@@ -218,7 +218,7 @@ def _warned(job: Job) -> Iterator[None]:
         yield
 
 
-def _initial(problem: Declaration, solution: Solution | None, index: int) -> Initial:
+def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
     """The first state that was estimated for the same stretch of motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
@@ -228,7 +228,7 @@ def _initial(problem: Declaration, solution: Solution | None, index: int) -> Ini
     return None if first is None else (first.q[0], first.v[0])
 
 
-def answer(job: Job, problem: Declaration, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
+def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
     """With the files ``trajectory.npz``, ``simulation.png`` and one CSV file a recording, with the simulated signals
     and the inputs.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spookid.argument_checks import is_whole
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Solution
 from spookid.results.values import Basin
@@ -130,7 +130,7 @@ def searched(
 
 
 def from_starts(
-    problem: Declaration,
+    problem: Problem,
     count: int,
     seed: int,
     backend: str,
@@ -173,5 +173,5 @@ def from_starts(
     return best[1].changed(basins=basins(plan.sweep(tuple(points))))
 
 
-def _none(problem: Declaration, message: str) -> ProblemError:
+def _none(problem: Problem, message: str) -> ProblemError:
     return ProblemError(f"{problem.place}: no start can be solved; the first says: {message}")

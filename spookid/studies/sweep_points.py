@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate, Solution
@@ -332,7 +332,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 
 def solve_point(
-    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
+    problem: Problem, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
 ) -> SweepPoint:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
 
@@ -354,7 +354,7 @@ def solve_point(
 
 
 def solved_at(
-    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
+    problem: Problem, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Solution | None]:
     """The answer at a point and the solution, if there is one; both may be interrupted. What a callback raises goes
     on."""

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve_whole
 from spookid.kernels.thread_pool import processors
@@ -202,7 +202,7 @@ MARKER = "sweep.json"
 
 @checked
 def sweep(
-    problem: Declaration | str | os.PathLike[str],
+    problem: Problem | str | os.PathLike[str],
     over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis],
     *,
     folder: str | os.PathLike[str] | None = None,
@@ -217,7 +217,7 @@ def sweep(
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``. Worker processes load it themselves;
-            a Declaration cannot be sent to them, so the points of one are solved one after another in this process.
+            a Problem cannot be sent to them, so the points of one are solved one after another in this process.
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
         folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was

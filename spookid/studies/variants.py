@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import AUTO, BACKENDS, ESTIMATORS, FRICTIONS, Declaration
+from spookid.assembly.problem import AUTO, BACKENDS, ESTIMATORS, FRICTIONS, Problem
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import finite_samples
 from spookid.data.state import State
@@ -54,7 +54,7 @@ class Fit(Protocol):
     """What studies fit by, as ``Job.fit`` does."""
 
     def __call__(
-        self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False
+        self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False
     ) -> Solution:
         """Solve a problem, from a solution near by if there is one, whose noise is held if that is asked for."""
 
@@ -62,7 +62,7 @@ class Fit(Protocol):
 def fitting(backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Fit:
     """Plain fits by a solver."""
 
-    def fit(problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
+    def fit(problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         return solve(problem, backend, options, None, near, hold)
 
     return fit
@@ -83,14 +83,14 @@ class Chosen:
         """By the fit of a solution."""
         return cls(solution.choice.estimator if solution.choice else "", dynamics(solution), tuple(solution.outliers))
 
-    def posed(self, problem: Declaration) -> Declaration:
+    def posed(self, problem: Problem) -> Problem:
         """The problem with that estimator, where its stepper has it, and with these samples."""
         estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
         if estimator == "hard" and not (problem.estimates_noise and problem.scheme.offers_hard):
             estimator = "noise"
         return of_same_samples(problem.with_(estimator=estimator), self)
 
-    def assumed(self, problem: Declaration) -> dict[str, str]:
+    def assumed(self, problem: Problem) -> dict[str, str]:
         """What studies of a problem take for granted in words."""
         return assumed(problem) | ({"Estimator": self.words} if self.estimator else {})
 
@@ -131,7 +131,7 @@ class Variant:
     chosen: Chosen | None = None
     """What a fit has chosen that all variants are to share."""
 
-    def at(self, point: Mapping[str, AxisValue], problem: Declaration) -> Variant:
+    def at(self, point: Mapping[str, AxisValue], problem: Problem) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
 
         A parameter's name goes before that of an option of the solver.
@@ -155,7 +155,7 @@ class Variant:
                 settings[name] = _checked(name, value, known)
         return Variant(settings, held, initial, self.fixed, self.seed, self.chosen)
 
-    def posed(self, problem: Declaration) -> tuple[Declaration, str, dict[str, Any]]:
+    def posed(self, problem: Problem) -> tuple[Problem, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options.
 
         Raises:
@@ -198,7 +198,7 @@ def _checked(name: str, value: AxisValue, parameters: set[str]) -> AxisValue:
 
 
 def drawn(
-    problem: Declaration, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
+    problem: Problem, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
 ) -> dict[str, float]:
     """Initial values of a start, the same for the same seed; none for start 0, which has the problem's own.
 
@@ -239,7 +239,7 @@ def _drawn(parameter: Parameter, guess: float, rng: np.random.Generator) -> floa
     return float(rng.uniform(lower, upper))
 
 
-def _size(problem: Declaration, parameter: Parameter) -> float:
+def _size(problem: Problem, parameter: Parameter) -> float:
     """Of a parameter with a guess of zero.
 
     Raises:
@@ -257,7 +257,7 @@ def _size(problem: Declaration, parameter: Parameter) -> float:
 
 
 @lru_cache(maxsize=1)
-def _sizes(problem: Declaration) -> dict[str, float]:
+def _sizes(problem: Problem) -> dict[str, float]:
     """With which each declared parameter makes up a tenth of the whole at the guesses; 0 if the motion does not depend
     on it, infinite if that is not known."""
     from spookid.estimation.explained import Balance  # which few starts need
