@@ -15,7 +15,7 @@ from spookid.errors import ProblemError
 from spookid.records import dataclass
 
 SOLUTION = "solution.json"
-"""The file that tells the folder of a fit."""
+"""The file that marks the folder of a fit."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Study(Command):
     """A command that asks something of each problem of a file, and writes what it has found into a folder of its own.
 
     Args:
-        kind: what its files are called, if not as the command: ``simulation.json`` tells the folder of ``simulate``.
+        kind: what its files are called, if not as the command: ``simulation.json`` marks the folder of ``simulate``.
         title: what the page calls it.
         whole: True if it takes all problems of a file together.
-        continued: True if its folder keeps what is found as it is found, and the same command goes on in it.
+        continued: True if its folder keeps what is found as it is found, and the same command continues in it.
     """
 
     kind: str = ""
@@ -65,7 +65,7 @@ class Study(Command):
 
     @property
     def marker(self) -> str:
-        """The file that tells its folders."""
+        """The file that marks its folders."""
         return f"{self.kind or self.name}.json"
 
 
@@ -93,7 +93,7 @@ def studies() -> tuple[Study, ...]:
 
 
 def markers() -> tuple[str, ...]:
-    """Files that tell folders of results, whatever has written them."""
+    """Files that mark folders of results, whatever has written them."""
     return SOLUTION, *(study.marker for study in studies())
 
 
@@ -105,9 +105,9 @@ _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, 
 stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
 same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
-Every point is kept in DIR/points once it is solved; the same command goes on
-where it was interrupted. A point is solved anew if the problem, the settings
-or the versions have changed. With a dict `problems`, each has its DIR/key.
+Every point is kept in DIR/points once it is solved; the same command continues
+where it was interrupted. A point is solved anew if the problem, the settings or
+the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
 _MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
@@ -117,10 +117,10 @@ are from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
-_CARRIED = """Mass, centre of mass and inertia about it are told in the frame of NAME, with
+_CARRIED = """Mass, centre of mass and inertia about it are in the frame of NAME, with
 errors of which the run has a part and the arm another. The scale of an arm's
 gains is often known to some per cent only; a run with a payload of known mass
-tells it, and the next run takes what that has found:
+determines it, and the next run takes what that has found:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
@@ -128,7 +128,7 @@ tells it, and the next run takes what that has found:
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
-motion is the one whose efforts tell most; errors that are told are those that
+motion is the one whose efforts determine the parameters best; errors are those that
 `spookid solve` would report, with all sensors, noise and priors. Limits are the
 robot's file's, if the problem was made from one, and those of the flags. The
 CSV has the problem's signals and JOINT_rate.
@@ -223,7 +223,7 @@ _DECLARED: tuple[Command, ...] = (
         _FOLDERS,
         f"--method --filter --unknowns --from --alone {_FIT}",
         {
-            "--from": "folder of results that are to stand beside it, in the place of a fit",
+            "--from": "folder of results to compare with, instead of a fit",
             "--cutoff": "low-pass filter of the regression, and of the fit's initial guess [Hz]",
             "--out": _optional("folder of the regression (default: none is written)"),
         },
@@ -253,7 +253,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Command(
         "excite",
-        "design a motion that tells most of the parameters, within limits",
+        "design the motion that determines the parameters best, within limits",
         "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "

@@ -255,20 +255,20 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a free parameter, from a solution of this problem, if there is one already; see
         ``spookid.studies.profiling``. Other arguments and errors are those of ``solve``."""
-        from spookid.estimation.solving import fitted_by
         from spookid.studies.profiling import profile
+        from spookid.studies.variants import fitting
 
         problem, others = self._split(options)
-        return profile(problem, name, fitted_by(backend, others), solution)
+        return profile(problem, name, fitting(backend, others), solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
         """Fit each of two or more recordings by itself and judge the estimates on all others; see
         ``spookid.studies.crossvalidation``. Arguments and errors are those of ``solve``."""
-        from spookid.estimation.solving import fitted_by
         from spookid.studies.crossvalidation import crossvalidate
+        from spookid.studies.variants import fitting
 
         problem, others = self._split(options)
-        return crossvalidate(problem, fitted_by(backend, others))
+        return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
         """Combinations of parameters that can be known before a fit, by the motion of recordings, such as

@@ -17,6 +17,7 @@ Box: TypeAlias = tuple[Range, Range, Range]
 BACKENDS = ("lm", "riccati", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth", "exact", "mpcc")
+ESTIMATORS = ("auto", "noise", "hard")
 METHODS = ("inverse-dynamics", "energy")
 FILTERS = ("butterworth", "savgol")
 UNKNOWNS = ("base", "declared")
@@ -226,6 +227,9 @@ FLAGS = {
 }
 SETTINGS = {
     "--stepper": flag("time stepping", choices=STEPPERS),
+    "--estimator": flag(
+        "noise: process noise is estimated; hard: deterministic dynamics; auto: as the data say", choices=ESTIMATORS
+    ),
     "--friction": flag("how dry friction is represented", choices=FRICTIONS),
     "--friction-width": flag("width of smooth dry friction [rad/s]", "W", type=float),
     "--step": flag("time step [s]", "H", type=float),

@@ -95,7 +95,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
     from spookid.studies.worker_pool import WorkerPool
 
     pool = WorkerPool(run.arguments.jobs or 1, run.executor)
-    plan = planned_jointly(job.declared, job.path, job.variant, unfinished(job.folder) / "joint", pool)
+    plan = planned_jointly(job.sent, unfinished(job.folder) / "joint", pool)
     names = [parameter.name for parameter in job.problem.free]
     try:
         with terminal.SolverLine(job.label, names, run.watched) as line:
@@ -117,7 +117,7 @@ def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:
     from spookid.studies.starting import planned as planned_starts
     from spookid.studies.starting import searched  # with workers
 
-    plan = planned_starts(job.declared, job.path, count, run.arguments.seed, job.variant)
+    plan = planned_starts(job.sent, count, run.arguments.seed)
     with job.counting(count, f"starts of {job.label} are solved", "starts") as done:
 
         def seen(point: SweepPoint, before: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -154,7 +155,15 @@ def _spline(t: Array, values: Array, at: Array) -> Array:
     return np.asarray(values[k] + u * (slopes[k] + u * (bend + u * twist)))
 
 
-def of_same_samples(problem: Problem, found: Solution | None = None) -> Problem:
+class Judged(Protocol):
+    """Whatever has judged samples, as a Solution has."""
+
+    @property
+    def outliers(self) -> Sequence[Outlier]:
+        """Samples that are plainly wrong."""
+
+
+def of_same_samples(problem: Problem, found: Judged | None = None) -> Problem:
     """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
     Before a fit those go that stand out from their neighbours."""
     if not any(map(drops_outliers, problem.observations)):

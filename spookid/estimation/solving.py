@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
 from types import MappingProxyType
@@ -98,11 +98,6 @@ def solve_whole(problem: Problem, backend: str, options: Mapping[str, Any]) -> S
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result
-
-
-def fitted_by(backend: str, options: Mapping[str, Any]) -> Callable[..., Solution]:
-    """What studies fit by: a problem, from a solution near by if there is one."""
-    return lambda problem, near, *_: solve(problem, backend, options, None, near)
 
 
 def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:

@@ -2,10 +2,10 @@
 
 With estimates θ_i and covariances C_i of R recordings and θ̄ = (Σ C_i⁻¹)⁻¹ Σ C_i⁻¹ θ_i, the sum of
 (θ_i − θ̄)ᵀ C_i⁻¹ (θ_i − θ̄) is chi-square with (R − 1) n degrees of freedom if all n parameters are the same in all
-recordings and the errors are right. Its probability is told as that of a normal deviation: "4.1 sigma".
+recordings and the errors are right. Its probability is given as that of a normal deviation: "4.1 sigma".
 
 The covariances are those of the standard errors or, if these are far from the same (geometric mean over the
-recordings), of the jackknife: where the model lacks something the residuals are no white noise, and standard errors
+recordings), of the jackknife: where the model is incomplete the residuals are no white noise, and standard errors
 that presume it may be thirty times what estimates from one recording or another differ by; nothing would ever disagree.
 The jackknife asks whether recordings differ by more than stretches within each of them do. Either may be wrong: both
 verdicts are given. A covariance from so few stretches is not exact: the expectation of its inverse is too large by ν/(ν

@@ -1,8 +1,8 @@
 """Time-step audit: what the step adds to the estimates, apart from what the noise does.
 
-All fits have the same samples, so that noise hardly parts them: their differences are the step's, and the standard
-error says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are
-audited: fits at h and h/2 make those of the step h, fits at h/2 and h/4 those of half of it.
+All fits have the same samples, and nearly the same noise: their differences are the step's, and the standard error
+says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are audited:
+those of the step h against those that fits at h/2 and h/4 give for half of it.
 
 What a time-step audit leaves behind: a folder with its numbers, its table and one figure.
 """
@@ -19,14 +19,13 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
-from spookid.estimation.solving import solve
 from spookid.report import pictures
-from spookid.report.conclusion import assumed
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting
 from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
 
 if TYPE_CHECKING:
@@ -34,19 +33,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HALVINGS = 2
 _FINE = 0.01
 """Where no standard error is known a step is fine if it adds less than 1 % of the value."""
-_ORDERS = (1, 2, 3, 4)
 _CONVERGED = 0.03
 """Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
-_ROUNDING = 1e-9
-"""Share of an estimate that is rounding."""
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
-
-AuditFit = Callable[[Problem, Solution | None, bool], Solution]
-"""Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +50,14 @@ class Drift(Listed):
     estimates: tuple[float, ...]
     """At h, h/2, h/4."""
     std_err: float
-    """What noise leaves open, at h/4; NaN if unknown."""
+    """What noise leaves open, at h/4, or at h where a bound holds it there; NaN if unknown."""
     order: float
     """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
     extrapolated: float
     """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
     seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
     solved: float = math.nan
-    """The estimate that ``solve`` gives with the step h, where it takes from it what the step adds; else NaN."""
+    """The estimate that ``solve`` gives with the step h; NaN with a given state weight, where it is the first one."""
 
     @property
     def off(self) -> float:
@@ -98,6 +90,8 @@ class Audit(Tabular):
     """Name of the stepper."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
+    corrected: bool = False
+    """True if ``solve`` takes from its estimates what the step adds."""
 
     def __repr__(self) -> str:
         coarse = ", ".join(d.name for d in self.drifts if not d.fine)
@@ -114,11 +108,11 @@ class Audit(Tabular):
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
             adds = "it adds less than a standard error to each parameter."
-            if any(math.isfinite(d.solved) for d in self.drifts):
+            if self.corrected:
                 adds = "half of it changes no estimate of `solve`, which takes off what steps add, by a standard error."
             return f"The step {self.steps[0]:g} s is fine enough: {adds}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
-        if any(math.isfinite(d.solved) for d in coarse):
+        if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
                 f"The step {self.steps[0]:g} s is too coarse for {names}, by which half of it changes the estimates of "
@@ -127,63 +121,66 @@ class Audit(Tabular):
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         told = f"The step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
-        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and tell no value at step 0."
+        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and give no value at step 0."
         return " ".join([*([f"{told}values."] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
-        """The comparison as text: what noise leaves open, and apart from it what the step adds."""
+        """The comparison as text."""
         return str(self)
 
     def blocks(self) -> Sequence[Block]:
         """Title, a row for each parameter, and the verdict."""
         steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
-        last = ("solve, h", "step adds", "solve, h/2") if solved else ("step adds", "at step 0")
+        last = (*["solve, h"] * solved, "step adds", "solve, h/2" if self.corrected else "at step 0")
         table = Table(("parameter", *steps, "std err", "order", *last), [_cells(d, solved) for d in self.drifts])
-        return [f"Time-step audit of {self.problem}", table, self.verdict]
+        return [f"Time-step audit of {self.problem}", *estimator_line(self.assumptions), table, self.verdict]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
-        return [self._record(d) for d in self.drifts]
-
-    def _record(self, drift: Drift) -> dict[str, Any]:
-        estimates = {f"h = {h:g} s": value for h, value in zip(self.steps, drift.estimates, strict=True)}
-        facts = {"std_err": drift.std_err, "order": drift.order, "step_adds": drift.off}
-        return {
-            "parameter": drift.name,
-            "unit": drift.unit,
-            **estimates,
-            **facts,
-            "extrapolated": drift.extrapolated,
-            "solved": drift.solved,
-            "fine": drift.fine,
-        }
+        return [
+            {"parameter": d.name, "unit": d.unit}
+            | {f"h = {h:g} s": value for h, value in zip(self.steps, d.estimates, strict=True)}
+            | {"std_err": d.std_err, "order": d.order, "step_adds": d.off}
+            | {"extrapolated": d.extrapolated, "solved": d.solved, "fine": d.fine}
+            for d in self.drifts
+        ]
 
 
-def audit(problem: Problem, fit: AuditFit | None = None) -> Audit:
-    """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
+def audit(problem: Problem, fit: Fit | None = None) -> Audit:
+    """Fit ``problem`` as ``solve`` does, then at its step h, at h/2 and at h/4, with the estimator and the samples that
+    this has chosen, and one noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
-    levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
-    solutions = _fits(levels, fit or (lambda one, near, hold: solve(one, warm_start=near, hold=hold)))
-    last = solutions[-1]
+    fit = fit or fitting()
+
+    def at(level: Problem, near: Solution | None, hold: bool = False) -> Solution:
+        return fit(level, near, f"step {number(level.step, 6)} s", hold)
+
+    first = at(problem, None)
+    chosen, hold = Chosen.by(first).posed(problem), bool(first.noise)
+    levels = [refined(chosen, 2**i) for i in range(3)]
+    last = at(levels[-1], first)
+    near = first.changed(noise=last.noise) if hold else first
+    found = [at(levels[0], near, hold) if chosen.estimates_noise else first, at(levels[1], near, hold), last]
     seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
-    drifts = tuple(_drift(e, tuple(s[e.name] for s in solutions), problem) for e in seen)
-    statuses = tuple(s.status for s in solutions)
-    steps = tuple(level.step for level in levels)
-    return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, assumed(levels[0]))
+    drifts = tuple(_drift(e, tuple(s[e.name] for s in found), first[e.name], chosen) for e in seen)
+    statuses = tuple(s.status for s in (first if first.status is not Status.CONVERGED else found[0], *found[1:]))
+    steps, words = tuple(level.step for level in levels), Chosen.by(first).assumed(chosen)
+    return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, words, chosen.corrects)
 
 
-def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Problem) -> Drift:
-    """Of a parameter, by its estimates at h, h/2, h/4, the last of which has the standard error."""
-    told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
-    if not problem.corrects:
+def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, problem: Problem) -> Drift:
+    """Of a parameter, by its estimates at h, h/2, h/4."""
+    std_err = solved.std_err if math.isnan(last.std_err) else last.std_err
+    told = drift(last.name, last.unit, tuple(e.estimate for e in found), std_err, problem.scheme.order)
+    if not problem.estimates_noise:
         return told
-    solved, finer = (extrapolation.beyond(coarse.estimate, fine).estimate for coarse, fine in pairwise(found))
-    return replace(told, solved=solved, extrapolated=finer)
+    finer = extrapolation.beyond(found[1].estimate, found[2]).estimate if problem.corrects else told.extrapolated
+    return replace(told, solved=solved.estimate, extrapolated=finer)
 
 
 def refined(problem: Problem, times: int) -> Problem:
@@ -191,21 +188,9 @@ def refined(problem: Problem, times: int) -> Problem:
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
-    # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
-    estimator = "noise" if problem.chooses_estimator else problem.estimator
     every = problem.every and times * problem.every
-    finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
+    finer = problem.with_(step=problem.step / times, every=every, step_correction=False)
     return finer.with_(state_weight=times * problem.weight) if problem.is_weighted else finer
-
-
-def _fits(levels: list[Problem], fit: AuditFit) -> list[Solution]:
-    """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
-    first = fit(levels[0], None, False)
-    last = fit(levels[-1], first, False)
-    if not first.noise:
-        return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
-    near = first.changed(noise=last.noise)
-    return [*(fit(level, near, True) for level in levels[:-1]), last]
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:
@@ -225,25 +210,28 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, ex
 
 def _blur(estimates: Sequence[float], std_err: float) -> float:
     """What two fits may differ by because of where they end."""
-    return _CONVERGED * (std_err if math.isfinite(std_err) else 0.0) + _ROUNDING * max(map(abs, estimates))
+    rounding = math.sqrt(np.finfo(float).eps) * max(map(abs, estimates))
+    return rounding + (_CONVERGED * std_err if math.isfinite(std_err) else 0.0)
 
 
 def _order(first: float, second: float, blur: float, expected: int) -> float:
     """The power of the step whose differences over h to h/2 and h/2 to h/4 these are, to a blur; NaN if none."""
     first, second = abs(first), second if first > 0 else -second
 
-    def follows(order: int, slack: float) -> bool:
+    def follows(order: float, slack: float) -> bool:
         low, high = (math.exp2(-order + side) for side in (-slack, slack))
         return low * (first - blur) - blur <= second <= high * (first + blur) + blur
 
     if follows(expected, 0.5):
         return float(expected)
-    clear = min(first, second) > _CLEAR * blur
-    return next((float(order) for order in _ORDERS if clear and follows(order, 0.25)), math.nan)
+    if min(first, second) <= _CLEAR * blur:
+        return math.nan
+    order = float(round(math.log2(first / second)))
+    return order if order >= 1 and follows(order, 0.25) else math.nan
 
 
 def _cells(drift: Drift, solved: bool) -> list[str]:
-    """A row of the table, with what ``solve`` gives if that is told."""
+    """A row of the table, with what ``solve`` gives if that is shown."""
     known = math.isfinite(drift.off)
     return [
         f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,
@@ -271,36 +259,25 @@ def _percent(drift: Drift) -> str:
     return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"
 
 
-_ENTRY = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
-_LEAST = 0.01
-"""Half the range of a vertical axis at least, as a share of the value."""
-
-
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
-
-    def work() -> Answer:
-        def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
-            return job.fit(problem, near, f"step {number(problem.step, 6)} s", hold)
-
-        return answer(audit(job.problem, fit), job.label)
-
-    return work
+    return lambda: answer(audit(job.problem, job.fit), job.label)
 
 
 def answer(audit: Audit, label: str) -> Answer:
     """With the files ``audit.txt`` and ``audit.png``."""
+    facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
     failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
     return Answer(
         audit.problem,
         audit.table(),
         audit.verdict,
-        audit.blocks()[1:2],
+        [block for block in audit.blocks() if isinstance(block, Table)],
         {
             "steps": audit.steps,
             "statuses": audit.statuses,
-            "parameters": {drift.name: {key: getattr(drift, key) for key in _ENTRY} for drift in audit.drifts},
+            "parameters": {drift.name: {key: getattr(drift, key) for key in facts} for drift in audit.drifts},
             "verdict": audit.verdict,
         },
         audit.assumptions,
@@ -354,6 +331,6 @@ def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
     panel.margins(y=0.15)
     low, high = panel.get_ylim()
     if math.isfinite(drift.estimates[-1]):  # what moves by less than two per cent looks as flat as it is
-        middle, half = (low + high) / 2, max((high - low) / 2, _LEAST * abs(drift.estimates[-1]))
+        middle, half = (low + high) / 2, max((high - low) / 2, _FINE * abs(drift.estimates[-1]))
         panel.set_ylim(middle - half, middle + half)
     pictures.round_ticks(panel.yaxis, 4)

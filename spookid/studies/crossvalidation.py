@@ -5,7 +5,7 @@ recording are estimated by the same method, and so is its noise unless the state
 of that or, with a given state weight, the cost over the number of steps.
 
 Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
-recordings together: k parameters, sizes of noise among them. The score tells the same with fewer presumptions and less
+recordings together: k parameters, sizes of noise among them. The score says the same with fewer presumptions and less
 power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
 the larger one has parameters more.
 """
@@ -13,7 +13,7 @@ the larger one has parameters more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
@@ -24,14 +24,12 @@ import numpy as np
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.estimation.outliers import of_same_samples
-from spookid.estimation.solving import solve
-from spookid.report.conclusion import assumed
 from spookid.results.result import Solution
 from spookid.results.settings import Dynamics, DynamicsAndFriction
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
-from spookid.tables.table import Block, Listed, Table, Tabular, as_text, labelled, number, uncertain
+from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard, raised
+from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number, uncertain
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -46,9 +44,6 @@ _AIC_MEANING = (
     "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
     "freedom as the larger one has parameters more."
 )
-
-CrossvalidationFit = Callable[[Problem, Solution | None, str], Solution]
-"""Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +84,10 @@ class CrossValidation(Tabular, DynamicsAndFriction):
     """Parameters of that fit, sizes of noise among them."""
     together: Status | None = None
     """How that fit ended; None if there is none."""
+    overdispersion: float = 1.0
+    """ĉ, the mean squared factor by which errors are raised to their scatter over blocks: with deterministic dynamics
+    residuals are correlated, and differences of −2 log L are too large by it (Burnham and Anderson, 2002, section 2.5).
+    """
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
 
@@ -97,8 +96,8 @@ class CrossValidation(Tabular, DynamicsAndFriction):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, less is better; NaN where there is no likelihood."""
-        return 2 * self.count - 2 * self.log_likelihood
+        """Akaike's information criterion with log L over ``overdispersion``, less is better; NaN without likelihood."""
+        return 2 * self.count - 2 * self.log_likelihood / self.overdispersion
 
     @property
     def converged(self) -> bool:
@@ -163,37 +162,43 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def crossvalidate(problem: Problem, fit: CrossvalidationFit | None = None, name: str | None = None) -> CrossValidation:
+def crossvalidate(
+    problem: Problem, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
+) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
-    Noise is estimated in all of them, without a state weight: likelihoods compare. Parameters of which each recording
-    has its own are estimated in all of them, too, as its states are. Samples that stand out from their neighbours are
-    left out of all (``loss="auto"`` of a sensor): which they are does not hang on the model.
+    All fits have the estimator and the samples that the fit of all recordings together has chosen, so that their
+    likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
         name: of the model, by default the problem's.
+        leader: a fit of another model to the same recordings, whose choices are taken instead; see ``leading``.
 
     Raises:
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
-    _check(problem)
-    refuse_contacts(problem, "fits of each other's states")
-    fit = fit or (lambda one, near, purpose: solve(one, warm_start=near))
-    problem = of_same_samples(problem.with_(estimator="noise"))
+    check_recordings(problem)
+    fit, name = fit or fitting(), name or problem.name
+    whole = fit(problem, None, f"{name}, all recordings")
+    leader = leader or whole
+    problem = Chosen.by(leader).posed(problem)
     alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
-    fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
+    fits = [fit(one, None, f"{name}, {recording}") for one, recording in zip(alone, names, strict=True)]
     scores = []
     for i, source in enumerate(fits):
         for j, one in enumerate(alone):
             held = _held(one, source)
-            found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
+            found = source if i == j else fit(held, fits[j], f"{name}, {names[j]} with the estimates from {names[i]}")
             scores.append(_score(found, names[i], names[j]))
     known = all(math.isfinite(solution.log_likelihood) for solution in fits)
-    together = fit(problem, None, "all recordings") if known else None
+    alike = is_hard(leader) is is_hard(whole) is False and leader.outliers == whole.outliers
+    together = None
+    if known:
+        together = whole if alike else fit(problem, whole, f"{name}, all recordings, estimator {problem.estimator}")
     return CrossValidation(
-        name=name or problem.name,
+        name=name,
         stepper=problem.stepper.name,
         step=problem.step,
         dynamics=problem.dynamics,
@@ -205,8 +210,19 @@ def crossvalidate(problem: Problem, fit: CrossvalidationFit | None = None, name:
         log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
         together=together.status if together else None,
-        assumptions=assumed(problem),
+        overdispersion=mean(factor**2 for factor in raised(leader).values()) if is_hard(leader) else 1.0,
+        assumptions=Chosen.by(leader).assumed(problem),
     )
+
+
+def leading(solutions: Iterable[Solution]) -> Solution:
+    """The fit whose choices all models on the same recordings share: the likeliest, estimated noise before none."""
+
+    def rank(solution: Solution) -> tuple[bool, float]:
+        likely = solution.log_likelihood
+        return is_hard(solution), -likely if math.isfinite(likely) else solution.cost.total
+
+    return min(solutions, key=rank)
 
 
 def _held(problem: Problem, source: Solution) -> Problem:
@@ -217,7 +233,8 @@ def _held(problem: Problem, source: Solution) -> Problem:
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
 
 
-def _check(problem: Problem) -> None:
+def check_recordings(problem: Problem) -> None:
+    """Refuse a problem that cannot be cross-validated."""
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(
@@ -227,6 +244,7 @@ def _check(problem: Problem) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ProblemError(f"{problem.what} has several recordings named {twice!r}; give each its own name")
+    refuse_contacts(problem, "fits of each other's states")
 
 
 def _score(solution: Solution, fitted: str, on: str) -> Score:
@@ -246,59 +264,43 @@ def _count(solution: Solution) -> int:
 
 def verdict(models: Sequence[CrossValidation]) -> str:
     """The models in the order of their likelihoods or scores, and how clear it is."""
-    unknown = [
-        f"No verdict on {model.name}: {model.failures} of {model.fits} fits did not converge."
-        for model in models
-        if not model.converged
-    ]
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
-    unknown += [
-        f"No verdict on {model.name}: its likelihood is not known; take smooth friction and backend lm, or give a "
-        "state_weight."
-        for model in settled
-        if model not in likely
-    ]
-    return " ".join([*([_ordered(likely)] if likely else []), *unknown])
+    unknown = {m.name: f"{m.failures} of {m.fits} fits did not converge" for m in models if m not in settled}
+    blind = "its likelihood is not known; take smooth friction and backend lm, or give a state_weight"
+    unknown |= {model.name: blind for model in settled if model not in likely}
+    texts = [_ordered(likely)] if likely else []
+    return " ".join([*texts, *(f"No verdict on {name}: {why}." for name, why in unknown.items())])
 
 
 def _ordered(models: Sequence[CrossValidation]) -> str:
+    first, likely = models[0], models[0].estimates_noise
+    if len(models) < 2 and likely:
+        over, twice = first.overdispersion, 2 * len(first.agreement.parameters)
+        why = "twice the number of parameters" + (
+            f", times {number(over)} for correlated residuals" if over > 1 else ""
+        )
+        return (
+            f"On recordings it was not fitted to, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
+            f"than after fitting; about {number(twice * over)} would be chance, {why}."
+        )
     if len(models) < 2:
-        return _alone(models[0])
+        ratio = first.score / first.cost if first.cost > 0 else math.nan
+        return f"On recordings it was not fitted to, {first.name} costs {ratio:.2f} times as much as on its own."
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
-    return _by_likelihood(models) if models[0].estimates_noise else _by_score(models)
-
-
-def _alone(model: CrossValidation) -> str:
-    if model.estimates_noise:
-        parameters = len(model.agreement.parameters)
-        return (
-            f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher "
-            f"than after fitting; about {2 * parameters} would be chance, twice the number of parameters."
-        )
-    ratio = model.score / model.cost if model.cost > 0 else float("nan")
-    return f"On recordings it was not fitted to, {model.name} costs {ratio:.2f} times as much as on its own."
-
-
-def _by_likelihood(models: Sequence[CrossValidation]) -> str:
-    order = sorted(models, key=lambda model: model.aic)
-    best = order[0]
+    best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
+    if not likely:
+        parts = [f"By cross-validation {best.name} is best (CV {best.score:.3g})"]
+        for better, worse in pairwise([best, *others]):
+            times = f"{worse.score / better.score:.2f} times as much as {better.name}"
+            parts.append(f"{worse.name} scores {times}{_clear(better, worse)}")
+        return "; ".join(parts) + "."
     parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
-    parts += [
-        f"{model.name} is {model.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is "
-        f"{abs(model.score - best.score):.1f} {'higher' if model.score > best.score else 'lower'}{_clear(best, model)}"
-        for model in order[1:]
-    ]
-    return "; ".join(parts) + "."
-
-
-def _by_score(models: Sequence[CrossValidation]) -> str:
-    order = sorted(models, key=lambda model: model.score)
-    parts = [f"By cross-validation {order[0].name} is best (CV {order[0].score:.3g})"]
-    for better, worse in pairwise(order):
-        ratio = worse.score / better.score
-        parts.append(f"{worse.name} scores {ratio:.2f} times as much as {better.name}{_clear(better, worse)}")
+    for m in others:
+        apart = f"{abs(m.score - best.score):.1f} {'higher' if m.score > best.score else 'lower'}{_clear(best, m)}"
+        above = f"{m.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is {apart}"
+        parts.append(f"{m.name} is {above}")
     return "; ".join(parts) + "."
 
 
@@ -308,51 +310,37 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
     return f" (worse in {wins} of {len(pairs)} pairs of recordings{'' if wins == len(pairs) else ', not clear'})"
 
 
-# --- as text ---
-
-
-def comparison_table(models: Sequence[CrossValidation]) -> str:
-    """Scores, estimates, agreement and verdict, for a terminal."""
-    return as_text(comparison(models))
-
-
 def comparison(models: Sequence[CrossValidation]) -> list[Block]:
-    """The same as title, tables and sentences."""
-    parts: list[Block] = [f"Cross-validation of {', '.join(model.name for model in models)}"]
-    parts += [_scores(models), _LIKELY_MEANING if _likely(models) else _MEANING]
-    if _likely(models):
-        parts += [_criteria(models), _AIC_MEANING]
-    for model in models:
-        told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, 110)]
-        parts += [_estimates(model), "\n".join(told)]
-    return [*parts, verdict(models)]
-
-
-def _likely(models: Sequence[CrossValidation]) -> bool:
-    return any(model.estimates_noise for model in models)
-
-
-def _scores(models: Sequence[CrossValidation]) -> Table:
-    rows = []
+    """Scores, estimates, agreement and verdict: title, tables and sentences."""
+    likely = any(model.estimates_noise for model in models)
+    rows, layout = [], "{:.1f}" if likely else "{:.3g}"
     for model in models:
         for recording in model.recordings:
-            sizes = (model.own(recording).cost, mean(s.cost for s in model.others(recording)))
-            rows.append((model.name, recording, *(_size(model, size) for size in sizes)))
-        rows.append((model.name, "mean", *(_size(model, size) for size in (model.cost, model.score))))
-    return Table(("model", "fitted to", "−2 log L" if _likely(models) else "cost", "CV"), rows)
-
-
-def _size(model: CrossValidation, score: float) -> str:
-    return f"{score:.1f}" if model.estimates_noise else number(score, 3)
-
-
-def _criteria(models: Sequence[CrossValidation]) -> Table:
-    rows = []
-    for model in sorted(models, key=lambda model: model.aic):
-        known = math.isfinite(model.aic)
-        cells = (f"{model.log_likelihood:.1f}", str(model.count), f"{model.aic:.1f}") if known else ("-", "-", "-")
-        rows.append((model.name, *cells))
-    return Table(("model", "log L", "k", "AIC"), rows)
+            others = mean(score.cost for score in model.others(recording))
+            rows.append((model.name, recording, layout.format(model.own(recording).cost), layout.format(others)))
+        rows.append((model.name, "mean", layout.format(model.cost), layout.format(model.score)))
+    scores = Table(("model", "fitted to", "−2 log L" if likely else "cost", "CV"), rows)
+    title = f"Cross-validation of {', '.join(model.name for model in models)}"
+    parts: list[Block] = [title, scores, _LIKELY_MEANING if likely else _MEANING]
+    if likely:
+        criteria = [
+            (m.name, f"{m.log_likelihood:.1f}", str(m.count), f"{m.aic:.1f}")
+            if math.isfinite(m.aic)
+            else (m.name, *"---")
+            for m in sorted(models, key=lambda model: model.aic)
+        ]
+        over = models[0].overdispersion
+        divided = f"\nIn AIC log L is divided by {number(over)}: the residuals are correlated." if over > 1 else ""
+        parts += [Table(("model", "log L", "k", "AIC"), criteria), _AIC_MEANING + divided]
+    for model in models:
+        told = [f"{model.name}: {model.agreement.verdict}"]
+        told += [
+            line
+            for text in (model.agreement.explanation, *estimator_line(model.assumptions))
+            for line in wrap(text, 110)
+        ]
+        parts += [_estimates(model), "\n".join(told)]
+    return [*parts, verdict(models)]
 
 
 def _estimates(model: CrossValidation) -> Table:

@@ -18,11 +18,17 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, RED
 from spookid.report.study_page import Answer
-from spookid.results.result import Solution
 from spookid.studies.agreement import Test
-from spookid.studies.crossvalidation import CrossValidation, comparison, comparison_table, crossvalidate, verdict
+from spookid.studies.crossvalidation import (
+    CrossValidation,
+    check_recordings,
+    comparison,
+    crossvalidate,
+    leading,
+    verdict,
+)
 from spookid.studies.job import Job, changed, digest
-from spookid.tables.table import as_markdown
+from spookid.tables.table import as_markdown, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,39 +55,26 @@ def cases(problems: Mapping[str, Problem]) -> list[Case]:
     return [_merged(group) for group in groups.values()]
 
 
-def same_recordings(a: Problem, b: Problem) -> bool:
-    """True if both are declared for the same measurements."""
-    if len(a.recordings) != len(b.recordings):
-        return False
-    return all(_same(r, s) for r, s in zip(a.recordings, b.recordings, strict=True))
-
-
 def _merged(group: Mapping[str, Problem]) -> Case:
     distinct: list[Recording] = []
     for recording in (r for problem in group.values() for r in problem.recordings):
         if not any(_same(recording, other) for other in distinct):
             distinct.append(recording)
-    first = next(iter(group.values()))
-    name = _common(list(group)) if len(group) > 1 else next(iter(group))
-    return Case(name, first.with_(recordings=_named(distinct), step=first.step))
-
-
-def _named(recordings: Iterable[Recording]) -> list[Recording]:
-    """The recordings with a number after a name that another has already."""
-    result: list[Recording] = []
-    for recording in recordings:
+    named: list[Recording] = []
+    for recording in distinct:  # with a number after a name that another has already
         name, again = recording.name, 2
-        while name in (other.name for other in result):
+        while name in (other.name for other in named):
             name, again = f"{recording.name} ({again})", again + 1
-        result.append(replace(recording, name=name))
-    return result
-
-
-def _common(keys: list[str]) -> str:
-    """The words that all keys have, in the order of the first; all keys if they have none."""
-    words = [re.split(r"[\s_\-./]+", key) for key in keys]
+        named.append(replace(recording, name=name))
+    first = next(iter(group.values()))
+    words = [re.split(r"[\s_\-./]+", key) for key in group] if len(group) > 1 else [list(group)]
     shared = [word for word in words[0] if all(word in other for other in words)]
-    return "_".join(shared) or ", ".join(keys)
+    return Case("_".join(shared) or ", ".join(group), first.with_(recordings=named, step=first.step))
+
+
+def same_recordings(a: Problem, b: Problem) -> bool:
+    """True if both are declared for the same measurements."""
+    return len(a.recordings) == len(b.recordings) and all(map(_same, a.recordings, b.recordings))
 
 
 def _same(a: Recording, b: Recording) -> bool:
@@ -101,13 +94,11 @@ def begin(job: Job) -> Callable[[], Answer]:
     """The study ``crossvalidate`` of a command."""
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
-    def judged(case: Case) -> CrossValidation:
-        def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
-            return job.fit(problem, near, f"{case.name}, {purpose}")
+    def judged(models: Sequence[Case]) -> list[CrossValidation]:
+        leader = leading([job.fit(case.problem, None, f"{case.name}, all recordings") for case in models])
+        return [crossvalidate(case.problem, job.fit, case.name, leader) for case in models]
 
-        return crossvalidate(case.problem, fit, case.name)
-
-    return lambda: answer(job.place, [[judged(case) for case in models] for models in sets])
+    return lambda: answer(job.place, [judged(models) for models in sets])
 
 
 def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
@@ -124,6 +115,7 @@ def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
         home = next((s for s in sets if same_recordings(s[0].problem, case.problem)), None)
         if home is None:
             sets.append(home := [])
+        check_recordings(case.problem)
         home.append(case)
     if not sets:
         raise ProblemError(
@@ -143,7 +135,7 @@ def answer(problem: str, sets: Sets) -> Answer:
     failed = [model for model in models if not model.converged]
     return Answer(
         problem,
-        "\n\n\n".join(map(comparison_table, sets)),
+        "\n\n\n".join(as_text(comparison(some)) for some in sets),
         " ".join(map(verdict, sets)),
         [block for some in sets for block in comparison(some)[:-1]],
         {"sets": [{"verdict": verdict(some), "models": [_model(model) for model in some]} for some in sets]},
@@ -169,7 +161,18 @@ def _assumptions(models: Sequence[CrossValidation]) -> dict[str, str]:
 
 def _model(model: CrossValidation) -> dict[str, Any]:
     said = model.agreement
-    facts = ("name", "stepper", "step", "dynamics", "state_weight", "recordings", "log_likelihood", "aic", "cost")
+    facts = (
+        "name",
+        "stepper",
+        "step",
+        "dynamics",
+        "state_weight",
+        "recordings",
+        "log_likelihood",
+        "overdispersion",
+        "aic",
+        "cost",
+    )
     return {
         **{name: getattr(model, name) for name in facts},
         "parameters_and_sizes_of_noise": model.count or None,

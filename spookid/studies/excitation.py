@@ -23,21 +23,19 @@ from spookid.kernels.arrays import Array, Mask
 from spookid.results.result import Solution
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place
-from spookid.studies.excitation_design import SHOWN, Basis, BasisName, Criterion, Design
+from spookid.studies.excitation_design import LIMITED, SHOWN, Basis, BasisName, Criterion, Design, Search
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.excitation_search import LIMITED, Search
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
 from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
-from spookid.studies.regression_unknowns import beliefs_of
+from spookid.studies.regression_unknowns import UNSEEN, beliefs_of
 from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
-"""Of the controller where neither it nor a recording tells [Hz]."""
-HARMONICS, STARTS, ITERATIONS = 10, 3, 1000
+"""Of the controller where neither it nor a recording says it [Hz]."""
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -45,7 +43,7 @@ _WIDTH = 0.02
 _TOLD = 0.9
 """A parameter counts among the largest errors if motions at random lessen its error by more than this factor."""
 _RANDOM = 10
-"""Motions at random that tell which directions can be seen."""
+"""Random motions that show which directions are identifiable."""
 
 Progress = Callable[[int, int, float], None]
 """Told the number of the start from 1 on, its iterations and the criterion."""
@@ -62,9 +60,9 @@ def excite(
     known: Solution | None = None,
     rate: float | None = None,
     basis: BasisName = "fourier",
-    harmonics: int = HARMONICS,
-    starts: int = STARTS,
-    max_iterations: int = ITERATIONS,
+    harmonics: int = 10,
+    starts: int = 3,
+    max_iterations: int = 1000,
     seed: int = 0,
     initial: Initial = None,
     progress: Progress | None = None,
@@ -80,7 +78,7 @@ def excite(
             those that a motion can lessen; or names of parameters, whose errors are made small.
         limits: every coordinate needs one of its rate.
         noise: sizes that the problem does not declare; see ``expected_errors``.
-        known: a solution, from whose estimates and covariance the design goes on: which experiment comes next.
+        known: a solution, from whose estimates and covariance the design continues: which experiment comes next.
         rate: of the controller [Hz]; None: of the problem's recordings, else 100.
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
@@ -91,7 +89,7 @@ def excite(
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
             begins, else where springs are at rest.
-        progress: told how far it is.
+        progress: called with how far it is.
 
     Returns:
         the best motion. If Ctrl-C comes while motions are searched, the best until then, marked as interrupted.
@@ -102,15 +100,12 @@ def excite(
     """
     _check(problem, duration, criterion, harmonics, starts, max_iterations, seed, rate)
     problem = at_estimates(problem, known)
-    rate = _rate(problem) if rate is None else float(rate)
+    if rate is None:  # that of the first recording's first sensor
+        known_rate = problem.recordings and problem.channels
+        rate = 1 / sampled_every(problem.recordings[0], problem.channels[:1]) if known_rate else RATE
+    home = home_pose(problem, initial)
     plan = _Plan(
-        problem,
-        Basis(basis, float(duration), harmonics),
-        rate,
-        limits or MotionLimits(),
-        noise,
-        known,
-        home_pose(problem, initial),
+        problem, Basis(basis, float(duration), harmonics), float(rate), limits or MotionLimits(), noise, known, home
     )
     rng = np.random.default_rng(seed)
     search, left_out = plan.search(criterion, rng)
@@ -118,22 +113,17 @@ def excite(
 
 
 class _Found(NamedTuple):
-    """What searches have come to."""
+    """The random motions that searches start from, what was found, how each ended, and whether Ctrl-C came."""
 
     begun: list[Array]
-    """Random motions that they start from."""
     found: list[Array]
-    """What was found from the first of these."""
     ends: list[str]
-    """How these searches ended."""
     interrupted: bool
-    """True if Ctrl-C came."""
 
 
 def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, progress: Progress | None) -> _Found:
     """From random motions, the best first; of a search that Ctrl-C ends, where it stood."""
-    begun = [search.random(rng) for _ in range(starts)]
-    begun.sort(key=search.design.value)
+    begun = sorted((search.random(rng) for _ in range(starts)), key=search.design.value)
     found: list[Array] = []
     ends: list[str] = []
     watch = Watch()
@@ -224,19 +214,16 @@ class _Plan:
         shown_by = [channel.signal for channel in problem.channels]
         idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *shown_by)})
         densities = effort_densities(problem, idle, self.noise, self.known)
+        fastest = np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
         width = problem.friction_width
-        widths = (
-            np.full(len(bounds.rate), width)
-            if width is not None
-            else _WIDTH * np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
-        )
+        widths = _WIDTH * fastest if width is None else np.full(len(bounds.rate), width)
         frames, cones = self.limits.frames(problem), self.limits.cones(problem)
         efforts = PlannedEfforts(coordinates, densities, widths, frames, cones)
         instants = np.linspace(0.0, self.basis.duration, _INSTANTS * self.basis.harmonics + 1)
         free = efforts.free
         names, values = [p.name for p in free], np.array([problem.guess[p.name] for p in free])
         scales = np.array([magnitude(p, problem.guess[p.name]) for p in free])
-        slopes = beliefs_of(problem, free).at(values)[1]
+        slopes = beliefs_of(problem, free)(values)[1]
         known = knowledge(names, slopes.T @ slopes, self.known)
 
         def design(judged: Mask, shown: Array) -> Design:
@@ -252,36 +239,28 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        told = (
-            f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
-            if left_out and criterion == "largest"
-            else ""
-        )
-        return Search(design(judged, shown), t), tuple(filter(None, [told]))
+        said = f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
+        return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
     """Directions that motions or what is known beforehand show, and the parameters whose errors motions lessen."""
     sizes, directions = np.linalg.eigh(data + known)
     shown = directions[:, sizes > SHOWN * max(float(sizes[-1]), 1e-300)]
-    hidden = 1 - np.sum(shown**2, axis=1) > _UNSEEN
+    hidden = 1 - np.sum(shown**2, axis=1) > UNSEEN
     after = np.diag(shown @ np.linalg.inv(shown.T @ (data + known) @ shown) @ shown.T)
     values, turns = np.linalg.eigh(known)
     some = values > SHOWN * max(float(values[-1]), 1e-300)
     before = np.diag((turns[:, some] / values[some]) @ turns[:, some].T)
-    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > _UNSEEN
+    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > UNSEEN
     return shown, ~hidden & (unknown | (after < _TOLD**2 * before))
-
-
-_UNSEEN = 1e-4
-"""Share of a parameter's squared length in directions that nothing shows, from which on it is not seen."""
 
 
 def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:
     """Which parameters are asked for by name.
 
     Raises:
-        ProblemError: for a name that is no free parameter, or that no motion tells anything of.
+        ProblemError: for a name that is no free parameter, or that no motion determines.
     """
     for name in wanted:
         if name not in names:
@@ -294,13 +273,6 @@ def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: 
                 "nothing; leave it out, or fix what it cannot be told from"
             )
     return np.array([name in wanted for name in names])
-
-
-def _rate(problem: Problem) -> float:
-    """That of the first recording's first sensor."""
-    if not (problem.recordings and problem.channels):
-        return RATE
-    return 1 / sampled_every(problem.recordings[0], problem.channels[:1])
 
 
 def _check(

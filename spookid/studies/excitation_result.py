@@ -28,12 +28,8 @@ from spookid.studies.simulation_start import Initial, Parameters, values_of
 from spookid.tables.table import Block, Table, Tabular, counted, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from spookid.kernels.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +85,27 @@ class Excitation(Tabular):
         """What was designed, its extremes beside their limits, the errors to expect, and notices."""
         kind = "Fourier series" if self.basis.name == "fourier" else "B-splines"
         how = f"{counted(len(self.labels), 'joint')}, {kind} up to {self.basis.harmonics / self.basis.duration:g} Hz"
-        title = f"Excitation of {self.problem}: {self.basis.duration:g} s at {self._rate:g} Hz, {how}"
+        rate = 1 / float(np.median(np.diff(self.trajectory.t)))
+        title = f"Excitation of {self.problem}: {self.basis.duration:g} s at {rate:g} Hz, {how}"
         rows = []
         for i, label in enumerate(self.labels):
             (low, high), most = self.bounds.position[:, i], (self.bounds.rate[i], self.bounds.effort[i])
-            at, rate, effort = (part[:, i] for part in (self.motion[0], self.motion[1], self.efforts))
+            at, *sizes = (part[:, i] for part in (self.motion[0], self.motion[1], self.efforts))
             where = f"{number(at.min(), 3)} … {number(at.max(), 3)}"
             within = f"{number(low, 3)} … {number(high, 3)}" if math.isfinite(low) or math.isfinite(high) else ""
-            largest = [number(float(np.max(np.abs(part))), 3) for part in (rate, effort)]
+            largest = [number(float(np.max(np.abs(part))), 3) for part in sizes]
             largest[1] = largest[1] if i in self.driven else ""
             limits = (number(one, 3) if math.isfinite(one) else "" for one in most)
             pairs = zip(largest, limits, strict=True)
             rows.append((label, where, within, *(text for pair in pairs for text in pair)))
         heads = ("joint", "position", "limits", "rate", "limit", "effort", "limit")
-        tables = [Table(heads, rows), *self._cones]
+        tables, cones = [Table(heads, rows)], []
+        for name, (normal, share) in self.contacts.items():
+            friction, least = self.limits.cone.get(name, (math.nan, math.nan))
+            ends = [number(one, 3) if math.isfinite(one) else "" for one in (least, friction)]
+            cones.append((name, number(float(normal.min()), 3), ends[0], number(float(share.max()), 3), ends[1]))
+        head = ("contact", "least normal force [N]", "limit", "friction used", "limit")
+        tables += [Table(head, cones)] if cones else []
         return [title, *tables, self._gain, *self.expected.blocks(), *self.notices]
 
     @property
@@ -116,33 +119,14 @@ class Excitation(Tabular):
         return found
 
     @property
-    def _cones(self) -> list[Table]:
-        """Forces of contacts beside their limits; none without contacts."""
-        rows = []
-        for name, (normal, share) in self.contacts.items():
-            friction, least = self.limits.cone.get(name, (math.nan, math.nan))
-            limits = (number(one, 3) if math.isfinite(one) else "" for one in (least, friction))
-            pairs = zip((number(float(normal.min()), 3), number(float(share.max()), 3)), limits, strict=True)
-            rows.append((name, *(text for pair in pairs for text in pair)))
-        heads = ("contact", "least normal force [N]", "limit", "friction used", "limit")
-        return [Table(heads, rows)] if rows else []
-
-    @property
-    def _rate(self) -> float:
-        return 1 / float(np.median(np.diff(self.trajectory.t)))
-
-    @property
     def _gain(self) -> str:
         """What the design has gained over its random starts."""
-        best = float(np.min(self.random))
+        what, those, over = "The errors named are", "those", len(self.criterion)
         if self.criterion == "determinant":
-            share = math.exp((self.found - best) / 2 / max(self.directions, 1))
-            what = "Errors are, in the geometric mean over all directions that motions show,"
-        else:
-            what = "The largest relative error is" if self.criterion == "largest" else "The errors named are"
-            over = 2.0 if self.criterion == "largest" else 2.0 * max(len(self.criterion), 1)
-            share = math.exp((self.found - best) / over)
-        those = "that" if self.criterion == "largest" else "those"
+            what, over = "Errors are, in the geometric mean over all directions that motions show,", self.directions
+        elif self.criterion == "largest":
+            what, those, over = "The largest relative error is", "that", 1
+        share = math.exp((self.found - float(np.min(self.random))) / (2 * max(over, 1)))
         return f"{what} {share:.2g} times {those} of the best of {counted(len(self.random), 'random motion')}."
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -151,12 +135,6 @@ class Excitation(Tabular):
 
     def __repr__(self) -> str:
         return f"<Excitation of {self.problem!r}: {self.basis.duration:g} s>"
-
-
-_WIDE, _HIGH = 12.0, 2.3
-"""Of the picture and of a panel [in]."""
-_NAMES = 18
-"""Letters of the name of a joint in a legend."""
 
 
 def save(path: Path, found: Excitation) -> Path:
@@ -178,8 +156,8 @@ def draw(found: Excitation) -> Figure:
     """Positions, rates, efforts and forces of contacts with their limits over time, and the errors before and after."""
     from matplotlib.figure import Figure
 
-    errors, bounds, labels = found.expected, found.bounds, found.labels
-    shown, joints = _largest(errors), range(len(labels))
+    errors, bounds, labels, high = found.expected, found.bounds, found.labels, 2.3
+    shown, joints = pictures.foremost(np.nan_to_num(errors.relative, nan=np.inf).tolist()), range(len(labels))
     bars = max(0.17 * len(shown) + 1.0, 2.0)
     parts: list[tuple[str, Array, Array, Sequence[int], Sequence[str]]] = [
         ("position [rad or m]", found.motion[0], bounds.position, joints, labels),
@@ -187,17 +165,15 @@ def draw(found: Excitation) -> Figure:
         ("effort [N m or N]", found.efforts, np.stack([-bounds.effort, bounds.effort]), found.driven, labels),
     ]
     if found.contacts:
-        names, (normal, share) = (
-            list(found.contacts),
-            (np.stack(one, axis=1) for one in zip(*found.contacts.values(), strict=True)),
-        )
+        names = list(found.contacts)
+        normal, share = (np.stack(one, axis=1) for one in zip(*found.contacts.values(), strict=True))
         cones = np.array([found.limits.cone.get(name, (np.inf, -np.inf)) for name in names]).T
         places, none = range(len(names)), np.full(len(names), np.inf)
         parts.append(("force along normal [N]", normal, np.stack([cones[1], none]), places, names))
         parts.append(("friction used", share, np.stack([-none, cones[0]]), places, names))
-    figure = Figure(figsize=(_WIDE, 1.2 + len(parts) * _HIGH + bars), layout="constrained")
+    figure = Figure(figsize=(12.0, 1.2 + len(parts) * high + bars), layout="constrained")
     pictures.title(figure, f"Excitation of {found.problem}: {found.basis.duration:g} s")
-    panels = figure.subplots(len(parts) + 1, 1, gridspec_kw={"height_ratios": [*(_HIGH for _ in parts), bars]})
+    panels = figure.subplots(len(parts) + 1, 1, gridspec_kw={"height_ratios": [*(high for _ in parts), bars]})
     for i, (label, values, limits, drawn, called) in enumerate(parts):
         _curves(panels[i], found.trajectory.t, values, limits, drawn, called)
         panels[i].set_ylabel(label)
@@ -211,7 +187,7 @@ def draw(found: Excitation) -> Figure:
 def _curves(panel: Axes, t: Array, values: Array, limits: Array, drawn: Sequence[int], labels: Sequence[str]) -> None:
     """Of joints or contacts; their limits are dotted lines of the same colour, where they are near."""
     for i in drawn:
-        label = labels[i] if len(labels[i]) <= _NAMES else f"{labels[i][:_NAMES]}…"
+        label = labels[i] if len(labels[i]) <= 18 else f"{labels[i][:18]}…"
         panel.plot(t, values[:, i], **pictures.line(i), lw=1.0, label=label)
     low, high = float(values[:, drawn].min()), float(values[:, drawn].max())
     room = 0.4 * max(high - low, 1e-12)
@@ -222,12 +198,6 @@ def _curves(panel: Axes, t: Array, values: Array, limits: Array, drawn: Sequence
     panel.grid(color="#e4e4e4", lw=0.5)
     panel.margins(x=0.0)
     panel.tick_params(labelsize=8)
-
-
-def _largest(errors: ExpectedErrors) -> list[int]:
-    """Parameters that are drawn, those with the largest relative errors, in their order."""
-    order = np.argsort(-np.nan_to_num(errors.relative, nan=np.inf))[: pictures.MOST_ROWS]
-    return sorted(order.tolist())
 
 
 def _bars(panel: Axes, errors: ExpectedErrors, shown: list[int]) -> None:

@@ -1,11 +1,11 @@
-"""What a planned motion asks of motors and contacts, and what the forces along it tell of the parameters: with exact
+"""What a planned motion asks of motors and contacts, and what the forces along it say of the parameters: with exact
 derivatives.
 
 Forces w(x, s, a; θ) along the coordinates of a tree and of free bodies (``mechanics.regressor``) are borne by motors
 and by what holds: w = Sᵀe + Jᵀλ. Where that leaves a choice, the sum of squares of efforts e and of λ in SI units is
 least. The fit knows efforts, measured or commanded, and no λ: with s = N ż for all that may move and D the spectral
-densities of the noise along the coordinates, a second of motion tells (NᵀW)ᵀ (NᵀDN)⁻¹ (NᵀW), W = ∂w/∂θ at these
-efforts. The noise of positions is left out here, and counted where errors are promised (``expected_errors``).
+densities of the noise along the coordinates, the information of a second of motion is (NᵀW)ᵀ (NᵀDN)⁻¹ (NᵀW), with
+W = ∂w/∂θ at these efforts. The noise of positions is left out here, and counted in ``expected_errors``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PlannedEfforts:
         return tuple(self.coordinates.regressor.free)
 
     def slopes(self, motion: Array) -> Array:
-        """What the forces tell, each row over its noise's density, (N, m, n_p)."""
+        """Slopes of the forces, each row over its noise's density, (N, m, n_p)."""
         (found,) = self._called(self._slopes, motion)
         return found.reshape(len(found), len(self.free), -1).transpose(0, 2, 1)
 
@@ -99,7 +99,7 @@ class PlannedEfforts:
 
     @cached_property
     def asked_pattern(self) -> Mask:
-        """True where a row of what is asked hangs on a planned coordinate, (rows, m)."""
+        """True where a row of what is asked depends on a planned coordinate, (rows, m)."""
         m, slopes = len(self.coordinates.planned), self._asked_jacobian
         found = np.zeros(slopes.shape, dtype=bool)
         found[tuple(np.array(part, dtype=np.intp) for part in slopes.sparsity().get_triplet())] = True

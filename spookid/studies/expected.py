@@ -1,4 +1,4 @@
-"""What a fit of a planned motion will tell, before anything has moved.
+"""What a fit of a planned motion will report, before anything has moved.
 
 The planned motion takes the place of a recording: efforts that it takes are computed, sensors show it without errors,
 and the equations of the fit are linearized there at the noise that is known. What the fit would report as standard
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,18 +26,16 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
+from spookid.report.conclusion import assumed
 from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
+from spookid.studies.variants import Chosen, estimator_line, is_hard, raised
 from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
 from spookid.transcription.parameter_constraints import FreeDirections
-
-_MOST = 1e9
-"""Repetitions beyond which an error is out of reach."""
-_HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +67,8 @@ class ExpectedErrors(Tabular):
     """Slopes of constraints between parameters that hold, (k, n)."""
     sizes: Array
     """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words."""
 
     @property
     def relative(self) -> Array:
@@ -85,19 +85,17 @@ class ExpectedErrors(Tabular):
         Raises:
             ProblemError: for a name that is no free parameter.
         """
+        from scipy.optimize import brentq  # half a second to load
+
         place, free = self._place(name), FreeDirections(self.held, self.normals)
 
-        def after(times: float) -> float:
-            found = _errors(self.names, self.known + times * self.data, self.sizes, free)[0][place]
-            return math.inf if math.isnan(found) else float(found)
+        def excess(power: float) -> float:
+            found = _errors(self.names, self.known + 10**power * self.data, self.sizes, free)[0][place]
+            return 1.0 if math.isnan(found) else float(found) - error
 
-        if not after(_MOST) <= error:
+        if excess(9.0) > 0:
             return math.inf
-        low, high = -9.0, math.log10(_MOST)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if after(10**middle) <= error else (middle, high)
-        return float(10**high)
+        return float(10 ** brentq(excess, -9.0, 9.0)) if excess(-9.0) > 0 else 0.0
 
     def until(self, name: str, error: float, relative: bool = False) -> str:
         """A sentence that says how long the motion has to be made until the error of a parameter is below another.
@@ -113,9 +111,9 @@ class ExpectedErrors(Tabular):
             return f"The error of {name} does not come below {said}, however often this motion is made."
         if self.before[place] <= wanted:
             return f"The error of {name} is below {said} already."
-        if times <= 1:
-            return f"The error of {name} is below {said} after one run of {self.duration:g} s."
         count = math.ceil(times - 1e-9)
+        if count <= 1:
+            return f"The error of {name} is below {said} after one run of {self.duration:g} s."
         return f"The error of {name} is below {said} after {count} runs, {number(count * self.duration)} s in all."
 
     def _place(self, name: str) -> int:
@@ -137,7 +135,7 @@ class ExpectedErrors(Tabular):
         title = (
             f"Errors to expect of {counted(len(self.names), 'parameter')} of {self.problem} after {self.duration:g} s"
         )
-        return [title, Table(heads, rows, left=(0, 5))]
+        return [title, *estimator_line(self.assumptions), Table(heads, rows, left=(0, 5))]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -164,17 +162,41 @@ def expected_errors(
             or a solution, for those that it found. What it does not name is as the problem declares it, else as
             ``known`` has found it.
         known: a solution of the same mechanism: its estimates are where the errors are asked for, and what it knows
-            counts as known beforehand, in the place of the priors.
+            counts as known beforehand, instead of the priors.
 
     Raises:
         ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
     """
-    _check(problem, noise)
-    # What sticks and what slides follows from data; the smooth law tells nearly the same of friction.
+    if not problem.estimates_noise:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
+            "noise; leave it out, and errors can be predicted"
+        )
+    refuse_contacts(problem, "errors that are predicted")
+    if not (noise is None or isinstance(noise, (Solution, Mapping))):
+        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
+    # What sticks and what slides follows from data; the smooth law says nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
-    names, statistics, free = _linearized(problem, noise, known)
+    fitted = noise if isinstance(noise, Solution) else known
+    if fitted is not None and problem.chooses_estimator:
+        problem = problem.with_(estimator="hard" if is_hard(fitted) else "noise")
+    assembly = assemble(problem)
+    names, random = tuple(assembly.transcription.names), known_noise(problem, assembly.noise, noise, known)
+    try:
+        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
+    except NotPositiveDefiniteError as error:
+        raise ProblemError(
+            f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
+        ) from None
+    free = assembly.transcription.free_directions(point.parameters)
+    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
+    statistics = a_posteriori(assembly, point, free).statistics
+    if statistics is None:
+        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
     beforehand = knowledge(names, statistics.prior, known)
-    data = statistics.information - statistics.prior
+    factors = {} if fitted is None else raised(fitted)
+    scales = np.array([factors.get(name, 1.0) for name in names])
+    data = (statistics.information - statistics.prior) / np.outer(scales, scales)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
     after, reasons, covariance = _errors(names, beforehand + data, magnitudes, free)
@@ -194,44 +216,8 @@ def expected_errors(
         free.held,
         free.normals,
         magnitudes,
+        assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
     )
-
-
-def _check(problem: Problem, noise: Noises) -> None:
-    """Refuse what errors cannot be foretold of."""
-    if not problem.estimates_noise:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be foretold"
-        )
-    refuse_contacts(problem, "errors that are foretold")
-    if not (noise is None or isinstance(noise, (Solution, Mapping))):
-        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
-
-
-def _linearized(
-    problem: Problem, noise: Noises, known: Solution | None
-) -> tuple[tuple[str, ...], ResidualStatistics, FreeDirections]:
-    """Names of parameters, and what the equations of a fit tell of them, linearized along the motion; what bounds or
-    constraints between them leave free.
-
-    Raises:
-        ProblemError: for noise of unknown size, or a motion that leaves states undetermined.
-    """
-    assembly = assemble(problem)
-    random = known_noise(problem, assembly.noise, noise, known)
-    try:
-        assembly, point = at_noise(assembly, at_gains(problem, random, problem.guess, back=True))
-    except NotPositiveDefiniteError as error:
-        raise ProblemError(
-            f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
-        ) from None
-    free = assembly.transcription.free_directions(point.parameters)
-    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
-    found = a_posteriori(assembly, point, free)
-    if found.statistics is None:
-        raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
-    return tuple(assembly.transcription.names), found.statistics, free
 
 
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:
@@ -288,7 +274,7 @@ def effort_densities(problem: Problem, planned: Recording, noise: Noises, known:
     free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
 
     Raises:
-        ProblemError: if one is unknown.
+        ProblemError: if one is unknown or zero.
     """
     problem = problem.with_(recordings=[planned])
     settings = settings_of(problem)
@@ -300,7 +286,13 @@ def effort_densities(problem: Problem, planned: Recording, noise: Noises, known:
         measured.setdefault(motor.label, []).append(of_each["sensor", motor.signal].std * math.sqrt(interval))
     names = disturbance_names(problem.model)
     disturbed = {name: one.density for (kind, _), one in of_each.items() if kind == "disturbance" for name in one.names}
-    return np.array([math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names])
+    densities = [math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names]
+    if silent := [name for name, density in zip(names, densities, strict=True) if not density > 0]:
+        raise ProblemError(
+            f"{problem.place}: a motion is designed for the noise of efforts, and there is none of {silent[0]!r}, as "
+            f"with deterministic dynamics; give its size with noise= (of a command --noise {silent[0]}=SIZE)"
+        )
+    return np.array(densities)
 
 
 def _said(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.loading import load_problem, whole_path
 from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.data.state import State
@@ -36,8 +38,73 @@ from spookid.solvers.status import Status
 from spookid.stepping.simulation import Progress
 from spookid.studies.variants import STEPPERS, Variant
 
-_SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
+_SETTINGS = ("step", "state_weight", "estimator", "friction", "friction_width", "cutoff")
 _SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
+
+
+alone = threading.Lock()
+"""Held by what works on a source, in a thread of a worker perhaps: CasADi's symbols do not bear several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A problem and what is changed about it. It travels to workers as a path, from which they load the problem.
+
+    Args:
+        given: the problem; None in a worker.
+        path: where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it.
+        expected: its digest where the work began; None here.
+    """
+
+    given: Problem | None
+    path: str | None
+    variant: Variant = field(default_factory=Variant)
+    expected: str | None = None
+
+    @classmethod
+    def of(
+        cls, problem: Problem | str | os.PathLike[str], initial: Mapping[str, float] | None, fixed: Iterable[str]
+    ) -> Source:
+        """Of a problem or a problem file, with these initial values, and parameters to hold."""
+        variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed))
+        if isinstance(problem, Problem):
+            return cls(problem, None, variant)
+        return cls(load_problem(problem), whole_path(problem), variant)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """As it was declared.
+
+        Raises:
+            ProblemError: in a worker, if its file is not what it was.
+        """
+        return self.given or _loaded(str(self.path), str(self.expected))
+
+    @cached_property
+    def digest(self) -> str:
+        """See ``digest``."""
+        return self.expected or digest(self.problem)
+
+    @property
+    def posed(self) -> tuple[Problem, str, dict[str, Any]]:
+        """The changed problem, the backend and the solver's options."""
+        return self.variant.posed(self.problem)
+
+    def identity(self, *more: object) -> str:
+        """A number that changes with all that fits depend on."""
+        facts = (self.digest, repr(self.variant), sorted(versions().items()), *more)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    def __reduce__(self) -> tuple[type[Source], tuple[None, str | None, Variant, str]]:
+        return Source, (None, self.path, self.variant, self.digest)
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: str, expected: str) -> Problem:
+    problem = load_problem(path)
+    if digest(problem) != expected:
+        raise ProblemError(f"{path} is not what it was when the work began; start it again")
+    return problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +126,7 @@ class Job(ABC):
     arguments: Namespace
     """Of the command."""
     executor: Executor | None
-    """Works in the place of worker processes."""
+    """Works instead of worker processes."""
 
     @property
     def declared(self) -> Problem:
@@ -81,6 +148,11 @@ class Job(ABC):
             initial={name: value for name, value in arguments.set if name in known},
             fixed=tuple(name for name in getattr(arguments, "fix", ()) if name in known),
         )
+
+    @property
+    def sent(self) -> Source:
+        """The problem as workers take it."""
+        return Source(self.declared, self.path, self.variant)
 
     @property
     def folder(self) -> Path:
@@ -176,15 +248,22 @@ class KeptFits:
         Raises:
             KeyboardInterrupt: if it was interrupted.
         """
+
+        def finished() -> Solution:
+            solution = solve()
+            if solution.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            return solution
+
         if self._journal is None:
-            return _finished(solve())
+            return finished()
         name = self._journal.name(digest(problem))
         place = self._journal.folder / name
         try:
             found = load(place)
         except ProblemError:  # there is none, or a damaged one
             with kept_in(Journal(self._journal.folder, name)):
-                found = _finished(solve())
+                found = finished()
             keep(found, place)
             resuming.forget(self._journal.folder)  # searches that have served
         self.count += 1
@@ -194,13 +273,6 @@ class KeptFits:
         """All has served."""
         if self._folder is not None:
             remove(self._folder)
-
-
-def _finished(solution: Solution) -> Solution:
-    """One that is not interrupted."""
-    if solution.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    return solution
 
 
 def digest(problem: Problem) -> str:

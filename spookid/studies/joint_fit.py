@@ -1,6 +1,6 @@
 """Joint fits of more recordings than one process holds: states are eliminated where recordings lie, sums travel.
 
-The first recordings are fitted as usual: their fit tells what the problem is made of (steps, rows, sizes of noise
+The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, sizes of noise
 apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
 or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
 taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
@@ -9,7 +9,6 @@ asked for, this is done with half the step, then with the whole one at the noise
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +27,6 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.loading import load_problem, whole_path
 from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
@@ -37,13 +35,13 @@ from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
 from spookid.estimation.identifiability import Identifiability, judged
-from spookid.estimation.likelihood_fit import STATES, begun_at, found_by
-from spookid.estimation.solving import of_bodies, solve
+from spookid.estimation.likelihood_fit import SHARE, STATES, begun_at, found_by, rated
+from spookid.estimation.solving import of_bodies, solve_whole
 from spookid.estimation.starts import free_delays
 from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.findings import Finding
-from spookid.results.folders import SCHEMA, versions
+from spookid.results.folders import SCHEMA
 from spookid.results.result import Noise, Solution, Times
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -51,13 +49,14 @@ from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ResidualStatistics
+from spookid.statistics.marginal import starting_logs
 from spookid.statistics.sensitivities import ROBUST
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
-from spookid.studies.job import digest
-from spookid.studies.joint_fit_worker import COARSE, MARKER, Source, Sums, states_of, template
+from spookid.studies.job import Source
+from spookid.studies.joint_fit_worker import COARSE, MARKER, Sums, Template, states_of
 from spookid.studies.joint_search import SETTLED, Elsewhere, Everyone, JointSearch
-from spookid.studies.variants import AxisValue, Variant
+from spookid.studies.variants import AxisValue, is_hard
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
@@ -67,19 +66,16 @@ _GAP = 1e-2
 _BLOCKS = 1000
 """Of the jackknife at the most; each is a recording, or several."""
 _FEWEST = 20
-"""Recordings that scatter tells errors from."""
+"""Recordings whose scatter gives errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointPlan:
     """A joint fit that can be run."""
 
-    problem: Problem
-    path: str | None
-    """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
-    variant: Variant
+    source: Source
     folder: Path
-    """Where chains and states lie, for all workers, and what the fit goes on from if it is ended."""
+    """Where chains and states lie, for all workers, and where the fit continues if it is ended."""
 
 
 @checked
@@ -115,30 +111,29 @@ def solve_jointly(
         ProblemError: for what a joint fit does not know, a recording that does not fit the problem, or a folder that
             holds something else.
     """
-    path = None if isinstance(problem, Problem) else whole_path(problem)
-    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
+    source = Source.of(problem, initial, fixed)
+    source = replace(source, variant=source.variant.at(settings, source.problem))
     if jobs < 1:
-        raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
+        raise ProblemError(f"{source.problem.place}: jobs is {jobs}; give 1, 2, 3 ...")
     if folder is None and executor is not None:
-        raise ProblemError(f"{loaded.place}: an executor needs a folder that its workers see; give folder=")
+        raise ProblemError(f"{source.problem.place}: an executor needs a folder that its workers see; give folder=")
     pool = WorkerPool(jobs, executor)
     with TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), pool), pool, callback)
+        return fit_jointly(planned(source, Path(place).absolute(), pool), pool, callback)
 
 
-def planned(problem: Problem, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
+def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
         ProblemError: for what a joint fit cannot do, or a folder that holds something else.
     """
     folders.check_continued(folder, MARKER)
-    posed, backend, _ = variant.posed(problem)
+    posed, backend, _ = source.posed
     what = posed.what
     if not (posed.sample and posed.observations):
         raise ProblemError(f"{what} has no recordings or observations to fit; give both")
-    if path is None and not pool.alone:
+    if source.path is None and not pool.alone:
         raise ProblemError(f"{what} cannot be sent to workers; give the path of its file, or take jobs=1")
     refuse_contacts(posed, "a joint fit")
     others = {
@@ -154,7 +149,7 @@ def planned(problem: Problem, path: str | None, variant: Variant, folder: Path, 
         raise ProblemError(
             f"{what}: a joint fit over workers does not know {refused}; leave it out, or solve in one process"
         )
-    return JointPlan(problem, path, variant, folder)
+    return JointPlan(source, folder)
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
@@ -162,35 +157,43 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
-        KeyboardInterrupt: once the user has interrupted; the same fit goes on from there.
+        KeyboardInterrupt: once the user has interrupted; the same fit continues from there.
     """
-    facts = digest(plan.problem), plan.variant, sorted(versions().items())
-    identity = hashlib.sha256(repr(facts).encode()).hexdigest()
-    _keep_apart(plan, identity)
+    identity, place = plan.source.identity(), plan.folder / MARKER
+    try:
+        same = msgspec.json.decode(place.read_bytes())["identity"] == identity
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        same = False
+    if not same:  # what an earlier fit has left is forgotten, other files are left alone
+        joint_fit_worker.forget(plan.folder)
+        folders.write(place, {"schema": SCHEMA, "problem": plan.source.problem.name, "identity": identity})
     with kept_in(Journal(plan.folder, identity)):
-        return _fitted(plan, pool, callback)
+        began, (posed, _, options) = time.perf_counter(), plan.source.posed
+        first = solve_whole(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
+        found = _fitted(plan, pool, first, callback, began)
+    if not is_hard(first):
+        return found.changed(choice=first.choice)
+    none = (replace(one, std=0.0, density=0.0) if one.kind == "disturbance" else one for one in found.noise)
+    return found.changed(choice=first.choice, noise=tuple(none))
 
 
-def _fitted(plan: JointPlan, pool: WorkerPool, callback: Callback | None) -> Solution:
-    began = time.perf_counter()
-    posed, _, options = plan.variant.posed(plan.problem)
-    first = solve(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
-    if first.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callback | None, began: float) -> Solution:
+    """All recordings, with the estimator and from the estimates of the fit of the first ones."""
+    posed, _, _ = plan.source.posed
     estimator = posed.estimator if first.choice is None else first.choice.estimator
-    source = Source(plan.path, digest(plan.problem), plan.variant, estimator, posed.step, posed.corrects)
-    found = _searched(plan, pool, source, _Start(first.noise, first.values, first.detail), callback, began)
+    template = Template(plan.source, estimator, posed.step, posed.corrects)
+    found = _searched(plan, pool, template, _Start(first.noise, first.values, first.detail), callback, began)
     made = found.fit
     if not posed.corrects or made.outcome.status is not Status.CONVERGED or made.likelihood is None:
         return found.told(made.result, made)
     known, counted = made.likelihood, callback and counting_from(callback, made.result.iterations)
     start = _Start(known.noise, made.values, made.outcome.detail, hold=True)
     beside = replace(plan, folder=plan.folder / COARSE)
-    coarse = _searched(beside, pool, replace(source, halved=False), start, counted, time.perf_counter())
+    coarse = _searched(beside, pool, replace(template, halved=False), start, counted, time.perf_counter())
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
     effect = (
-        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would tell "
+        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would show "
         f"what it adds, did not converge ({coarse.outcome.detail})."
     )
     kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
@@ -210,12 +213,12 @@ class _Start:
 
 
 def _searched(
-    plan: JointPlan, pool: WorkerPool, source: Source, start: _Start, callback: Callback | None, began: float
+    plan: JointPlan, pool: WorkerPool, template: Template, start: _Start, callback: Callback | None, began: float
 ) -> _Searched:
     """All recordings fitted with one step."""
-    posed, _, options = plan.variant.posed(plan.problem)
-    assembly = template(plan.problem, source)
-    everyone = Everyone(plan.problem, assembly, source, plan.folder, len(plan.problem.recordings), pool)
+    posed, _, options = plan.source.posed
+    problem, assembly = template.assembled()
+    everyone = Everyone(template, assembly, plan.folder, len(problem.recordings), pool)
     search, logs = _search(everyone, start, options, callback)
     point = Elsewhere((), np.array([start.values[p.name] for p in assembly.problem.free]))
     sums = everyone.ask(search.pass_of("prepare", point, logs))
@@ -240,6 +243,10 @@ def _search(
     if not assembly.problem.estimates_noise:
         return JointSearch(assembly.transcription, (), LevenbergMarquardt(), most, told, **own), np.zeros(0)
     begun = begun_at(assembly, start.noise)
+    if begun is None and assembly.problem.is_hard:  # a solution says that there is no process noise
+        signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
+        logs = starting_logs(rated(assembly), assembly.transcription, assembly.start, signals, SHARE)
+        begun = assembly.noise, logs
     if begun is None:
         raise ProblemError(
             f"{assembly.problem.what}: the fit of its first recordings does not "
@@ -249,18 +256,6 @@ def _search(
     if start.hold:
         sizes = tuple(replace(size, given=math.inf) for size in sizes)
     return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
-
-
-def _keep_apart(plan: JointPlan, identity: str) -> None:
-    """Forget what an earlier fit has left in the folder, unless it was this one; other files are left alone."""
-    place = plan.folder / MARKER
-    try:
-        same = msgspec.json.decode(place.read_bytes())["identity"] == identity
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        same = False
-    if not same:
-        joint_fit_worker.forget(plan.folder)
-        folders.write(place, {"schema": SCHEMA, "problem": plan.problem.name, "identity": identity})
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +289,7 @@ class _Searched:
         return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
 
     def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
-        """A result of the fit that it is, or that tells what its step adds to the other."""
+        """A result of the fit that it is, or that says what its step adds to the other."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(
             result.size,
@@ -313,7 +308,7 @@ def _told(everyone: Everyone, outliers: int) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
-    words += [f"the first {first}, which also tell friction widths, and the estimator where none is given."]
+    words += [f"the first {first}, which also determine friction widths, and the estimator where none is given."]
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
     evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}
@@ -329,7 +324,8 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     best = pseudo_inverse(information, free)[0] @ scores.sum(axis=0)
     several = len(places) >= _FEWEST
     scattered = scores - own @ best
-    if assembly.noise:
+    hard = bool(assembly.noise) and assembly.problem.is_hard
+    if assembly.noise and (several or not hard):
         information, scatter = _by_noise(assembly, information, sums, free, doubt)
     elif several:
         scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
@@ -339,9 +335,10 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     blocks = scattered, own, -scores, sums["information",] - own
     statistics = ResidualStatistics(information, prior, (scatter - prior)[None], certain, *blocks)
     known = judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
-    if assembly.noise or several:
+    if several or (assembly.noise and not hard):
         return known
-    few = f"with given weights errors are from how recordings scatter, and there are fewer than {_FEWEST}"
+    which = "deterministic dynamics" if hard else "given weights"
+    few = f"with {which} errors are from how recordings scatter, and there are fewer than {_FEWEST}"
     sensitivities = replace(known.sensitivities, reasons=dict.fromkeys(assembly.transcription.names, few))
     return replace(known, analysis=replace(known.analysis, sensitivities=sensitivities))
 

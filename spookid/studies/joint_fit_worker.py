@@ -34,8 +34,7 @@ from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal, NoiseSize, Swept
 from spookid.statistics.trial import Trials
-from spookid.studies.sweeping import alone, problem_of
-from spookid.studies.variants import Variant
+from spookid.studies.job import Source, alone
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Chain, Point
 
@@ -43,8 +42,8 @@ Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
 MARKER = "joint_fit.json"
 COARSE = "coarse"
-"""Folder of a fit that tells what the step adds."""
-"""File that tells a folder of a joint fit, and of which."""
+"""Folder of a fit that shows what the step adds."""
+"""File that marks a folder of a joint fit, and of which."""
 _KEPT = re.compile(r"\d{7}\.(chain|\d+\.npy)|\.\d{7}\.(chain|\d+\.npy)\.\w+-\d+-\w+\.part")
 """Files of recordings."""
 _LARGEST = 32
@@ -52,18 +51,29 @@ _LARGEST = 32
 What = Literal["prepare", "fit", "fisher", "errors"]
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where workers find the problem, and what is changed about it."""
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The problem of the first recordings, which all others are joined to."""
 
-    path: str | None
-    """``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
-    digest: str
-    variant: Variant
+    source: Source
     estimator: str
     step: float
     halved: bool = False
     """True for steps half as long."""
+
+    def assembled(self) -> tuple[Problem, Assembly]:
+        """The problem and its assembly, made once in each process for as long as the same is asked."""
+        key = self.source.identity(self.estimator, self.step, self.halved)
+        if key not in _ready:
+            posed, _, _ = self.source.posed
+            plain = {"step": self.step, "step_correction": False, "estimator": self.estimator}
+            posed = posed.with_(recordings=posed.sample[:SAMPLE], **plain)
+            _ready.clear()
+            _ready[key] = self.source.problem, assemble(finer(posed) if self.halved else posed)
+        return _ready[key]
+
+
+_ready: dict[str, tuple[Problem, Assembly]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,49 +103,24 @@ class Pass:
     """Of the fit of states."""
 
 
-def template(problem: Problem, source: Source) -> Assembly:
-    """The problem of the first recordings, which all others are joined to."""
-    posed, _, _ = source.variant.posed(problem)
-    plain = {"step": source.step, "step_correction": False, "estimator": source.estimator}
-    posed = posed.with_(recordings=posed.sample[:SAMPLE], **plain)
-    return assemble(finer(posed) if source.halved else posed)
-
-
 def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
     """Add to each sum."""
     for key, value in more.items():
         total[key] = total[key] + value if key in total else value
 
 
-def work(source: Source, asked: Pass, first: int, last: int) -> Sums | str:
-    """Of the recordings from ``first`` to before ``last``; a text says why there is none, in a worker."""
-    with alone:
-        return work_here(*_loaded(source), asked, first, last)
-
-
-def work_here(problem: Problem, assembly: Assembly, asked: Pass, first: int, last: int) -> Sums | str:
-    """The same in this process."""
+def work(template: Template, asked: Pass, first: int, last: int) -> Sums | str:
+    """Of the recordings from ``first`` to before ``last``; a text says why there is none."""
     total: Sums = {}
-    for number in range(first, last):
-        share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
-        try:
-            add(total, _ANSWERS[asked.what](share))
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
-            return f"recording {share.chain().name!r}: {error}"
+    with alone:
+        problem, assembly = template.assembled()
+        for number in range(first, last):
+            share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
+            try:
+                add(total, _ANSWERS[asked.what](share))
+            except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
+                return f"recording {share.chain().name!r}: {error}"
     return total
-
-
-def _loaded(source: Source) -> tuple[Problem, Assembly]:
-    """The problem and its template, made once in each worker."""
-    key = repr(source)
-    if key not in _ready:
-        problem = problem_of(source.path or "", source.digest)
-        _ready.clear()
-        _ready[key] = problem, template(problem, source)
-    return _ready[key]
-
-
-_ready: dict[str, tuple[Problem, Assembly]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +211,7 @@ class _Share:
         return Trials(problem, asked.sizes, asked.settings, gap=asked.gap), point
 
     def write(self, states: Array) -> None:
-        """Its states as found, in the place of those of passes that led nowhere."""
+        """Its states as found, instead of those of passes that led nowhere."""
         self._write_states(states, self.asked.version)
         for version in self.asked.stale:
             with suppress(OSError):
@@ -249,7 +234,7 @@ def _fit(share: _Share) -> Sums:
 
 
 def told(found: Marginal) -> Sums:
-    """The sums in what a recording tells."""
+    """The sums in the likelihood of a recording."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found.sweep(), name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}

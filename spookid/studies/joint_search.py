@@ -12,14 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array
 from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal
 from spookid.statistics.search import Search
 from spookid.statistics.trial import FittedStates
-from spookid.studies.joint_fit_worker import Pass, Source, Sums, add, blocks, together, work, work_here
+from spookid.studies.joint_fit_worker import Pass, Sums, Template, add, blocks, together, work
 from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
@@ -32,10 +31,9 @@ SETTLED = 1e-10
 class Everyone:
     """All recordings, and who works on them."""
 
-    problem: Problem
+    template: Template
     assembly: Assembly
     """Of the first recordings."""
-    source: Source
     folder: Path
     count: int
     pool: WorkerPool
@@ -46,9 +44,8 @@ class Everyone:
         Raises:
             NotPositiveDefiniteError: if one has no answer.
         """
-        here = partial(work_here, self.problem, self.assembly) if self.pool.alone else partial(work, self.source)
         total, failed = Sums(), ""
-        for found in self.pool.map(partial(here, asked), blocks(self.count)):
+        for found in self.pool.map(partial(work, self.template, asked), blocks(self.count)):
             if isinstance(found, str):
                 failed = failed or found
             else:
@@ -122,7 +119,7 @@ class JointSearch(Search):
         return replace(asked, **more)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell."""
+        """The states of a trial, and their likelihood."""
         self.versions += 1
         stale = tuple(number for number in self._written if number != cast(Elsewhere, start).version)
         asked = self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most, gap=gap)

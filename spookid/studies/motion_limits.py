@@ -48,7 +48,7 @@ class Bounds:
 
     @cached_property
     def rows(self) -> tuple[Array, Array]:
-        """Lower and upper of what ``PlannedEfforts.asked`` tells, (3 n + 3 f + 2 c,)."""
+        """Lower and upper of what ``PlannedEfforts.asked`` gives, (3 n + 3 f + 2 c,)."""
         symmetric = np.concatenate([self.rate, self.effort])
         forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
         lower = [self.position[0], -symmetric, self.place[0], forces]
@@ -122,9 +122,8 @@ class MotionLimits(metaclass=Checked):
         for what in ("rate", "effort"):
             for name, value in getattr(self, what).items():
                 if not value > 0:
-                    raise ProblemError(
-                        f"{self.where}: limit {shown(value)} of the {what} of {name!r}: give one above 0"
-                    )
+                    limit = f"limit {shown(value)} of the {what} of {name!r}"
+                    raise ProblemError(f"{self.where}: {limit}: give one above 0")
         for name, box in self.place.items():
             if len(box) != 3:
                 raise ProblemError(f"{self.where}: limits of the place of {name!r}: give three pairs, of x, y and z")
@@ -184,9 +183,8 @@ class MotionLimits(metaclass=Checked):
         for name in (*self.position, *self.rate, *self.effort):
             if name not in labels:
                 raise ProblemError(f"{self.where}: limits name the joint {name!r}; there are {', '.join(labels)}")
-        rate, effort = (
-            np.array([float(of.get(label, math.inf)) for label in labels]) for of in (self.rate, self.effort)
-        )
+        most = self.rate, self.effort
+        rate, effort = (np.array([float(of.get(label, math.inf)) for label in labels]) for of in most)
         driven = {motor.label for motor in problem.model.motors}
         if endless := [n for n, most in zip(labels, rate, strict=True) if math.isinf(most) and n in driven]:
             raise ProblemError(
@@ -196,11 +194,8 @@ class MotionLimits(metaclass=Checked):
         pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]
         walls = [pair for box in self.place.values() for pair in box]
         least = np.array([float(least) for _, least in self.cone.values()])
-        return Bounds(_columns(pairs), rate, effort, _columns(walls), least)
-
-
-def _columns(pairs: Sequence[tuple[float, float]]) -> Array:
-    return np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+        position, place = (np.array(some, dtype=np.float64).reshape(-1, 2).T for some in (pairs, walls))
+        return Bounds(position, rate, effort, place, least)
 
 
 def _check_pair(where: str, what: str, pair: tuple[float, float]) -> None:

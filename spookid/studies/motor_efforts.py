@@ -41,9 +41,6 @@ from spookid.studies.simulation_start import Parameters, values_of
 from spookid.tables.table import Block, Table, Tabular, counted
 from spookid.tables.table import number as digits
 
-_BRIEF = 1e-9
-"""h of an instant [s]."""
-
 Moving: TypeAlias = tuple[Any, Any, Any]
 """Positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints."""
 
@@ -79,14 +76,12 @@ class MotorEfforts(Tabular):
     def blocks(self) -> Sequence[Block]:
         """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
         rows = []
-        for i, error in enumerate(self.errors):
-            off = share = ""
-            if math.isfinite(error):
-                spread = float(np.nanstd(self.measured_efforts[:, i]))
-                off = f"{digits(error)} {self.units[i]}"
-                share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            predicted = f"{digits(rms(self.efforts[:, i]))} {self.units[i]}"
-            rows.append((self.motors[i], self.signals[i], predicted, off, share))
+        for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
+            known = math.isfinite(error)
+            spread = float(np.nanstd(self.measured_efforts[:, i])) if known else 0.0
+            share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+            off = f"{digits(error)} {unit}" if known else ""
+            rows.append((self.motors[i], self.signals[i], f"{digits(rms(self.efforts[:, i]))} {unit}", off, share))
         heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
         filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
         return [f"Inverse dynamics at {counted(len(self.t), 'instant')}{filtered}", Table(heads, rows)]
@@ -164,7 +159,7 @@ class Measured:
 
 
 def check_tree(problem: Problem) -> None:
-    """Refuse what leaves forces that no motion tells from those of motors, and motors that share a coordinate."""
+    """Refuse forces that no motion distinguishes from those of motors, and motors that share a coordinate."""
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
@@ -260,17 +255,9 @@ def _told(problem: Problem, motion: Measured) -> MotorEfforts:
     function, values = _equations(problem, motion)
     efforts, units = (np.asarray(part.full()).T for part in function(motion.moving.T, inputs.T, values))
     none = np.full(efforts.shape, np.nan)
-    return MotorEfforts(
-        tuple(motor.label for motor in motors),
-        tuple(motor.signal for motor in motors),
-        tuple(motor.joint.coordinates[motor.coordinate].effort for motor in motors),
-        motion.t,
-        efforts,
-        efforts / units,
-        none,
-        none,
-        math.nan,
-    )
+    signals, labels = (tuple(getattr(motor, name) for motor in motors) for name in ("signal", "label"))
+    kinds = tuple(motor.joint.coordinates[motor.coordinate].effort for motor in motors)
+    return MotorEfforts(labels, signals, kinds, motion.t, efforts, efforts / units, none, none, math.nan)
 
 
 def constants(problem: Problem, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
@@ -283,13 +270,14 @@ def constants(problem: Problem, settings: Settings, rates: Array) -> tuple[list[
     widths = widths_along(problem, rates)
     known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]
     with_time = settings.step, settings.impulse_width
-    shares = [_BRIEF / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
+    brief = 1e-9  # h of an instant [s]
+    shares = [brief / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
     return [c.symbol for c in known], [c.value * share for c, share in zip(known, shares, strict=True)], widths
 
 
 def _equations(problem: Problem, motion: Measured) -> tuple[ca.Function, list[float]]:
-    """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
-    effort of each, (m,) both, and the numbers."""
+    """Function (x and its derivatives, inputs, numbers) to what is missing along the coordinate of each motor and to
+    its unit effort, (m,) both, and the numbers."""
     model, settings = problem.model, settings_of(problem)
     equations, names = instant(model, settings), JointCoordinates(model).names
     symbols, values, _ = constants(problem, settings, motion.rates)

@@ -1,6 +1,6 @@
 """What a fit, and runs with known payloads after it, know of a mechanism: its parameters' changes, jointly normal.
 
-What a user should know of a payload that was found: what does not fit, and what was not told.
+What a user should know of a payload that was found: what does not fit, and what is not determined.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
-from spookid.parameter import Parameter, parameters_in
+from spookid.parameter import parameters_in
 from spookid.results import folders
 from spookid.results.folders import Tree
-from spookid.results.result import Noise, Solution
+from spookid.results.result import Solution
 from spookid.results.values import Derived
 from spookid.solvers.status import Status
 from spookid.statistics.prior_regression import FEWEST, Normal, Regression
@@ -32,7 +32,6 @@ from spookid.statistics.sensitivities import root_of
 from spookid.studies.payload_rows import PayloadRows
 from spookid.tables.table import number, superscripts, uncertain
 
-_AGAIN = "give a file that spookid payload --out has written"
 _WIDE = 10.0
 """Magnitudes of a parameter within which it is known, in directions that the fit does not see."""
 _SAME = 1e-9
@@ -83,17 +82,14 @@ class ArmKnowledge:
         Raises:
             ProblemError: if it is no such file.
         """
-        with folders.reading(Path(path), _AGAIN) as file:
-            return cls._of_tree(json.loads(file.read_bytes())["arm"])
-
-    @classmethod
-    def _of_tree(cls, arm: Mapping[str, Any]) -> Self:
-        names = tuple(str(name) for name in arm["parameters"])
-        n = len(names)
-        fitted, mean = (np.array(arm[key], dtype=np.float64).reshape(n) for key in ("fitted", "change"))
-        covariance = np.array(arm["covariance"], dtype=np.float64).reshape(n, n)
-        if not all(np.all(np.isfinite(part)) for part in (fitted, mean, covariance)):
-            raise ValueError("numbers are missing")
+        with folders.reading(Path(path), "give a file that spookid payload --out has written") as file:
+            arm = json.loads(file.read_bytes())["arm"]
+            names = tuple(str(name) for name in arm["parameters"])
+            n = len(names)
+            fitted, mean = (np.array(arm[key], dtype=np.float64).reshape(n) for key in ("fitted", "change"))
+            covariance = np.array(arm["covariance"], dtype=np.float64).reshape(n, n)
+            if not all(np.all(np.isfinite(part)) for part in (fitted, mean, covariance)):
+                raise ValueError("numbers are missing")
         widths = np.sqrt(np.diag(covariance))
         return cls(names, fitted, Normal(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
 
@@ -114,14 +110,11 @@ class ArmKnowledge:
 _MISFIT = 1.5
 """What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
 STRANGE = 4.0
-"""That from which on a run hardly is one of this arm."""
+"""That from which on a run is probably not one of this arm."""
 NEGATIVE = 3.0
 """Standard errors below zero from which on a mass is that of no body."""
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
-_LIKELY = 0.05
-"""Probability that what is no payload is told for one."""
-_MOSTLY = 0.5
 _WELL = 0.03
 """Share of a mass within which it is known well."""
 _PASSED = 3 * math.pi / (8 * math.sqrt(2))
@@ -137,16 +130,12 @@ def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
         measured = motor is not None and motor.measured
         kind, own = ("sensor", motor.signal) if motor is not None and measured else ("disturbance", name)
         noise = next((n for n in solution.noise if n.kind == kind and own in n.names), None)
-        densities.append(math.nan if noise is None else _density(problem, noise, own))
+        density = math.nan if noise is None else noise.density  # per √Hz, on both sides of zero
+        if noise is not None and noise.kind == "sensor":
+            stamps = [finite_samples(recording, own)[0] for recording in problem.recordings]
+            density = noise.std * math.sqrt(max((float(np.median(np.diff(t))) for t in stamps), default=math.nan))
+        densities.append(density)
     return band * np.array(densities)
-
-
-def _density(problem: Problem, noise: Noise, signal: str) -> float:
-    """Per √Hz, on both sides of zero."""
-    if noise.kind == "disturbance":
-        return noise.density
-    stamps = [finite_samples(recording, signal)[0] for recording in problem.recordings]
-    return noise.std * math.sqrt(max((float(np.median(np.diff(t))) for t in stamps), default=math.nan))
 
 
 def notices_of(
@@ -167,9 +156,21 @@ def notices_of(
     sentences = [*_misfit(excess, found)]
     if known_mass is None:
         fits = not np.nanmax(excess, initial=0.0) > STRANGE
-        sentences += [*_negative(fit), *(_none(fit) if fits else ())]
+        below = -fit.estimates[0] / math.sqrt(fit.covariance[0, 0])
+        if below > NEGATIVE:
+            sentences.append(
+                f"The mass is negative by {number(below, 2)} of its errors, as that of no body is: a sign, a unit or a "
+                "gain is another than in the fit, or the arm carried something when it was fitted that it lacks here."
+            )
+        sentences += _none(fit) if fits else ()
     sentences += _changes(problem, solution, fit)
-    sentences += [*_impossible(fit, quantities, known_mass), *_uncertain_scale(quantities["mass"])]
+    sentences += _impossible(fit, quantities, known_mass)
+    mass = quantities["mass"]
+    if not mass.reason and mass.from_prior > 0.5 and mass.std_err > _WELL * mass.estimate > 0:
+        sentences.append(
+            "Most of the error of the mass is the arm's, whose gains and masses may be scaled together: a run with a "
+            "payload of known mass tells that scale (known_mass=, --known-mass)."
+        )
     if solution.status is not Status.CONVERGED:
         sentences.append(f"The fit of the arm has not converged ({solution.status.value}); so little is known of it.")
     if fit.blocks < FEWEST:
@@ -187,24 +188,14 @@ def excesses(left: Array, told: Array) -> Array:
     return np.asarray(np.divide(left, told, out=np.full(len(told), np.nan), where=told > 0))
 
 
-def _negative(fit: Regression) -> Iterator[str]:
-    """That the mass is that of no body."""
-    errors = -fit.estimates[0] / math.sqrt(fit.covariance[0, 0])
-    if errors > NEGATIVE:
-        yield (
-            f"The mass is negative by {number(errors, 2)} of its errors, as that of no body is: a sign, a unit or a "
-            "gain is another than in the fit, or the arm carried something when it was fitted that it lacks here."
-        )
-
-
 def _none(fit: Regression) -> Iterator[str]:
-    """That there is no payload, or that the motion does not tell."""
+    """That there is no payload, or that the motion does not determine it."""
     first = [i for i in range(4) if np.isfinite(fit.covariance[i, i])]
     if not first:
         yield "The motion does not determine a payload: mass and centre are not in its efforts."
         return
     errors = np.sqrt(np.diag(fit.covariance))[first]
-    if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - _LIKELY / (2 * len(first))) * errors):
+    if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - 0.05 / (2 * len(first))) * errors):
         mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
         yield f"There is no payload within the errors{mass}."
 
@@ -235,32 +226,18 @@ def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[
     parts += [e for motor in model.motors for e in motor.expressions()]
     names = list(solution.sensitivities.names)
     own = [p for p in parameters_in(parts, problem.place) if p.name in names]
-    found = [(abs(fit.z_scores[names.index(p.name)]), p) for p in own]
-    found.sort(key=lambda pair: -pair[0])
-    large = [_change(p, solution, fit, names.index(p.name)) for size, p in found if size > _SURPRISE]
+    large = []
+    for p in sorted(own, key=lambda p: -abs(fit.z_scores[names.index(p.name)])):
+        place, fitted = names.index(p.name), solution[p.name].estimate
+        changed = f"{number(fitted, 3)} {float(fit.found.mean[place]):+.2g} {superscripts(p.unit)}"
+        if (errors := abs(fit.z_scores[place])) > _SURPRISE:
+            large.append(f"{p.name} {changed} ({errors:.1f} errors)")
     if large:
         yield f"Not as the fit has it along this run: {'; '.join(large)}."
 
 
-def _change(parameter: Parameter, solution: Solution, fit: Regression, place: int) -> str:
-    change, fitted = float(fit.found.mean[place]), solution[parameter.name].estimate
-    return (
-        f"{parameter.name} {number(fitted, 3)} {change:+.2g} {superscripts(parameter.unit)} "
-        f"({abs(fit.z_scores[place]):.1f} errors)"
-    )
-
-
-def _uncertain_scale(mass: Derived) -> Iterator[str]:
-    """That the arm is what is not known well."""
-    if not mass.reason and mass.from_prior > _MOSTLY and mass.std_err > _WELL * mass.estimate > 0:
-        yield (
-            "Most of the error of the mass is the arm's, whose gains and masses may be scaled together: a run with a "
-            "payload of known mass tells that scale (known_mass=, --known-mass)."
-        )
-
-
 def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: float | None) -> Iterator[str]:
-    """That no body has this π, or which of it is not told."""
+    """That no body has this π, or which of it is not determined."""
     unseen = [name for name, own in zip(PI, np.diag(fit.covariance).tolist(), strict=True) if math.isnan(own)]
     if known_mass == 0:
         return

@@ -33,13 +33,12 @@ from spookid.mechanics.motor import Motor
 from spookid.mechanics.regressor import moved
 from spookid.parameter import stacked, substitute
 from spookid.statistics.prior_regression import Rows
-from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import instant
 from spookid.studies.motor_efforts import Measured, constants, recorded, sampled_every
 from spookid.tables.table import number
 
 _FINE = 5.0
-"""Instants in a period of the cutoff: more would tell the same."""
+"""Instants in a period of the cutoff: more would say the same."""
 _STILL = 3.0
 """Friction widths below which a joint with dry friction may stick, and its row says nothing."""
 _GAP = 5.0
@@ -100,14 +99,34 @@ def payload_rows(problem: Problem, parameters: Sequence[str], body: Body, place:
         ProblemError: for a recording that lacks a signal or is too short for the cutoff.
     """
     (recording,), settings = problem.recordings, settings_of(problem)
-    motion = recorded(problem, settings)
-    joints = JointCoordinates(problem.model)
-    driven = {motor.label: motor for motor in problem.model.motors}
-    gap = _gaps(problem, recording, motion.t)
-    evaluated = _Rows(problem, settings, joints, body, place, parameters)
-    rows = evaluated.along(motion, ~gap)
+    motion, joints = recorded(problem, settings), JointCoordinates(problem.model)
+    inner, gap = _inner(problem, motion), _gaps(problem, recording, motion.t)
+    declared = {p.name: p for p in problem.parameters}
+    places = [i for i, name in enumerate(parameters) if name in declared]
+    own, equations = stacked(declared[parameters[i]] for i in places), instant(problem.model, settings)
+    lacking = equations.lacking / settings.step
+    slopes = [ca.jacobian(lacking, own), _payload(equations.symbols, joints, body, place)]
+    symbols, numbers, widths = constants(problem, settings, motion.rates)
+    parts = [ca.densify(lacking), *(ca.vertcat(*matrix.nonzeros()) for matrix in slopes)]
+    function = ca.Function(
+        "payload", [equations.symbols, equations.u, ca.vertcat(*symbols)], [ca.densify(stacked(parts))]
+    )
+    found = np.empty((len(motion.t), 1, function.numel_out(0)))
+    Kernel(function, 2)([contiguous(motion.moving), contiguous(motion.inputs)], [contiguous(numbers)], found)
+    still, rate = _still(problem, joints, motion, widths), 1 / problem.step
+    found, still = (low_passed(one, rate, problem.cutoff)[inner] for one in (found[:, 0], still))
+    left, by_parameters, by_payload = np.split(found, np.cumsum([lacking.numel(), slopes[0].nnz()]), axis=1)
+    gains = np.zeros((lacking.numel(), len(parameters)))
+    for motor in problem.model.motors:
+        slope = substitute(ca.jacobian(motor.unit_effort, own) / motor.unit_effort, problem.guess)
+        gains[joints.names.index(motor.label), places] = np.asarray(slope).ravel()
+    of_parameters = -left[:, :, None] * gains  # of w over what the gain has become, that of a scale is 0
+    of_parameters[:, :, places] += _spread(by_parameters, slopes[0])
+    usable = np.where((still < 0.5) & ~gap[inner, None], 1.0, 0.0)
+    rows = Rows(motion.t[inner], left, of_parameters, _spread(by_payload, slopes[1]), gains, usable)
     units = [problem.model.freedoms[i].coordinate.effort for i in joints.places if i < len(problem.model.freedoms)]
     units += ["N", "N", "N", "N m", "N m", "N m"] * len(joints.roots)
+    driven = {motor.label: motor for motor in problem.model.motors}
     motors = tuple(driven.get(name) for name in joints.names)
     return PayloadRows(joints.names, tuple(units), motors, rows, problem.cutoff, float(gap.sum() * problem.step))
 
@@ -125,84 +144,24 @@ def _gaps(problem: Problem, recording: Recording, t: Array) -> Mask:
     return spoiled
 
 
-class _Rows:
-    """The function that gives w and its slopes at an instant, and where its numbers belong."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        settings: Settings,
-        joints: JointCoordinates,
-        body: Body,
-        place: tuple[Array, Array],
-        parameters: Sequence[str],
-    ) -> None:
-        self._problem, self._joints, self._names = problem, joints, list(parameters)
-        self._settings, self._equations = settings, instant(problem.model, settings)
-        declared = {p.name: p for p in problem.parameters}
-        self._known = [declared.get(name) for name in parameters]
-        self._symbols = stacked(p for p in self._known if p is not None)
-        self._lacking = self._equations.lacking / self._settings.step
-        self._payload = _payload(self._equations.symbols, joints, body, place)
-
-    def along(self, motion: Measured, usable: Mask) -> Rows:
-        """Filtered, without the ends that the filter spoils."""
-        symbols, numbers, widths = constants(self._problem, self._settings, motion.rates)
-        by_parameters = ca.jacobian(self._lacking, self._symbols)
-        parts = [ca.densify(self._lacking), *(ca.vertcat(*m.nonzeros()) for m in (by_parameters, self._payload))]
-        given = [self._equations.symbols, self._equations.u, ca.vertcat(*symbols)]
-        function = ca.Function("payload", given, [ca.densify(stacked(parts))])
-        found = np.empty((len(motion.t), 1, function.numel_out(0)))
-        Kernel(function, 2)([contiguous(motion.moving), contiguous(motion.inputs)], [contiguous(numbers)], found)
-        inner, still = self._inner(motion), self._still(motion, widths)
-        rate, cutoff = 1 / self._problem.step, self._problem.cutoff
-        found, still = low_passed(found[:, 0], rate, cutoff)[inner], low_passed(still, rate, cutoff)[inner]
-        n = self._lacking.numel()
-        first, second = n, n + by_parameters.nnz()
-        places = [i for i, p in enumerate(self._known) if p is not None]
-        slopes = np.zeros((len(found), n, len(self._names)))
-        slopes[:, :, places] = _spread(found[:, first:second], by_parameters)
-        gains = self._gains(places)
-        slopes -= found[:, :n, None] * gains  # of w over what the gain has become, that of a scale is 0
-        return Rows(
-            motion.t[inner],
-            found[:, :n],
-            slopes,
-            _spread(found[:, second:], self._payload),
-            gains,
-            np.where((still < 0.5) & usable[inner, None], 1.0, 0.0),
+def _inner(problem: Problem, motion: Measured) -> slice:
+    """Without the ends that the filter spoils."""
+    ends, recording = spoiled_steps(problem.cutoff, problem.step), problem.recordings[0]
+    if len(motion.t) <= 4 * ends:
+        raise ProblemError(
+            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
+            f"filter with a cutoff of {number(problem.cutoff)} Hz leaves too little; give a longer one, or raise the "
+            "cutoff"
         )
+    return slice(ends, -ends)
 
-    def _inner(self, motion: Measured) -> slice:
-        ends = spoiled_steps(self._problem.cutoff, self._problem.step)
-        if len(motion.t) <= 4 * ends:
-            recording = self._problem.recordings[0]
-            raise ProblemError(
-                f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
-                f"filter with a cutoff of {number(self._problem.cutoff)} Hz leaves too little; give a longer one, or "
-                "raise the cutoff"
-            )
-        return slice(ends, -ends)
 
-    def _still(self, motion: Measured, widths: Array) -> Array:
-        """1 where a joint that may stick does not turn, (N, n)."""
-        model, joints = self._problem.model, self._joints
-        rubbing = np.array([freedom.rubs for freedom in model.freedoms], dtype=bool)
-        still = (np.abs(motion.rates) < _STILL * widths) & rubbing
-        found = np.zeros((len(motion.t), self._lacking.numel()))
-        for row, place in enumerate(joints.places):
-            if place < len(model.freedoms):
-                found[:, row] = still[:, place]
-        return found
-
-    def _gains(self, places: Sequence[int]) -> Array:
-        """How the logarithm of what a unit of each motor's signal does follows the parameters, (n, n_p)."""
-        found = np.zeros((self._lacking.numel(), len(self._names)))
-        values = self._problem.guess
-        for motor in self._problem.model.motors:
-            slope = substitute(ca.jacobian(motor.unit_effort, self._symbols) / motor.unit_effort, values)
-            found[self._joints.names.index(motor.label), places] = np.asarray(slope).ravel()
-        return found
+def _still(problem: Problem, joints: JointCoordinates, motion: Measured, widths: Array) -> Array:
+    """1 where a joint that may stick does not turn, (N, n)."""
+    freedoms = problem.model.freedoms
+    still = (np.abs(motion.rates) < _STILL * widths) & np.array([one.rubs for one in freedoms], dtype=bool)
+    free = np.zeros((len(motion.t), len(joints.places) - len(freedoms)))
+    return np.hstack([still, free])[:, joints.places]
 
 
 def _payload(symbols: ca.SX, joints: JointCoordinates, body: Body, place: tuple[Array, Array]) -> ca.SX:

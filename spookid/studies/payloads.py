@@ -4,7 +4,7 @@ The equations of motion are linear in the payload's π = (m, m c, I about the or
 from a regression along a recording, without a fit of states. The arm is what a fit has found of it, with the covariance
 of all its parameters together as what is known beforehand: errors hold what the fit left open, and what the run does.
 
-What a motor's unit does, and with it all masses, is rarely known well. A payload of known mass tells that scale
+What a motor's unit does, and with it all masses, is rarely known well. A payload of known mass determines that scale
 (``known_mass``): what was found of the arm by such a run is what is known of it before the next one (``calibration``).
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,11 @@ from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_v
 from spookid.studies.simulation_start import values_of
 from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts, uncertain
 
-_SCHEMA = 1
-"""Version of the layout of its file."""
 _CENTER = ("c_x", "c_y", "c_z")
 _TOLD = 2.0
 """Standard errors from which on a mass is one, and has a centre."""
 _NO_MASS = "the mass is not told from zero"
 _NEGATIVE_MASS = "the mass is negative"
-_UNTOLD = "?"
 _UNSEEN = "the motion does not determine it"
 
 
@@ -95,14 +92,14 @@ class Payload(Tabular):
 
     @property
     def exists(self) -> bool:
-        """True if the mass is told from zero, by two standard errors, or was given."""
+        """True if the mass differs from zero, by two standard errors, or was given."""
         mass = self.quantities["mass"]
         return mass.estimate > _TOLD * mass.std_err
 
     @property
     def fits(self) -> bool:
-        """False if the run hardly is one of this arm: four times what the noise of the fit lets expect is left of the
-        balance of some coordinate. Then the first of ``notices`` says so."""
+        """False if the run is probably not one of this arm: four times what the noise of the fit lets expect is left of
+        the balance of some coordinate. Then the first of ``notices`` says so."""
         left, told = np.array(list(self.residuals.values())).T
         return not np.nanmax(excesses(left, told), initial=0.0) > STRANGE
 
@@ -133,7 +130,7 @@ class Payload(Tabular):
     def _found(self) -> Table:
         rows = []
         for name, q in self.quantities.items():
-            told = _UNTOLD if q.reason else uncertain(q.estimate, q.std_err)
+            told = "?" if q.reason else uncertain(q.estimate, q.std_err)
             share = f"{100 * q.from_prior:.0f} %" if math.isfinite(q.from_prior) and q.std_err > 0 else ""
             rows.append((name, told, superscripts(q.unit), share, q.reason))
         return Table(("", "estimate", "", "of the variance: the arm's", ""), rows, left=(0, 2, 4))
@@ -152,7 +149,7 @@ class Payload(Tabular):
             ProblemError: if the file cannot be written.
         """
         tree = {
-            "schema": _SCHEMA,
+            "schema": 1,
             "kind": "payload",
             "problem": self.problem,
             "body": self.body,
@@ -161,7 +158,8 @@ class Payload(Tabular):
             "quantities": self.records(),
             "pi": {"names": PI, "units": UNITS, "estimates": self.pi, "covariance": self.covariance},
             "gains": [
-                {"name": old.name, "unit": old.unit, "before": _pair(old), "after": _pair(new)}
+                {"name": old.name, "unit": old.unit, "before": [old.estimate, old.std_err]}
+                | {"after": [new.estimate, new.std_err]}
                 for old, new in self.gains
             ],
             "residuals": [
@@ -175,10 +173,6 @@ class Payload(Tabular):
             "versions": versions(),
         }
         folders.write(Path(path), tree)
-
-
-def _pair(value: Derived) -> list[float]:
-    return [value.estimate, value.std_err]
 
 
 @checked
@@ -199,9 +193,9 @@ def payload(
         problem: whose results these are.
         solution: what is known of the arm.
         recording: the run with the payload, with all signals of the problem's sensors and motors.
-        body: or a link of the robot's file that is part of one; in its frame all is told.
-        known_mass: of the payload [kg]: then the run tells how gains and masses are to be scaled together. 0: there is
-            no payload.
+        body: or a link of the robot's file that is part of one; in its frame all is given.
+        known_mass: of the payload [kg]: then the run determines how gains and masses are to be scaled together. 0:
+            there is no payload.
         calibration: what such a run before it has found, or the file of it by ``ArmKnowledge.load``.
         values: of parameters with ``per="recording"`` in this run, by name; they are taken as certain.
         cutoff: of the low-pass filter [Hz]; None: the problem's own.
@@ -216,25 +210,20 @@ def payload(
     arm.check(solution)
     used = with_values(problem, recording)
     fixed = _at(problem, solution, used, dict(values or {}), cutoff)
-    found = _regressed(problem, solution, fixed, arm, body, known_mass)
-    notices = (*found.notices, *_ends(recording, used))
-    return replace(found, notices=notices, seconds=time.perf_counter() - began)
-
-
-def _regressed(
-    problem: Problem, solution: Solution, fixed: Problem, arm: ArmKnowledge, body: str, known_mass: float | None
-) -> Payload:
-    """What the balance of efforts tells.
-
-    Args:
-        fixed: the problem along the run, at what is known of the arm.
-        arm: how well that is.
-    """
-    frame, given = _frame(problem, body), _given(known_mass)
+    frame, given = _frame(problem, body), np.full(len(PI), np.nan)
+    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
+        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
+    if known_mass is not None:
+        given[: 1 if known_mass else None] = known_mass  # of no payload all is zero
     found = payload_rows(fixed, arm.names, frame.body, placed(frame, fixed.guess))
     told = expected(problem, solution, found)
     fit = regress(found.rows, arm.belief, given, told)
     quantities = _quantities(body, fit, known_mass)
+    notices = list(notices_of(problem, solution, found, told, fit, quantities, known_mass))
+    before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
+    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
+    if ends:
+        notices.append(f"Where not all signals have values, the run is left out: {' and '.join(ends)}.")
     return Payload(
         problem.name,
         body,
@@ -248,22 +237,10 @@ def _regressed(
         found.units,
         found.cutoff,
         fit.blocks,
-        tuple(notices_of(problem, solution, found, told, fit, quantities, known_mass)),
+        tuple(notices),
         ArmKnowledge(arm.names, arm.estimates, fit.found),
-        seconds=math.nan,
+        seconds=time.perf_counter() - began,
     )
-
-
-def _given(known_mass: float | None) -> Array:
-    """π that is known: nothing, the mass, or all of none."""
-    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
-        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
-    given = np.full(len(PI), np.nan)
-    if known_mass == 0:
-        given[:] = 0.0
-    elif known_mass is not None:
-        given[0] = known_mass
-    return given
 
 
 def _frame(problem: Problem, name: str) -> Frame:
@@ -277,14 +254,6 @@ def _frame(problem: Problem, name: str) -> Frame:
         others = f", and as part of these {', '.join(frames)}" if frames else ""
         raise ProblemError(f"{problem.what} has no body {name!r}; it has {', '.join(known)}{others}")
     return frames[name]
-
-
-def _ends(whole: Recording, used: Recording) -> Iterator[str]:
-    """What is left out at the ends of a recording."""
-    before, after = used.t[0] - whole.t[0], whole.t[-1] - used.t[-1]
-    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
-    if ends:
-        yield f"Where not all signals have values, the run is left out: {' and '.join(ends)}."
 
 
 def _at(
@@ -314,7 +283,12 @@ def _at(
         )
     found = values_of(problem, solution)
     cutoff = problem.cutoff if cutoff is None else cutoff
-    _check_cutoff(problem, recording, cutoff)
+    rate = 1 / sampled_every(recording, problem.channels)
+    if cutoff > rate / 2:
+        raise ProblemError(
+            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
+            "second: give one below half of that, with cutoff= or --cutoff"
+        )
     return problem.with_(
         recordings=[recording],
         initial={name: found[name] for name in solution.parameters if name in shared} | values,
@@ -322,16 +296,6 @@ def _at(
         cutoff=cutoff,
         step=fine_step(problem, recording, cutoff),
     )
-
-
-def _check_cutoff(problem: Problem, recording: Recording, cutoff: float) -> None:
-    """Refuse a filter that would filter nothing."""
-    rate = 1 / sampled_every(recording, problem.channels)
-    if cutoff > rate / 2:
-        raise ProblemError(
-            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
-            "second: give one below half of that, with cutoff= or --cutoff"
-        )
 
 
 # --- what follows ---
@@ -347,6 +311,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
     mass, error = fit.estimates[0], math.sqrt(fit.covariance[0, 0])
     estimates, slopes = (np.asarray(part.full()) for part in function(fit.estimates if mass else np.ones(len(PI))))
     centreless = _NEGATIVE_MASS if mass < -NEGATIVE * error else _NO_MASS
+    units = ("kg", *["m"] * len(_CENTER), *["kg m^2"] * len(ENTRIES))
     found, none = {}, not mass > _TOLD * error and known_mass is None
     for i, name in enumerate(("mass", *_CENTER, *ENTRIES)):
         used = np.flatnonzero(slopes[i])
@@ -361,12 +326,8 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
             reason = reason or (centreless if i and none else "")
         share = min(own / variance, 1.0) if variance > 0 else math.nan
         std_err = math.nan if reason else math.sqrt(variance)
-        found[name] = Derived(name, math.nan if reason else estimate, std_err, reason, _unit(i), body, share)
+        found[name] = Derived(name, math.nan if reason else estimate, std_err, reason, units[i], body, share)
     return found
-
-
-def _unit(i: int) -> str:
-    return "kg" if i == 0 else "m" if i < 4 else "kg m^2"
 
 
 def _gains(problem: Problem, fixed: Problem, arm: ArmKnowledge, fit: Regression) -> tuple[tuple[Derived, Derived], ...]:

@@ -226,7 +226,7 @@ class PlannedCoordinates:
         return ca.SX(ca.DM(self._of_parts(0 * self.start, self.start)))
 
     def _turned(self, delta: ca.SX, moved: ca.SX) -> ca.SX:
-        """What of the derivative of the rates T δ̇ hangs on δ̇ alone."""
+        """What of the derivative of the rates T δ̇ depends on δ̇ alone."""
         d, rate, space = ca.SX.sym("d", delta.numel()), ca.SX.sym("rate", delta.numel()), self.joints.manifold
         found = ca.densify(ca.jtimes(space.chart_tangent(d) @ rate, d, rate))
         return ca.substitute(found, ca.vertcat(d, rate), ca.vertcat(delta, moved))

@@ -47,7 +47,6 @@ def planned_recording(problem: Problem, t: Array, motion: Array, initial: Initia
     Raises:
         ProblemError: as ``PlannedCoordinates`` and ``PlannedEfforts``, and where nothing moves so.
     """
-    # No recording of the problem's has a part in it.
     initial, alone = home_pose(problem, initial), problem.with_(recordings=[], step=float(t[1] - t[0]))
     n = len(problem.model.freedoms)
     coordinates = PlannedCoordinates(alone, np.zeros(n), initial)
@@ -177,13 +176,9 @@ def _check_steady(problem: Problem, given: Recording) -> None:
 
 def _positions(problem: Problem, label: str) -> list[str]:
     """Signals that show a coordinate as it is."""
-    found = []
+    found, values = [], problem.guess_on()
     for channel in problem.channels:
-        of, values = channel.sensor, problem.guess_on()
+        of, parts = channel.sensor, (channel.scale, channel.offset, channel.delay)
         if isinstance(of, JointPosition) and of.joint.labels[of.coordinate] == label:
-            plain = (
-                number(channel.scale, values) == 1
-                and number(channel.offset, values) == number(channel.delay, values) == 0
-            )
-            found += [channel.signal] if plain else []
+            found += [channel.signal] if [number(part, values) for part in parts] == [1, 0, 0] else []
     return [*found, label]

@@ -60,8 +60,8 @@ class Regression(Tabular):
     estimates: Array
     """(n,)."""
     std_errs: Array
-    """Of rows that are correlated over two periods of the cutoff (Newey, West, 1987); NaN where nothing tells, or at a
-    bound, (n,)."""
+    """Of rows that are correlated over two periods of the cutoff (Newey, West, 1987); NaN where nothing is known, or at
+    a bound, (n,)."""
     rows: tuple[str, ...]
     """Coordinates whose efforts are balanced, or the energy, (m,)."""
     errors: Array
@@ -102,67 +102,44 @@ class Regression(Tabular):
             ProblemError: if the problem has other unknowns, or as ``regress``.
         """
         balances = Balances(problem, _BALANCES[self.method], self.filter, self.cutoff)
-        if self._size(balances) != len(self.coefficients):
+        regressor, at = balances.regressor, self.coefficients
+        if len(regressor.quantities if self.unknowns == "base" else regressor.free) != len(at):
             raise ProblemError(
                 f"{problem.what} has other unknowns than {self.problem!r}; give the problem that was regressed"
             )
-        return errors(_rows(balances, self.unknowns, self.coefficients, every=True))
-
-    def _size(self, balances: Balances) -> int:
-        regressor = balances.regressor
-        return len(regressor.quantities if self.unknowns == "base" else regressor.free)
+        if self.unknowns == "declared":
+            return errors(balances.in_parameters(at, every=True))
+        return errors([Rows(left + slopes @ at, slopes) for left, slopes in balances.linear(every=True)])
 
     def blocks(self) -> Sequence[Block]:
         """Title, estimates beside those of the fit, what is left of each row, and remarks."""
-        rows = []
+        rows, kind = [], "base parameter" if self.unknowns == "base" else "parameter"
         for i, name in enumerate(self.names):
             own = uncertain(float(self.estimates[i]), float(self.std_errs[i]))
             fit = uncertain(self.fit[i].estimate, self.fit[i].std_err) if self.fit else ""
             apart = f"{self.apart[i]:+.1f}" if math.isfinite(self.apart[i]) else ""
             rows.append((own, fit, apart, superscripts(self.units[i]), name))
-        heads = ("regression", "fit", "apart, standard errors", "unit", self._kind)
-        left = Table(
-            ("left, rms", "of"),
-            [(written(e, 3), row) for e, row in zip(self.errors, self.rows, strict=True)],
-            left=(1,),
-        )
-        return [self._title, Table(heads, rows, left=(3, 4)), left, *self._remarks]
-
-    @property
-    def _kind(self) -> str:
-        return "base parameter" if self.unknowns == "base" else "parameter"
-
-    @property
-    def _title(self) -> str:
+        heads = ("regression", "fit", "apart, standard errors", "unit", kind)
+        errors = [(written(e, 3), row) for e, row in zip(self.errors, self.rows, strict=True)]
+        left = Table(("left, rms", "of"), errors, left=(1,))
         how = "Savitzky–Golay" if self.filter == "savgol" else "Butterworth"
         what = "inverse dynamics" if self.method == "inverse-dynamics" else "energy"
-        return (
-            f"Regression on {what} of {self.problem}: {counted(len(self.names), self._kind)}, {how} filter of "
+        title = (
+            f"Regression on {what} of {self.problem}: {counted(len(self.names), kind)}, {how} filter of "
             f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
         )
-
-    @property
-    def _remarks(self) -> list[str]:
-        told = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
-        if self.held:
-            told.append(f"Taken at their guesses: {', '.join(self.held)}.")
-        return told
+        remarks = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
+        remarks += [f"Taken at their guesses: {', '.join(self.held)}."] if self.held else []
+        return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter; what a fit has found is NaN if there is none."""
-        nothing = Value(math.nan, math.nan)
+        fits = self.fit or [Value(math.nan, math.nan)] * len(self.names)
         return [
-            {"parameter": name, "estimate": float(estimate), "std_err": float(std_err), "unit": unit}
-            | {"fit": fit.estimate, "fit_std_err": fit.std_err, "apart": float(apart)}
-            for name, estimate, std_err, unit, fit, apart in zip(
-                self.names,
-                self.estimates,
-                self.std_errs,
-                self.units,
-                self.fit or [nothing] * len(self.names),
-                self.apart,
-                strict=True,
-            )
+            {"parameter": name, "estimate": float(self.estimates[i]), "std_err": float(self.std_errs[i])}
+            | {"unit": self.units[i], "fit": fits[i].estimate, "fit_std_err": fits[i].std_err}
+            | {"apart": float(self.apart[i])}
+            for i, name in enumerate(self.names)
         ]
 
     def __repr__(self) -> str:
@@ -195,34 +172,17 @@ def regress(
         cutoff: of the filter [Hz]; None: the problem's own.
 
     Raises:
-        ProblemError: for loops, constraints, free bodies, friction that hangs on loads; a coordinate whose position is
-            not measured; recordings that are too short for the filter; efforts that are all unknown.
+        ProblemError: for loops, constraints, free bodies, friction that depends on loads; a coordinate whose position
+            is not measured; recordings that are too short for the filter; efforts that are all unknown.
     """
     cutoff = problem.cutoff if cutoff is None else cutoff
     if not 0 < cutoff < math.inf:
         raise ProblemError(f"{problem.place}: regress: cutoff is {shown(cutoff)}; give a positive frequency in Hz")
     balances = Balances(problem, _BALANCES[method], filter, float(cutoff))
     found = (in_base if unknowns == "base" else in_declared)(balances)
-    result = Regression(
-        problem.name,
-        tuple(recording.name for recording in problem.recordings),
-        method,
-        filter,
-        float(cutoff),
-        unknowns,
-        *found,
-    )
+    names = tuple(recording.name for recording in problem.recordings)
+    result = Regression(problem.name, names, method, filter, float(cutoff), unknowns, **found)
     return result if solution is None else result.beside(solution)
-
-
-def _rows(balances: Balances, unknowns: Unknowns, at: Array, every: bool = False) -> list[Rows]:
-    """At values of the unknowns."""
-    if unknowns == "declared":
-        return balances.in_parameters(at, every)
-    return [Rows(left + slopes @ at, slopes) for left, slopes in balances.linear(every)]
-
-
-_FACTS = ("recordings", "method", "filter", "cutoff", "unknowns", "condition", "held")
 
 
 def begin(job: Job) -> Callable[[], Answer]:
@@ -244,7 +204,8 @@ def begin(job: Job) -> Callable[[], Answer]:
 def answer(found: Regression, *complaints: str) -> Answer:
     """With the file ``regression.txt``."""
     title, *blocks = found.blocks()
-    facts = {name: getattr(found, name) for name in _FACTS}
+    names = ("recordings", "method", "filter", "cutoff", "unknowns", "condition", "held")
+    facts = {name: getattr(found, name) for name in names}
     left = dict(zip(found.rows, found.errors.tolist(), strict=True))
     return Answer(
         found.problem,

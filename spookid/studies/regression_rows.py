@@ -1,7 +1,7 @@
 """Rows of the regressions that robots are mostly identified by: balances along recordings, filtered.
 
 Positions, on a uniform grid, are low-passed and differentiated; efforts, and all that they are made of, pass the same
-filter and are kept at the interval at which its output is hardly correlated any more (Gautier, ICRA 1997). Balances of
+filter and are kept at the interval at which its output is nearly uncorrelated (Gautier, ICRA 1997). Balances of
 energy hold over such an interval each: kinetic energies at its ends, and the power of all else integrated over it.
 """
 
@@ -119,11 +119,16 @@ class Balances:
         self.regressor = Regressor(problem.model, unknown(problem))
         self._runs = [self._filtered(recording) for recording in problem.recordings]
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the rows."""
+        return ("energy",) if self.balance == "energy" else tuple(self.regressor.joints.names)
+
     def linear(self, every: bool = False) -> list[Rows]:
         """Rows in the quantities of the regressor, of each recording.
 
         Args:
-            every: True for rows at every sample; else at those that are hardly correlated.
+            every: True for rows at every sample; else at those that are nearly uncorrelated.
         """
         found = []
         for run in self._runs:
@@ -171,7 +176,8 @@ class Balances:
                 "choose another cutoff"
             )
         moved = np.column_stack([_shown(recording, channel, steps, values) for channel in channels])
-        order = np.concatenate([_numbers(model.freedoms_of(joint)) for joint in self.regressor.joints.tree])
+        count = np.arange(len(model.freedoms))
+        order = np.concatenate([count[model.freedoms_of(joint)] for joint in self.regressor.joints.tree])
         motion = Motion(*(part[1:-1, order] for part in low_pass.derivatives(moved)))
         mean = acting(recording, model.inputs, steps, values)[0].mean
         widths = np.empty(len(order))
@@ -184,10 +190,6 @@ def _balanced(part: Array, apart: int, interval: float) -> Array:
     energy, power = part[:, 0], part[:, 1]
     summed = np.concatenate([0 * power[:1], np.cumsum((power[1:] + power[:-1]) / 2 * interval, axis=0)])
     return np.asarray(np.diff((energy + summed)[::apart], axis=0)[:, None])
-
-
-def _numbers(part: slice) -> Array:
-    return np.arange(part.start, part.stop)
 
 
 def _shown(recording: Recording, channel: Channel, steps: Grid, values: Values) -> Array:
@@ -236,7 +238,7 @@ def check_shown(problem: Problem, study: str) -> None:
     """Refuse a problem with forces that no motion of its joints shows.
 
     Raises:
-        ProblemError: for joints that turn in space, friction that hangs on loads, and parameters of single recordings.
+        ProblemError: for joints that turn in space, friction that depends on loads, parameters of single recordings.
     """
     what = problem.what
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in problem.model.joints):

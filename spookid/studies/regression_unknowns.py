@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -26,7 +27,7 @@ _LAGS = 4
 """Rows, of half a period of the cutoff each, over which what is left is taken to be correlated."""
 _SEEN = 1e-10
 """Share of the largest eigenvalue of the scaled information below which nothing is seen."""
-_UNSEEN = 1e-4
+UNSEEN = 1e-4
 """A parameter has no error if so much of its squared length lies in directions that are not seen."""
 
 
@@ -67,7 +68,7 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P what is known beforehand."""
+    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P the prior; NaN of what is not seen."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
     information, scatter = prior.copy(), prior.copy()
@@ -79,17 +80,12 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
         for lag in range(1, min(_LAGS, len(scores) - 1) + 1):
             product = (1 - lag / (_LAGS + 1)) * scores[lag:].T @ scores[:-lag]
             scatter += product + product.T
-    return _sandwich(information, scatter)
-
-
-def _sandwich(information: Array, scatter: Array) -> Array:
-    """With NaN in the place of what is not seen."""
     scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     sizes, directions = np.linalg.eigh(information * np.outer(scale, scale))
     seen = sizes > _SEEN * sizes[-1]
     inverse = (directions[:, seen] / sizes[seen]) @ directions[:, seen].T * np.outer(scale, scale)
     covariance = np.asarray(inverse @ scatter @ inverse)
-    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > _UNSEEN
+    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > UNSEEN
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     return covariance
 
@@ -102,27 +98,8 @@ def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array)
     return Rows(np.concatenate([*left, prior]), np.vstack([*columns, slopes]))
 
 
-_DECREASE = 1e-6
-"""Share of the squared rows, of which there are thousands with a variance of 1, that no step lessens any more."""
-
-
-class Found(NamedTuple):
-    """What a regression finds; see ``spookid.studies.regression.Regression``."""
-
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    formulas: tuple[ca.SX, ...]
-    estimates: Array
-    std_errs: Array
-    rows: tuple[str, ...]
-    errors: Array
-    held: tuple[str, ...]
-    condition: float
-    coefficients: Array
-
-
-def in_base(balances: Balances) -> Found:
-    """Combinations of quantities that rows are linear in.
+def in_base(balances: Balances) -> dict[str, Any]:
+    """Combinations of quantities that rows are linear in: fields of a ``Regression``.
 
     Raises:
         ProblemError: if nothing that acts is known in size.
@@ -149,13 +126,13 @@ def in_base(balances: Balances) -> Found:
     every = np.zeros(len(regressor.quantities))
     every[kept] = at
     seen = {p.name for p in parameters_in([q.formula for q in regressor.quantities], "the model")}
-    return Found(
+    return dict(
         names=tuple(one.name for one in base),
         units=tuple(one.unit for one in base),
         formulas=tuple(one.formula for one in base),
         estimates=at,
         std_errs=np.sqrt(np.diag(variances)),
-        rows=_labels(balances),
+        rows=balances.labels,
         errors=errors([Rows(one.left + one.slopes @ every, one.slopes) for one in balances.linear(every=True)]),
         held=tuple(p.name for p in regressor.free if p.name not in seen),
         condition=grouping.condition,
@@ -163,20 +140,12 @@ def in_base(balances: Balances) -> Found:
     )
 
 
-class Beliefs(NamedTuple):
-    """Priors in numbers."""
-
-    function: ca.Function
-    """Of the free Parameters to rows, and their slopes."""
-
-    def at(self, free: Array) -> tuple[Array, Array]:
-        """Rows over their standard deviations, and their slopes."""
-        rows, slopes = (np.asarray(part.full()) for part in self.function(free))
-        return rows[:, 0], slopes
+Beliefs: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Priors: of values of the free Parameters rows over their standard deviations, and their slopes."""
 
 
-def in_declared(balances: Balances) -> Found:
-    """The problem's Parameters, with their bounds and priors.
+def in_declared(balances: Balances) -> dict[str, Any]:
+    """The problem's Parameters, with their bounds and priors: fields of a ``Regression``.
 
     Raises:
         ProblemError: if none is free, or the least squares do not converge.
@@ -193,20 +162,20 @@ def in_declared(balances: Balances) -> Found:
     for _ in range(PASSES - 1):
         at, active = _least(_rows_of(balances, weights, beliefs), at, limits, sizes, problem)
         weights = spread(balances.in_parameters(at))
-    rows, prior, inner = balances.in_parameters(at), beliefs.at(at)[1], active == 0
+    rows, prior, inner = balances.in_parameters(at), beliefs(at)[1], active == 0
     of_inner = [Rows(one.left, one.slopes[:, :, inner]) for one in rows]
     variances = np.full((len(at),) * 2, np.nan)
     variances[np.ix_(inner, inner)] = covariance(of_inner, weights, prior[:, inner].T @ prior[:, inner])
     columns = augmented(of_inner, weights, np.zeros(len(prior)), prior[:, inner]).slopes
     columns = columns[:, np.any(columns, axis=0)]
     sizes = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
-    return Found(
+    return dict(
         names=tuple(p.name for p in free),
         units=tuple(p.unit for p in free),
         formulas=tuple(free),
         estimates=at,
         std_errs=np.sqrt(np.diag(variances)),
-        rows=_labels(balances),
+        rows=balances.labels,
         errors=errors(balances.in_parameters(at, every=True)),
         held=(),
         condition=float(sizes[0] / sizes[-1]),
@@ -220,10 +189,18 @@ def _least(
     """Where the squares are least within bounds, and which of these hold."""
     from scipy.optimize import least_squares  # half a second to load
 
-    rows = _kept_last(function)
+    @lru_cache(maxsize=1)  # rows and slopes are asked for one after the other
+    def rows(x: bytes) -> Rows:
+        return function(np.frombuffer(x))
+
     with np.errstate(over="ignore", invalid="ignore"):  # steps to where rows are not finite are shortened
         found = least_squares(
-            lambda x: rows(x).left, at, lambda x: rows(x).slopes, bounds=limits, x_scale=sizes, ftol=_DECREASE
+            lambda x: rows(x.tobytes()).left,
+            at,
+            lambda x: rows(x.tobytes()).slopes,
+            bounds=limits,
+            x_scale=sizes,
+            ftol=1e-6,  # a share of thousands of squares with a variance of 1
         )
     if not found.success:
         raise ProblemError(
@@ -235,10 +212,10 @@ def _least(
 
 def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[Array], Rows]:
     """Weighted rows and priors at values of the free Parameters, fewer of the same squares where rows are linear in
-    quantities that hang on these alone."""
+    quantities that depend on these alone."""
     regressor = balances.regressor
     if regressor.held:
-        return lambda x: augmented(balances.in_parameters(x), weights, *beliefs.at(x))
+        return lambda x: augmented(balances.in_parameters(x), weights, *beliefs(x))
     columns, others = regressor.quantities, balances.problem.guess_on()
     known = [
         p
@@ -257,22 +234,9 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
 
     def at(x: Array) -> Rows:
         value, slopes = (np.asarray(part.full()) for part in function(x))
-        prior, of_prior = beliefs.at(x)
+        prior, of_prior = beliefs(x)
         left = small[:, :-1] @ value[:, 0] + small[:, -1]
         return Rows(np.concatenate([left, prior]), np.vstack([small[:, :-1] @ slopes, of_prior]))
-
-    return at
-
-
-def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
-    """Rows and slopes are asked for one after the other."""
-    last: dict[bytes, Rows] = {}
-
-    def at(x: Array) -> Rows:
-        if x.tobytes() not in last:
-            last.clear()
-            last[x.tobytes()] = function(x)
-        return last[x.tobytes()]
 
     return at
 
@@ -283,10 +247,10 @@ def beliefs_of(problem: Problem, free: Sequence[ca.SX]) -> Beliefs:
     rows = stacked(belief.row for belief in priors(problem))
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]
     rows = ca.substitute(rows, stacked(fixed), ca.DM([guess[p.name] for p in fixed]))
-    return Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
+    function = ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))])
 
+    def at(x: Array) -> tuple[Array, Array]:
+        values, slopes = (np.asarray(part.full()) for part in function(x))
+        return values[:, 0], slopes
 
-def _labels(balances: Balances) -> tuple[str, ...]:
-    if balances.balance == "energy":
-        return ("energy",)
-    return tuple(balances.regressor.joints.names)
+    return at

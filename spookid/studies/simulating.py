@@ -14,7 +14,6 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
@@ -43,10 +42,8 @@ from spookid.studies.simulation_start import (
 from spookid.tables.table import minutes
 from spookid.transcription.factor import Constant, measured_noise
 
-_SEEN = 1.0
-"""Time of processors after which the rest is foreseen [s], which others on the machine do not change."""
-_LONG = 10.0
-"""A simulation that takes longer is told about [s]."""
+_SEEN, _LONG = 1.0, 10.0
+"""Time of processors after which the rest is foreseen, and from which on a warning says how long it takes [s]."""
 
 
 @checked
@@ -101,7 +98,11 @@ def simulate(
         initial = parameters
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
-    sampled, measured = _gathered(problem, recording)
+    if not 0 <= recording < max(len(problem.recordings), 1):
+        what = f"{problem.what} has no recording number {shown(recording)}"
+        raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
+    sampled = tuple(gather(problem, r) for r in problem.recordings)
+    measured = sampled[recording] if sampled else None
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
     u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, sampled)
@@ -114,15 +115,6 @@ def simulate(
     if TURNS in problem.stepper.refuses:
         check_turns(problem.model, states[:, : problem.model.configuration.ambient], steps.times(), march.values)
     return _recording(march, states, name, sizes or {}, rng)
-
-
-def _gathered(problem: Problem, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
-    """What is known of all recordings, and of the one with that number; None if there are none."""
-    if not 0 <= recording < max(len(problem.recordings), 1):
-        what = f"{problem.what} has no recording number {shown(recording)}"
-        raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
-    sampled = tuple(gather(problem, r) for r in problem.recordings)
-    return sampled, sampled[recording] if sampled else None
 
 
 def _motion(march: _March, substeps: int | None) -> Array:
@@ -167,10 +159,6 @@ class _March:
     progress: Progress
 
     @cached_property
-    def _acting(self) -> tuple[Input, ...]:
-        return at_values(self.problem.model.inputs, self.values)
-
-    @cached_property
     def values(self) -> dict[str, float]:
         """Of the parameters as they were declared, in this recording."""
         recordings = self.problem.recordings
@@ -189,6 +177,10 @@ class _March:
                 'friction="exact" for what a plane holds back'
             )
         return schedule(model, self.source, self.steps)
+
+    @cached_property
+    def _acting(self) -> tuple[Input, ...]:
+        return at_values(self.problem.model.inputs, self.values)
 
     @cached_property
     def _parts(self) -> Callable[[int, int], tuple[Array, Array]]:
@@ -313,7 +305,7 @@ def _recording(
 
 
 def announced(label: str, step: float, progress: Progress | None) -> Progress:
-    """A progress that tells, by a RuntimeWarning, of steps [s] that are going to take long."""
+    """A progress that warns, by a RuntimeWarning, of steps [s] that are going to take long."""
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)

@@ -25,7 +25,7 @@ from spookid.results.result import Solution
 from spookid.transcription.factor import measured_noise
 
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
-"""Values by name, in the place of the problem's guesses; a Solution gives its estimates."""
+"""Values by name, instead of the problem's guesses; a Solution gives its estimates."""
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 """Where a simulation starts: position [rad or m], or (position, rate), of each joint's coordinate by its name (those
 not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first

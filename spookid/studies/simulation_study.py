@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,8 +76,7 @@ class Comparison(Tabular):
 
     def blocks(self) -> Sequence[Block]:
         """Title, a row for each signal, and why it ended early."""
-        units = zip(self.rms.items(), self.units, strict=True)
-        rows = [(signal, quantity(size, superscripts(unit))) for (signal, size), unit in units]
+        rows = [(one["signal"], quantity(one["rms"], superscripts(one["unit"]))) for one in self.records()]
         ended = [f"It ended early: {self.failure}"] if self.failure else []
         title = f"{self.name}, simulated for {quantity(self.duration, 's', 6)}"
         return [title, Table(("signal", "rms difference from what was measured"), rows), *ended]
@@ -86,6 +85,11 @@ class Comparison(Tabular):
         """A row for each signal."""
         units = zip(self.rms.items(), self.units, strict=True)
         return [{"signal": signal, "rms": size, "unit": unit} for (signal, size), unit in units]
+
+    @property
+    def status(self) -> str:
+        """In a word."""
+        return "failed" if self.failure else "completed"
 
     @property
     def duration(self) -> float:
@@ -180,14 +184,19 @@ def begin(job: Job) -> Callable[[], Answer]:
         )
     values = {name: given.get(name, estimates.get(name, guess[name])) for name in guess}
 
+    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.friction == "mpcc" else ""
+    steps = f"in steps of {number(problem.step, 6)} s{exact}"
+
     def work() -> Answer:
         comparisons = []
         for index in range(max(len(problem.recordings), 1)):
             along = job.along(problem.recordings[index].name if problem.recordings else job.label)
             with _warned(job):
                 initial = _initial(problem, solution, index)
-                comparisons.append(compare(problem, index, values, job.arguments.duration, initial, along))
-            job.say(f"{job.label}, {comparisons[-1].name}: {_sentence(problem, comparisons[-1])}")
+                made = compare(problem, index, values, job.arguments.duration, initial, along)
+            said = f"simulated {number(made.duration, 6)} s {steps}{_differences([made], '; rms difference ')}"
+            job.say(f"{job.label}, {made.name}: {said}")
+            comparisons.append(made)
         return answer(job, problem, values, comparisons)
 
     return work
@@ -195,17 +204,10 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 @contextmanager
 def _warned(job: Job) -> Iterator[None]:
-    """Warnings of a simulation are lines of their own, at once: they may tell how long it is going to take."""
+    """Warnings of a simulation are lines of their own, at once: they may say how long it is going to take."""
     told = set[str]()
 
-    def tell(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
             job.complain(f"{job.label}: {message}")
         told.add(str(message))
@@ -226,15 +228,6 @@ def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial
     return None if first is None else (first.q[0], first.v[0])
 
 
-def _sentence(problem: Problem, comparison: Comparison) -> str:
-    sizes = zip(comparison.rms.items(), comparison.units, strict=True)
-    known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
-    difference = f"; rms difference {', '.join(known)}" if known else ""
-    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.sticks_in_pairs else ""
-    steps = f"in steps of {number(problem.step, 6)} s{exact}"
-    return f"simulated {number(comparison.duration, 6)} s {steps}{difference}"
-
-
 def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
     """With the files ``trajectory.npz``, ``simulation.png`` and one CSV file a recording, with the simulated signals
     and the inputs.
@@ -243,16 +236,20 @@ def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons:
         values: the parameters that were used, all of them.
         comparisons: at least one.
     """
-    names, status = _file_names(comparisons), _status(comparisons)
+    names = _file_names(comparisons)
+    status = next((c.status for c in comparisons if c.failure), "completed")
+    worst = _differences(comparisons, "; its rms difference from what was measured is at most ")
     files = {name: c for name, c in zip(names, comparisons, strict=True) if c.recording() is not None}
     longest, count = max(c.duration for c in comparisons), counted(len(comparisons), "motion")
     units = {p.name: p.unit for p in problem.parameter_set.every}
     given = [(n, quantity(v, superscripts(units.get(n, "")), 6)) for n, v in values.items()]
     failed = [c for c in comparisons if c.failure]
+    kept = {"t": "t", "q": "q", "v": "v", "observed": "observed", "predicted": "nearest"}
+    arrays: dict[str, Any] = {f"{n}_{i}": getattr(c, a) for i, c in enumerate(comparisons) for n, a in kept.items()}
     return Answer(
         problem.name,
         "",
-        f"The simulation of {count} of up to {number(longest, 6)} s {status}{_worst(comparisons)}.",
+        f"The simulation of {count} of up to {number(longest, 6)} s {status}{worst}.",
         [_table(comparisons), *([Table(("parameter", "value"), given)] if given else [])],
         {
             "status": status,
@@ -267,7 +264,7 @@ def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons:
         {"Estimator": "none: the parameters are given", **how_it_moves(problem), "Noise": "none"},
         [f"{c.name}: {c.failure}, after {number(c.duration)} s." for c in failed],
         {
-            "trajectory.npz": partial(np.savez, **_arrays(comparisons)),
+            "trajectory.npz": partial(np.savez, **arrays),
             **{name: partial(_write_csv, comparison) for name, comparison in files.items()},
             "simulation.png": pictures.drawn(figure, comparisons, f"{problem.name}, simulation {status}"),
         },
@@ -275,12 +272,12 @@ def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons:
     )
 
 
-def _worst(comparisons: Sequence[Comparison]) -> str:
-    """The largest differences from what was measured."""
+def _differences(comparisons: Sequence[Comparison], words: str) -> str:
+    """The largest differences from what was measured, after these words; empty if nothing was."""
     units = dict(zip(comparisons[0].signals, comparisons[0].units, strict=True))
     sizes = {signal: [c.rms[signal] for c in comparisons if math.isfinite(c.rms[signal])] for signal in units}
     told = [f"{signal} {quantity(max(found), units[signal])}" for signal, found in sizes.items() if found]
-    return f"; its rms difference from what was measured is at most {', '.join(told)}" if told else ""
+    return f"{words}{', '.join(told)}" if told else ""
 
 
 def _table(comparisons: Sequence[Comparison]) -> Table:
@@ -290,7 +287,7 @@ def _table(comparisons: Sequence[Comparison]) -> Table:
     rows = []
     for c in comparisons:
         sizes = [number(size, 3) if math.isfinite(size) else "-" for size in c.rms.values()]
-        rows.append((c.name, quantity(c.duration, "s", 6), f"{len(c.t):,}", *sizes, _status([c])))
+        rows.append((c.name, quantity(c.duration, "s", 6), f"{len(c.t):,}", *sizes, c.status))
     return Table(head, rows)
 
 
@@ -298,7 +295,7 @@ def _entry(comparison: Comparison, file: str | None) -> dict[str, Any]:
     return {
         "name": comparison.name,
         "file": file,
-        "status": _status([comparison]),
+        "status": comparison.status,
         "message": comparison.failure,
         "start": comparison.t[0],
         "duration": comparison.duration,
@@ -306,15 +303,6 @@ def _entry(comparison: Comparison, file: str | None) -> dict[str, Any]:
         "signals": comparison.signals,
         "rms": comparison.rms,
     }
-
-
-def _status(comparisons: Sequence[Comparison]) -> str:
-    return "failed" if any(comparison.failure for comparison in comparisons) else "completed"
-
-
-def _arrays(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    names = {"t": "t", "q": "q", "v": "v", "observed": "observed", "predicted": "nearest"}
-    return {f"{name}_{i}": getattr(c, field) for i, c in enumerate(comparisons) for name, field in names.items()}
 
 
 def _write_csv(comparison: Comparison, path: Path) -> None:

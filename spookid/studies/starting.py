@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Solution
 from spookid.results.values import Basin
-from spookid.solvers.status import Callback, Iteration, Status
+from spookid.solvers.status import Callback, Status
 from spookid.studies import sweeping
-from spookid.studies.sweep_points import Sweep, SweepPoint, solved_at
+from spookid.studies.job import Source
+from spookid.studies.sweep_points import Sweep, SweepPoint, axes_of, grid_points, solved_at
 from spookid.studies.sweeping import Plan, Seen, Store
-from spookid.studies.variants import START, Variant, axes_of, grid_points
+from spookid.studies.variants import START, Variant
 from spookid.tables.table import number
 
 _SAME = 0.5
@@ -36,28 +37,22 @@ _ERRORS = 1.0
 
 def basins(sweep: Sweep) -> tuple[Basin, ...]:
     """Starts that ended at one minimum together, the best first, then those that did not converge."""
-    settled = sorted((point for point in sweep.points if point.converged), key=_rank)
     groups: list[list[SweepPoint]] = []
-    for point in settled:
-        own = next((group for group in groups if _same(group[0], point)), None)
-        if own is None:
-            groups.append([point])
-        else:
+    for point in sorted(sweep.points, key=_rank):
+        alike = (group for group in groups if point.converged and _same(group[0], point))
+        if (own := next(alike, None)) is not None:
             own.append(point)
-    for point in sorted(sweep.unsettled, key=_rank):
-        groups.append([point])
+        else:
+            groups.append([point])
     return tuple(_basin(group, groups[0][0]) for group in groups)
 
 
-def _rank(point: SweepPoint) -> tuple[bool, float, float]:
-    """The more likely first; the less costly of those without a likelihood."""
+def _rank(point: SweepPoint) -> tuple[bool, bool, float, float]:
+    """The converged first, of these the more likely, or the less costly of those without a likelihood."""
     likely = point.log_likelihood
     cost = -likely if math.isfinite(likely) else point.cost.total
-    return not math.isfinite(cost), cost if math.isfinite(cost) else 0.0, _number(point)
-
-
-def _number(point: SweepPoint) -> float:
-    return float(point.values[START])
+    known = math.isfinite(cost)
+    return not point.converged, not known, cost if known else 0.0, float(point.values[START])
 
 
 def _same(one: SweepPoint, other: SweepPoint) -> bool:
@@ -80,7 +75,7 @@ def _basin(points: Sequence[SweepPoint], best: SweepPoint) -> Basin:
     worse = [_worse(first, best)] if first is not best and first.converged else []
     return Basin(
         outcome=first.outcome,
-        starts=tuple(int(_number(point)) for point in points),
+        starts=tuple(int(point.values[START]) for point in points),
         costs=tuple(point.cost.total for point in points),
         log_likelihoods=tuple(point.log_likelihood for point in points),
         parameters={name: e.estimate for name, e in first.parameters.items() if not e.fixed},
@@ -99,18 +94,19 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     return f"It is not the answer: its cost is {number(times, 3)} times that of the best."
 
 
-def planned(problem: Problem, path: str | None, count: int, seed: int, variant: Variant) -> Plan:
-    """So many starts of a problem; arguments as of ``sweeping.plan``.
+def planned(source: Source, count: int, seed: int) -> Plan:
+    """So many starts of a problem.
 
     Raises:
         ProblemError: for fewer than two, a seed that is none, or guesses that cannot be drawn.
     """
     for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
-            raise ProblemError(f"{problem.place}: {what} is {shown(value)}; give a whole number from {least} on")
-    axes, seeded = axes_of({START: [float(i) for i in range(count)]}), replace(variant, seed=seed)
-    seeded.at({START: 1.0}, problem)  # refused once, not start by start
-    return sweeping.plan(problem, path, axes, seeded)
+            place = source.problem.place
+            raise ProblemError(f"{place}: {what} is {shown(value)}; give a whole number from {least} on")
+    seeded = replace(source, variant=replace(source.variant, seed=seed))
+    seeded.variant.at({START: 1.0}, source.problem)  # refused once, not start by start
+    return sweeping.plan(seeded, axes_of({START: [float(i) for i in range(count)]}))
 
 
 def searched(
@@ -125,28 +121,12 @@ def searched(
     Raises:
         ProblemError: if no start has an answer, or as ``sweeping.run_sweep``.
     """
-    store = None if folder is None else Store.of(folder, plan)
+    source, store = plan.source, None if folder is None else Store(folder, plan.source.identity())
     found = basins(sweeping.run_sweep(plan, store, jobs, executor, seen))
     best = next((one for one in found if one.outcome != "failed"), None)
     if best is None:
-        raise _none(plan.problem, found[0].message)
-    return dict(plan.variant.at({START: float(best.starts[0])}, plan.problem).initial), found
-
-
-@dataclass
-class _Telling:
-    """A user's callback, and what it raised."""
-
-    callback: Callback | None
-    raised: Exception | None = None
-
-    def __call__(self, iteration: Iteration) -> None:
-        try:
-            if self.callback is not None:
-                self.callback(iteration)
-        except Exception as error:
-            self.raised = error
-            raise
+        raise _none(source.problem, found[0].message)
+    return dict(source.variant.at({START: float(best.starts[0])}, source.problem).initial), found
 
 
 def from_starts(
@@ -171,20 +151,17 @@ def from_starts(
     """
     if warm_start is not None:
         raise ProblemError(f"{problem.place}: starts and warm_start are two beginnings; leave one out")
-    plan = planned(problem, None, count, seed, Variant(settings={"backend": backend, **options}))
+    plan = planned(Source(problem, None, Variant(settings={"backend": backend, **options})), count, seed)
     points: list[SweepPoint] = []
     best: tuple[SweepPoint, Solution] | None = None
-    telling = _Telling(callback)
     try:
         for values in grid_points(plan.axes):
-            point, found = solved_at(problem, plan.variant, values, telling)
-            if telling.raised is not None:  # which is no failure of the start
-                raise telling.raised
+            point, found = solved_at(problem, plan.source.variant, values, callback)
             if point.status is Status.INTERRUPTED:
                 best = best or (None if found is None else (point, found))
                 raise KeyboardInterrupt
             points.append(point)
-            if found is not None and (best is None or _order(point) < _order(best[0])):
+            if found is not None and (best is None or _rank(point) < _rank(best[0])):
                 best = point, found
     except KeyboardInterrupt:
         if best is None:
@@ -198,8 +175,3 @@ def from_starts(
 
 def _none(problem: Problem, message: str) -> ProblemError:
     return ProblemError(f"{problem.place}: no start can be solved; the first says: {message}")
-
-
-def _order(point: SweepPoint) -> tuple[object, ...]:
-    """The converged first."""
-    return not point.converged, *_rank(point)

@@ -17,17 +17,14 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
-from spookid.studies.sweep_points import Sweep, SweepPoint, word
-from spookid.studies.variants import Axis, AxisValue, grid_points
+from spookid.studies.sweep_points import Axis, Sweep, SweepPoint, grid_points, word
+from spookid.studies.variants import AxisValue
 from spookid.tables.table import HALF_WIDTH, labelled, number
 
-_MARKERS = "osD^vPX"
-_MOST_TICKS = 8
-_WIDE = 1e3
-"""Ratio of the ends of a logarithmic axis from which on powers of ten are marks enough."""
-
-Quantity = tuple[str, Callable[[SweepPoint], float]]
+Value = Callable[[SweepPoint], float]
+Quantity = tuple[str, Value]
 """What a panel shows: its heading, and the value at a point."""
+Panels = Sequence[tuple[Axes, Quantity]]
 Line = tuple[str, Sequence[SweepPoint], dict[str, Any]]
 """Label, points and style."""
 
@@ -53,26 +50,18 @@ def _quantities(sweep: Sweep) -> list[Quantity]:
     def estimate(name: str, point: SweepPoint) -> float:
         return point.parameters[name].estimate if name in point.parameters else math.nan
 
-    measure: Quantity = ("log-likelihood", lambda p: p.log_likelihood) if sweep.likely else ("cost", _total)
+    measure: Quantity = ("cost", lambda p: p.cost.total)
+    if sweep.likely:
+        measure = ("log-likelihood", lambda p: p.log_likelihood)
     iterations: Quantity = ("iterations", lambda p: float(p.iterations) if p.status else math.nan)
     named: list[Quantity] = [(labelled(name, unit), partial(estimate, name)) for name, unit in sweep.estimated.items()]
     return [measure, iterations, *named]
 
 
-def _total(point: SweepPoint) -> float:
-    return point.cost.total
-
-
 # --- over one axis ---
 
 
-def _curves(
-    sweep: Sweep,
-    axes: Sequence[Axis],
-    points: Sequence[SweepPoint],
-    figure: Figure,
-    shown: Sequence[tuple[Axes, Quantity]],
-) -> None:
+def _curves(sweep: Sweep, axes: Sequence[Axis], points: Sequence[SweepPoint], figure: Figure, shown: Panels) -> None:
     """A line for each value of the second axis."""
     lines = _lines(axes, points)
     along = _Along(axes[0], sweep.unit(axes[0].name))
@@ -95,17 +84,13 @@ def _curves(
 
 
 def _lines(axes: Sequence[Axis], points: Sequence[SweepPoint]) -> list[Line]:
-    """One blue line, or colours and markers that tell several apart."""
+    """One blue line, or colours and markers that distinguish several."""
     groups: list[tuple[str, Sequence[SweepPoint]]] = [("", points)]
-    if len(axes) == 2:
-        name = axes[1].name
-        groups = [
-            (f"{name} = {word(value)}", [p for p in points if p.values[name] == value]) for value in axes[1].values
-        ]
-    return [
-        (*group, {"color": colour, "marker": marker, "markersize": 4.5})
-        for group, colour, marker in zip(groups, COLOURS, _MARKERS, strict=False)
-    ]
+    for axis in axes[1:]:
+        values = {f"{axis.name} = {word(value)}": value for value in axis.values}
+        groups = [(label, [p for p in points if p.values[axis.name] == value]) for label, value in values.items()]
+    looks = [{"color": c, "marker": m, "markersize": 4.5} for c, m in zip(COLOURS, "osD^vPX", strict=True)]
+    return [(*group, look) for group, look in zip(groups, looks, strict=False)]
 
 
 class _Along:
@@ -130,7 +115,7 @@ class _Along:
         if self._axis.is_logarithmic:
             panel.set_xscale("log")
             left, right = panel.get_xlim()
-            if right > _WIDE * left:  # marks between powers of ten take half of the time of drawing
+            if right > 1000 * left:  # marks between powers of ten take half of the time of drawing
                 panel.xaxis.set_minor_locator(NullLocator())
         if not self.is_numeric:
             panel.set_xticks(range(len(self._axis.values)), [word(value) for value in self._axis.values])
@@ -190,17 +175,11 @@ def _legend(figure: Figure, lines: Sequence[Line], points: Sequence[SweepPoint])
 # --- over two axes ---
 
 
-def _maps(
-    sweep: Sweep,
-    axes: Sequence[Axis],
-    points: Sequence[SweepPoint],
-    figure: Figure,
-    shown: Sequence[tuple[Axes, Quantity]],
-) -> None:
+def _maps(sweep: Sweep, axes: Sequence[Axis], points: Sequence[SweepPoint], figure: Figure, shown: Panels) -> None:
+    across, up = (labelled(one.name, sweep.unit(one.name)) for one in axes)
     for panel, (heading, value) in shown:
         panel.set_title(heading, fontsize=10, loc="left", parse_math=False)
         _map(figure, panel, axes, points, value)
-        across, up = (labelled(one.name, sweep.unit(one.name)) for one in axes)
         panel.set_xlabel(across, fontsize=9, parse_math=False)
         panel.set_ylabel(up, fontsize=9, parse_math=False)
     if any(not point.converged for point in points):
@@ -225,20 +204,14 @@ def _map(
     known = cells[np.isfinite(cells)]
     wide = known.size > 0 and known.min() > 0 and known.max() > 30 * known.min()
     colours = colormaps["viridis"].with_extremes(bad=PALE)
-    image = panel.imshow(
-        cells,
-        origin="lower",
-        aspect="auto",
-        cmap=colours,
-        norm=LogNorm() if wide else Normalize(),
-        interpolation="none",
-    )
+    norm = LogNorm() if wide else Normalize()
+    image = panel.imshow(cells, origin="lower", aspect="auto", cmap=colours, norm=norm, interpolation="none")
     bar = figure.colorbar(image, ax=panel)
     bar.ax.tick_params(labelsize=8)
     if not wide:
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: number(y, 6)))
     for one, ticks in ((across, panel.set_xticks), (up, panel.set_yticks)):
-        shown = range(0, len(one.values), -(-len(one.values) // _MOST_TICKS))
+        shown = range(0, len(one.values), -(-len(one.values) // 8))
         ticks(list(shown), [word(one.values[i], 4) for i in shown])
     panel.tick_params(labelsize=8)
     panel.tick_params(axis="x", rotation=45)

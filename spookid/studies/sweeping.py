@@ -12,12 +12,11 @@ import hashlib
 import math
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,30 +24,31 @@ from typing import Any
 import msgspec
 
 from spookid.argument_checks import checked
-from spookid.assembly.loading import load_problem, whole_path
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
+from spookid.estimation.solving import solve_whole
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
 from spookid.report.conclusion import assumed
 from spookid.report.study_page import Answer
 from spookid.results import folders
 from spookid.results.folders import SCHEMA, versions, with_nan
-from spookid.studies.job import Job, digest
+from spookid.studies.job import Job, Source, alone
 from spookid.studies.sweep_points import (
+    Axis,
     Sweep,
     SweepPoint,
-    comma_separated,
-    coordinates_of,
-    doubted,
+    axes_of,
+    axis,
     failed,
+    from_neighbours,
+    grid_points,
     solve_point,
-    sweep_table,
     word,
 )
-from spookid.studies.variants import Axis, AxisValue, Variant, axes_of, axis, from_neighbours, grid_points
+from spookid.studies.variants import AxisValue, Chosen
 from spookid.studies.worker_pool import Lost, WorkerPool
-from spookid.tables.table import counted, number, quantity, superscripts
+from spookid.tables.table import Table, counted, number, quantity, superscripts
 
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
@@ -58,51 +58,49 @@ _SPEAKS_OF = {
     "stepper": ("Stepper",),
     "friction": ("Friction",),
     "state_weight": ("Estimator", "Noise"),
+    "estimator": ("Estimator",),
 }
 """Assumptions that a setting changes."""
-_LONGEST = 100
-"""Characters of a point's file name that tell its values."""
-alone = threading.Lock()
-"""Held by what works in a thread of a worker: CasADi's symbols do not bear several."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A sweep that can be run."""
 
-    problem: Problem
-    path: str | None
-    """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
+    source: Source
     axes: tuple[Axis, ...]
-    variant: Variant
-    """What is changed at all points."""
-    digest: str
-    """Of the problem."""
 
     def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
         """What was planned, with the points that are known."""
-        return Sweep(self.problem.name, self.axes, points, self.variant, versions(), self._assumptions)
-
-    @property
-    def _assumptions(self) -> dict[str, str]:
-        """Of what is the same at all points."""
+        problem, variant = self.source.problem, self.source.variant
         first = next(iter(grid_points(self.axes)))
-        changed, _, _ = self.variant.at(first, self.problem).posed(self.problem)
+        changed, _, _ = variant.at(first, problem).posed(problem)
         swept = {key for one in self.axes for key in _SPEAKS_OF.get(one.name, ())}
-        return {key: "differs from point to point" if key in swept else text for key, text in assumed(changed).items()}
+        words = variant.chosen.assumed(changed) if variant.chosen else assumed(changed)
+        told = {key: "differs from point to point" if key in swept else text for key, text in words.items()}
+        return Sweep(problem.name, self.axes, points, variant, versions(), told)
+
+    def settled(self) -> Plan:
+        """The same with the estimator and the samples that a fit without the axes chooses for all points."""
+        posed, backend, options = self.source.posed
+        if not posed.estimates_noise or {"state_weight", "estimator"} & {one.name for one in self.axes}:
+            return self
+        chosen = Chosen.by(solve_whole(posed, backend, options))
+        return replace(self, source=replace(self.source, variant=replace(self.source.variant, chosen=chosen)))
 
 
-def plan(problem: Problem, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
+def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
     """A plan whose points the problem accepts.
 
     Raises:
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
     """
+    problem = source.problem
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.what} has no recordings or observations to fit; give both")
     for values in grid_points(axes):
-        variant.at(values, problem).posed(problem)
-    return Plan(problem, path, axes, variant, digest(problem))
+        source.variant.at(values, problem).posed(problem)
+    return Plan(source, axes)
 
 
 def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
@@ -116,21 +114,21 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     Raises:
         ProblemError: for no jobs, or a problem that cannot be sent to workers.
     """
-    if executor is not None and plan.path is None:
-        raise ProblemError(f"{plan.problem.what} cannot be sent to an executor; give the path of a problem file")
+    source = plan.source
+    if executor is not None and source.path is None:
+        raise ProblemError(f"{source.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
     everything = grid_points(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
         seen(point, True)
-    workers = 1 if plan.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
+    workers = 1 if source.path is None else min(jobs or processors(), max(len(everything) - len(known), 1))
     pool = WorkerPool(workers, executor)
-    work = partial(solve_point, plan.problem) if pool.alone else partial(_work, str(plan.path), plan.digest)
     for group in from_neighbours(plan.axes):
         missing = {i: _estimates(None if near is None else known[near]) for i, near in group.items() if i not in known}
-        tasks = {i: (plan.variant, everything[i], near) for i, near in missing.items()}
-        with closing(pool.answers(work, tasks)) as answers:  # workers end at once if this does
+        tasks = {i: (source, everything[i], near) for i, near in missing.items()}
+        with closing(pool.answers(_work, tasks)) as answers:  # workers end at once if this does
             for i, found in answers:
                 died = "a worker process died, for want of memory perhaps"
                 point = failed(everything[i], died) if isinstance(found, Lost) else found
@@ -148,22 +146,9 @@ def _estimates(point: SweepPoint | None) -> dict[str, float] | None:
     return {name: e.estimate for name, e in point.parameters.items() if not e.fixed}
 
 
-# --- in the workers ---
-
-
-def _work(path: str, expected: str, *task: Any) -> SweepPoint:
-    """Solve a point in a worker."""
+def _work(source: Source, values: Mapping[str, AxisValue], near: Mapping[str, float] | None) -> SweepPoint:
     with alone:
-        return solve_point(problem_of(path, expected), *task)
-
-
-@lru_cache(maxsize=1)
-def problem_of(path: str, expected: str) -> Problem:
-    """The problem of a file, if its digest is still what it was as the work began."""
-    problem = load_problem(path)
-    if digest(problem) != expected:
-        raise ProblemError(f"{path} is not what it was when the work began; start it again")
-    return problem
+        return solve_point(source.problem, source.variant, values, near)
 
 
 # --- points that are kept ---
@@ -176,12 +161,6 @@ class Store:
     folder: Path
     identity: str
     """Digest of all that the points depend on beside their own values."""
-
-    @classmethod
-    def of(cls, folder: Path, plan: Plan) -> Store:
-        """For the points of a plan."""
-        everything = [plan.digest, repr(plan.variant), sorted(versions().items())]
-        return cls(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
 
     def get(self, values: Mapping[str, AxisValue]) -> SweepPoint | None:
         """The point if it was solved before, as it was."""
@@ -199,7 +178,7 @@ class Store:
 
     def _path(self, values: Mapping[str, AxisValue]) -> Path:
         words = ",".join(f"{name}={word(value)}" for name, value in values.items())
-        legible = re.sub(r"[^\w=,.+-]", "_", words)[:_LONGEST]
+        legible = re.sub(r"[^\w=,.+-]", "_", words)[:100]
         short = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
         return self.folder / f"{legible}-{short}.json"
 
@@ -219,8 +198,6 @@ def _point_of(tree: dict[str, Any], values: Mapping[str, AxisValue]) -> SweepPoi
 
 
 MARKER = "sweep.json"
-_WIDTH = 120
-"""Columns of ``sweep.txt``."""
 
 
 @checked
@@ -244,9 +221,9 @@ def sweep(
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
         folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
-            begun there goes on. None keeps nothing.
+            begun there continues. None keeps nothing.
         jobs: worker processes; by default as many as there are processors.
-        executor: any executor of ``concurrent.futures`` in the place of worker processes, such as one of a cluster.
+        executor: any executor of ``concurrent.futures`` instead of worker processes, such as one of a cluster.
             Its workers must find the problem file at the same path.
         seen: called with each point as it is known, and whether it was known before.
         initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.
@@ -255,16 +232,15 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Problem) else whole_path(problem)
-    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
-    return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
+    source = Source.of(problem, initial, fixed)
+    source = replace(source, variant=source.variant.at(settings, source.problem))
+    return run(plan(source, axes_of(over)), folder, jobs=jobs, executor=executor, seen=seen)
 
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``sweep`` of a command."""
     axes = axes_of([axis(text) for text in job.arguments.over])
-    planned, total = plan(job.declared, job.path, axes, job.variant), math.prod(len(one.values) for one in axes)
+    planned, total = plan(job.sent, axes), math.prod(len(one.values) for one in axes)
 
     def work() -> Answer:
         with job.counting(total, f"points of {job.label} are in {job.out}") as count:
@@ -273,20 +249,16 @@ def begin(job: Job) -> Callable[[], Answer]:
                 count(before, point.status is not None)
 
             found = run(planned, job.folder, jobs=job.arguments.jobs, executor=job.executor, seen=seen)
-        return Answer(found.problem, sweep_table(found, job.columns), "", complaints=_complaints(found, job))
+        complaints = []
+        for first in found.unsettled[:1]:
+            reason = f": {first.message}" if first.status is None else ""
+            complaints.append(
+                f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
+                f"{first.place} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+            )
+        return Answer(found.problem, found.text(job.columns), "", complaints=complaints)
 
     return work
-
-
-def _complaints(found: Sweep, job: Job) -> list[str]:
-    if not found.unsettled:
-        return []
-    first = found.unsettled[0]
-    reason = f": {first.message}" if first.status is None else ""
-    return [
-        f"{len(found.unsettled)} of {len(found.points)} points of {job.label} are not converged, the first at "
-        f"{coordinates_of(first)} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
-    ]
 
 
 def run(
@@ -300,10 +272,10 @@ def run(
     """Run a plan, and write its folder; arguments and errors as of `sweep`."""
     told = seen or (lambda point, before: None)
     if folder is None:
-        return run_sweep(plan, None, jobs, executor, told)
-    place = folders.check_continued(folder, MARKER)
+        return run_sweep(plan.settled(), None, jobs, executor, told)
+    place, plan = folders.check_continued(folder, MARKER), plan.settled()
     folders.write(place / MARKER, answer(plan.sweep(()), complete=False).marker)
-    result = run_sweep(plan, Store.of(place / "points", plan), jobs, executor, told)
+    result = run_sweep(plan, Store(place / "points", plan.source.identity()), jobs, executor, told)
     found = answer(result)
     for name, content in {**found.files, MARKER: found.marker}.items():
         folders.write(place / name, content)
@@ -318,7 +290,7 @@ def answer(sweep: Sweep, complete: bool = True) -> Answer:
     names = ["sweep.png"] if len(figures) == 1 else [f"sweep-{i + 1}.png" for i in range(len(figures))]
     files: dict[str, folders.Content] = {n: partial(pictures.save, f) for n, f in zip(names, figures, strict=True)}
     if complete:
-        files |= {"sweep.csv": comma_separated(sweep), "sweep.txt": sweep_table(sweep, _WIDTH)}
+        files |= {"sweep.csv": sweep.csv(), "sweep.txt": sweep.text(120)}
     facts = {
         "complete": complete,
         "axes": sweep.axes,
@@ -328,9 +300,9 @@ def answer(sweep: Sweep, complete: bool = True) -> Answer:
         "points": [point_tree(point) for point in sweep.points],
         folders.FILES: [MARKER, *files, "points"],
     }
-    unsettled = [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
-    conclusion, notices = _conclusion(sweep, complete), [*unsettled, *doubted(sweep)]
-    blocks = sweep.blocks()[1:2]
+    unsettled = [f"{point.place}: {point.outcome}. {point.message}" for point in sweep.unsettled]
+    conclusion, notices = _conclusion(sweep, complete), [*unsettled, *sweep.doubted]
+    blocks = [block for block in sweep.blocks() if isinstance(block, Table)]
     return Answer(sweep.problem, "", conclusion, blocks, facts, sweep.assumptions, notices, files)
 
 
@@ -340,21 +312,15 @@ def _conclusion(sweep: Sweep, complete: bool) -> str:
         return "The sweep is not complete; the same command does the rest."
     count, settled = len(sweep.points), [point for point in sweep.points if point.converged]
     begin = f"{'All' if len(settled) == count else f'{len(settled)} of'} {counted(count, 'point')} converged"
-    moves = {name: _move(name, settled) for name in sweep.estimated}
-    known = {name: move for name, move in moves.items() if math.isfinite(move[0])}
-    if len(settled) < 2 or not known:
+    moves = []  # by how many standard errors each estimate moves, the least one and the largest one
+    for name in sweep.estimated:
+        found = [point.parameters[name] for point in settled if name in point.parameters]
+        std_errs = [e.std_err for e in found if 0 < e.std_err < math.inf]
+        low, high = (end((e.estimate for e in found), default=math.nan) for end in (min, max))
+        moves += [((high - low) / median(std_errs), low, high, name)] if std_errs else []
+    if len(settled) < 2 or not moves:
         return f"{begin}."
-    name, (errors, low, high) = max(known.items(), key=lambda item: item[1][0])
+    errors, low, high, name = max(moves)
     unit = superscripts(sweep.estimated[name])
     ends = f"between {number(low)} and {quantity(high, unit, 4)}"
     return f"{begin}; the estimate that moves most is {name}, {ends}, by {number(errors, 2)} of its standard errors."
-
-
-def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]:
-    """By how many standard errors an estimate moves, the least one and the largest one."""
-    found = [point.parameters[name] for point in points if name in point.parameters]
-    errors = [e.std_err for e in found if e.std_err > 0 and math.isfinite(e.std_err)]
-    if not errors:
-        return math.nan, math.nan, math.nan
-    low, high = min(e.estimate for e in found), max(e.estimate for e in found)
-    return (high - low) / median(errors), low, high

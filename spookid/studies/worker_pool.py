@@ -1,5 +1,4 @@
-"""Work shared out to whoever there is: this process, worker processes, or any executor; a worker that dies costs what
-it was at."""
+"""Work shared out to this process, to worker processes, or to any executor; a worker that dies costs what it was at."""
 
 from __future__ import annotations
 
@@ -25,6 +24,8 @@ from spookid.kernels.single_thread import ONE_THREAD
 
 R = TypeVar("R")
 
+_GLANCE = 0.2
+"""How often it is seen whether a scheduler or the parent is there [s]."""
 _TRIES = 3
 """Rounds in which workers die and nothing is done, before each piece of work is tried by itself."""
 
@@ -98,7 +99,12 @@ class WorkerPool:
         futures = dict[Future[R], int]()
         try:
             for number, task in left.items():
-                futures[_submitted(workers, work, task)] = number
+                try:
+                    futures[workers.submit(work, *task)] = number
+                except BrokenExecutor as error:  # a worker died meanwhile
+                    failed: Future[R] = Future()
+                    failed.set_exception(error)
+                    futures[failed] = number
             for future in as_completed(futures):
                 yield futures[future], self._answer(future.result)
         except BaseException:
@@ -113,24 +119,10 @@ class WorkerPool:
             return result()
         except ProblemError:
             raise
-        except Exception as error:  # a cluster loses workers, and tells so in its own types
+        except Exception as error:  # a cluster loses workers, and says so in its own types
             if not isinstance(error, (BrokenExecutor, MemoryError)) and self.executor is None:
                 raise
             return Lost(f"{type(error).__name__}: {error}")
-
-
-def _submitted(workers: Executor, work: Callable[..., R], task: tuple[Any, ...]) -> Future[R]:
-    try:
-        return workers.submit(work, *task)
-    except BrokenExecutor as error:  # a worker died meanwhile
-        failed: Future[R] = Future()
-        failed.set_exception(error)
-        return failed
-
-
-_PATIENCE = "10s"
-_GLANCE = 0.2
-"""How often is seen whether a scheduler is there [s]."""
 
 
 def processes(jobs: int) -> Executor:
@@ -138,39 +130,30 @@ def processes(jobs: int) -> Executor:
 
     Processes that have nothing to do end by themselves.
     """
-    with _quiet():
-        resource_tracker.ensure_running()  # where Python begins it, signals are unblocked
-    with _blocked(), _quiet():
+    with _undisturbed():
         executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
         executor.submit(int)  # which starts them
     return executor
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """The process that clears up after workers, which begins here, does not warn the user of what it clears up."""
+def _undisturbed() -> Iterator[None]:
+    """Processes that are started meanwhile never hear Ctrl-C and SIGTERM, not even before `_begin`; this one hears them
+    after it. The one that clears up after workers does not warn the user of what it clears up."""
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    mask = getattr(signal, "pthread_sigmask", lambda how, signals: signals)
     try:
-        yield
+        resource_tracker.ensure_running()  # where Python begins it, signals are unblocked
+        heard = mask(getattr(signal, "SIG_BLOCK", 0), (signal.SIGINT, signal.SIGTERM))
+        try:
+            yield
+        finally:
+            mask(getattr(signal, "SIG_SETMASK", 0), heard)
     finally:
         os.environ.pop("PYTHONWARNINGS")
         if before is not None:
             os.environ["PYTHONWARNINGS"] = before
-
-
-@contextmanager
-def _blocked() -> Iterator[None]:
-    """Processes that are started meanwhile never hear Ctrl-C and SIGTERM, not even before `_begin`; this one hears them
-    after it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cut_off(executor: Executor) -> None:
@@ -186,7 +169,7 @@ def _begin(parent: int) -> None:
 
 def _follow(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(0.2)
+        time.sleep(_GLANCE)
     os._exit(1)
 
 
@@ -203,9 +186,9 @@ def cluster(address: str) -> Iterator[Executor]:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise ProblemError("a scheduler needs Dask; install it with: pip install 'spookid[dask]'") from None
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is done again, or told below
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what it loses is done again, or reported below
     try:
-        client = distributed.Client(address, timeout=_PATIENCE)
+        client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
     with client:

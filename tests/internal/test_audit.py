@@ -189,7 +189,7 @@ def test_what_the_step_adds_is_told_apart_from_the_noise() -> None:
 def test_the_refits_take_the_samples_and_the_noise_of_one_fit() -> None:
     seen: list[tuple[Problem, Solution | None, bool, Solution]] = []
 
-    def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+    def fit(problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         seen.append((problem, near, hold, solve(problem, "lm", {}, None, near, hold)))
         return seen[-1][-1]
 
@@ -197,7 +197,7 @@ def test_the_refits_take_the_samples_and_the_noise_of_one_fit() -> None:
     found = time_steps.audit(problem, fit)
     assert found.steps == (0.02, 0.01, 0.005)
     assert [p.step for p, *_ in seen] == [0.02, 0.005, 0.02, 0.01]
-    assert not any(p.step_correction for p, *_ in seen)
+    assert [p.step_correction for p, *_ in seen] == [True, False, False, False]
     assert [hold for _, _, hold, _ in seen] == [False, False, True, True]
     counts = {s.trajectories[0].samples.sum() for *_, s in seen}
     assert counts == {201}  # samples every 5 ms, whatever the step

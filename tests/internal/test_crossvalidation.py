@@ -21,8 +21,9 @@ from spookid.__main__ import main
 from spookid.studies import crossvalidation_study as crossvalidation_folder
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
-from spookid.studies.crossvalidation import CrossValidation, comparison_table, verdict
+from spookid.studies.crossvalidation import CrossValidation, comparison, verdict
 from spookid.studies.crossvalidation_study import cases, same_recordings
+from spookid.tables.table import as_text
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
@@ -217,7 +218,7 @@ def test_scores_are_what_state_estimation_with_fixed_parameters_costs(results: d
     other = next(score for score in dry.others("swing 0") if score.on == "swing 1")
     assert other.cost == pytest.approx(held.cost.total / steps, rel=1e-4)
     assert dry.score == pytest.approx(np.mean([score.cost for score in dry.held_out]))
-    assert "fitted to" in dry.table()
+    assert "fitted to" in str(dry)
 
 
 def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> None:
@@ -249,7 +250,7 @@ def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     assert verdict([stalled]) == "No verdict on dry: 1 of 5 fits did not converge."
     unknown = replace(dry, log_likelihood=math.nan)
     assert verdict([unknown]).startswith("No verdict on dry: its likelihood is not known")
-    assert "k: parameters, sizes of noise among them" in comparison_table([viscous, unknown])
+    assert "k: parameters, sizes of noise among them" in as_text(comparison([viscous, unknown]))
     crossvalidation_folder.figure([[viscous, dry]]).draw_without_rendering()
 
 

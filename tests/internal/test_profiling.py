@@ -21,10 +21,10 @@ from spookid.__main__ import main
 from spookid.assembly.loading import load_problem
 from spookid.estimation.solving import solve
 from spookid.studies import profile_study as profile_folder
-from spookid.studies import profiling, sweeping
+from spookid.studies import profiling
+from spookid.studies.job import Source
 from spookid.studies.profile_study import table
 from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
-from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import WorkerPool
 
 TRUTH = {"J": 0.005, "b": 2e-3}
@@ -261,7 +261,7 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
 
 def test_workers_walk_both_sides_to_the_same_digits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what they have fitted is not fitted again."""
-    plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), (), Variant())
+    plan = Source(load_problem("swing.py"), str(here / "swing.py"))
     posed, backend, options = plan.variant.posed(plan.problem)
     found = solve(posed, backend, options)
     alone = profiling.profile(posed, "J", None, found)

@@ -24,7 +24,8 @@ from spookid.assembly.assembly import assemble
 from spookid.estimation.fitting import fit
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import PoseSpace
-from spookid.studies.variants import Variant, axis
+from spookid.studies.sweep_points import axis
+from spookid.studies.variants import Variant
 
 # --- estimates ---
 

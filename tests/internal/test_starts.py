@@ -33,8 +33,8 @@ from spookid import (
 from spookid.__main__ import main
 from spookid.solvers.status import Iteration
 from spookid.studies.starting import basins
-from spookid.studies.sweep_points import SweepPoint, failed
-from spookid.studies.variants import Axis, Variant, _drawn, drawn
+from spookid.studies.sweep_points import Axis, SweepPoint, failed
+from spookid.studies.variants import Variant, _drawn, drawn
 
 FILE = """
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity

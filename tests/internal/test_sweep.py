@@ -7,6 +7,7 @@ import json
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -26,10 +27,18 @@ from spookid.__main__ import main
 from spookid.cli import terminal
 from spookid.estimation.solving import solve
 from spookid.studies import sweep_plot, sweeping
-from spookid.studies.job import digest
-from spookid.studies.sweep_points import SweepPoint, comma_separated, failed, solve_point, sweep_table
-from spookid.studies.sweeping import run
-from spookid.studies.variants import Axis, Variant, axes_of, axis, from_neighbours, grid_points
+from spookid.studies.job import Source, digest
+from spookid.studies.sweep_points import (
+    Axis,
+    SweepPoint,
+    axes_of,
+    axis,
+    failed,
+    from_neighbours,
+    grid_points,
+    solve_point,
+)
+from spookid.studies.variants import Variant
 from spookid.studies.worker_pool import cut_off, processes
 
 FILE = '''"""A pendulum."""
@@ -210,7 +219,7 @@ def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.
     found = sweep(load_problem("swing.py"), {"step": [0.02, 0.04]}, folder="out")
     assert [point.outcome for point in found.points] == ["failed", "converged"]
     assert found.points[0].message == "MemoryError: too large"
-    assert "step = 0.02: MemoryError: too large" in sweep_table(found, 100)
+    assert "step = 0.02: MemoryError: too large" in found.text(100)
     assert [row["status"] for row in rows("out")] == ["failed", "converged"]
     assert len(list(Path("out/points").iterdir())) == 1  # the other is to be tried again
 
@@ -227,7 +236,7 @@ def test_processes_and_any_executor_give_what_one_process_gives(here: Path) -> N
     assert alone.unsettled == ()
     assert [point.values for point in alone.points] == grid_points(alone.axes)
     for other in others:
-        assert comma_separated(other) == comma_separated(alone)
+        assert other.csv() == alone.csv()
 
 
 def test_a_problem_in_memory_cannot_be_sent(here: Path) -> None:
@@ -237,11 +246,11 @@ def test_a_problem_in_memory_cannot_be_sent(here: Path) -> None:
         sweep("swing.py", {"step": [0.02]}, jobs=0)
 
 
-def test_a_problem_file_that_changes_meanwhile_ends_the_sweep(here: Path) -> None:
-    plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), axes_of({"step": [0.02, 0.04]}), Variant())
+def test_a_problem_file_that_changes_meanwhile_is_refused_by_workers(here: Path) -> None:
+    sent = pickle.dumps(Source(load_problem("swing.py"), str(here / "swing.py")))
     (here / "swing.py").write_text(FILE.replace("mass=0.5", "mass=0.6"))
-    with ThreadPoolExecutor(1) as threads, pytest.raises(ProblemError, match="is not what it was"):
-        run(plan, executor=threads)
+    with pytest.raises(ProblemError, match="is not what it was"):
+        _ = pickle.loads(sent).problem
 
 
 def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
@@ -657,7 +666,7 @@ def test_a_wide_table_comes_in_blocks() -> None:
     wide = replace(found.points[2].parameters["J"], name="a_name_that_needs_much_room", at_bound=True)
     point = replace(found.points[2], parameters={**found.points[2].parameters, wide.name: wide})
     found = replace(found, points=(*found.points[:2], point))
-    text = sweep_table(found, 60)
+    text = found.text(60)
     head, *blocks = text.split("\n\n")
     assert head == "Sweep of swing: 3 of state_weight, 3 points, 2 of them not converged"
     assert all(block.splitlines()[0].split()[0] == "state_weight" for block in blocks[:2])

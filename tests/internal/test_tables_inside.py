@@ -21,8 +21,8 @@ from spookid.studies import crossvalidation_study as crossvalidations
 from spookid.studies import profile_study as profiles
 from spookid.studies import sweeping
 from spookid.studies.simulation_study import compare
-from spookid.studies.sweep_points import SweepPoint
-from spookid.studies.variants import Variant, axes_of
+from spookid.studies.sweep_points import SweepPoint, axes_of
+from spookid.studies.variants import Variant
 from spookid.tables.table import Table, latex
 
 _FILE = """
