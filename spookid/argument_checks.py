@@ -143,7 +143,7 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
 _KNOWN_AS = {
     "Callable": "a function",
     "Frame": "a frame, body.frame(...) or GROUND.frame(...)",
-    "Declaration": "a Problem",
+    "Problem": "a Problem",
     "Hinge": "a Hinge",
     "Joint": "a Hinge or another Joint",
     "Sigmas": "graphs.Sigmas(...)",

@@ -9,7 +9,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.records import dataclass
 from spookid.tables.table import Block, Tabular
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
 
 
 @dataclass(frozen=True, eq=False)
-class Problem(Declaration, Tabular):
-    """A declared problem that can be solved, simulated and studied. Its arguments are those of ``Declaration``.
+class Problem(Problem, Tabular):
+    """A declared problem that can be solved, simulated and studied. Its arguments are those of ``Problem``.
 
     Raises:
-        ProblemError: as ``Declaration``.
+        ProblemError: as ``Problem``.
     """
 
     @classmethod
-    def of(cls, declared: Declaration) -> Problem:
+    def of(cls, declared: Problem) -> Problem:
         """The same declaration as a problem."""
         if isinstance(declared, Problem):
             return declared
@@ -359,6 +359,6 @@ def load_problem(path: str | PathLike[str]) -> Problem:
         ProblemError: if the file cannot be read or does not run to its end, or holds no problem, none of that key, or
             several and none is picked.
     """
-    from spookid.assembly.loading import load_declaration
+    from spookid.assembly.loading import load_problem
 
-    return Problem.of(load_declaration(path))
+    return Problem.of(load_problem(path))

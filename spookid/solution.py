@@ -11,7 +11,7 @@ from spookid.results.result import Solution
 if TYPE_CHECKING:  # for solving, which not all who hold a solution do
     from concurrent.futures import Executor
 
-    from spookid.assembly.declaration import Declaration
+    from spookid.assembly.problem import Problem
     from spookid.solvers.status import Callback
     from spookid.studies.variants import AxisValue
 
@@ -28,7 +28,7 @@ def load(directory: str | PathLike[str]) -> Solution:
 
 
 def solve_jointly(
-    problem: Declaration | str | PathLike[str],
+    problem: Problem | str | PathLike[str],
     *,
     folder: str | PathLike[str] | None = None,
     jobs: int = 1,
@@ -42,7 +42,7 @@ def solve_jointly(
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
-            Declaration is fitted in this process. Its recordings may be ``RecordingFiles``.
+            Problem is fitted in this process. Its recordings may be ``RecordingFiles``.
         folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
             not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which is
             removed; an executor needs one that its workers see.

@@ -23,7 +23,6 @@ from spookid.assembly.contact_start import (
     with_codes,
     with_first_rates,
 )
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factors, with_late_inputs
 from spookid.assembly.keeping import kept
@@ -37,6 +36,7 @@ from spookid.assembly.priors import (
     prior_factor,
     priors,
 )
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import check_schedules, schedule, strikes
 from spookid.assembly.standing_start import place_factors, standing, stands_free
 from spookid.data.channels import Channel, Sensor, channels_of
@@ -61,7 +61,7 @@ from spookid.transcription.transcription import Chain, Point, Transcription
 class Assembly:
     """A problem made ready for a solver."""
 
-    problem: Declaration
+    problem: Problem
     settings: Settings
     constants: tuple[Constant, ...]
     """Settings and fixed parameters, with their numbers."""
@@ -107,7 +107,7 @@ class Assembly:
 
 
 def assemble(
-    problem: Declaration,
+    problem: Problem,
     normaliser: Array | None = None,
     sharpness: float = 1.0,
     turns: bool = True,
@@ -166,7 +166,7 @@ def assemble(
     return Assembly(*made)
 
 
-def _is_alike(problem: Declaration, other: Declaration) -> bool:
+def _is_alike(problem: Problem, other: Problem) -> bool:
     """True if samples and equations of both differ in the recordings and the form of friction at most."""
     kept = ("model", "residuals", "constraints", "stepper", "step", "cutoff", "every", "fixed", "state_weight")
     return all(_is_same(getattr(problem, name), getattr(other, name)) for name in kept) and (
@@ -180,13 +180,13 @@ def _is_same(a: object, b: object) -> bool:
     return a is b or (not isinstance(a, Model) and type(a) is type(b) and bool(a == b))
 
 
-def _same_samples(problem: Declaration, other: Declaration) -> bool:
+def _same_samples(problem: Problem, other: Problem) -> bool:
     """True if the samples of both belong to the same steps."""
     late = all(problem.guess[name] == other.guess[name] for name in problem.delays)
     return late and all(a is b for a, b in zip(problem.recordings, other.recordings, strict=True))
 
 
-def _same_equations(problem: Declaration, like: Assembly, seen: tuple[Observed, ...]) -> bool:
+def _same_equations(problem: Problem, like: Assembly, seen: tuple[Observed, ...]) -> bool:
     """True if both have the same factors: friction in one form, and room for the same samples."""
     alike = not problem.parameter_set.own or problem is like.problem
     return alike and seen is like.observed and problem.friction == like.problem.friction
@@ -200,7 +200,7 @@ def _seen_like(like: Assembly | None, sampled: Sequence[SampledRecording]) -> tu
     return like.observed if fits else None
 
 
-def _with_normaliser(problem: Declaration, like: Transcription | None) -> tuple[Factor, list[ca.SX]]:
+def _with_normaliser(problem: Problem, like: Transcription | None) -> tuple[Factor, list[ca.SX]]:
     """The normaliser's factor and its symbols, those of another transcription that has it."""
     known = None if like is None else next((f for f in like.factors if f.name == NORMALISER), None)
     if known is not None and like is not None:
@@ -210,7 +210,7 @@ def _with_normaliser(problem: Declaration, like: Transcription | None) -> tuple[
     return factor, ca.vertsplit(symbols)
 
 
-def _check_motion(problem: Declaration, sampled: Sequence[SampledRecording]) -> None:
+def _check_motion(problem: Problem, sampled: Sequence[SampledRecording]) -> None:
     """Refuse a guess of the motion along which constraints, inertias or turns are none."""
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
@@ -220,7 +220,7 @@ def _check_motion(problem: Declaration, sampled: Sequence[SampledRecording]) -> 
 
 
 def transcribed(
-    problem: Declaration,
+    problem: Problem,
     written: Sequence[Factor],
     constants: Sequence[Constant],
     chains: Sequence[Chain],
@@ -240,7 +240,7 @@ def transcribed(
     return Transcription(*known, *bounds, sizes, chains, choice, charts, constraints)
 
 
-def all_factors(problem: Declaration, settings: Settings, seen: Sequence[Observed]) -> list[Factor]:
+def all_factors(problem: Problem, settings: Settings, seen: Sequence[Observed]) -> list[Factor]:
     """Those of the motion and of what is observed, and what is known beforehand."""
     written, beliefs = factors(problem, problem.model, settings, seen), priors(problem)
     if beliefs:
@@ -248,13 +248,13 @@ def all_factors(problem: Declaration, settings: Settings, seen: Sequence[Observe
     return written
 
 
-def settings_of(problem: Declaration) -> Settings:
+def settings_of(problem: Problem) -> Settings:
     """Symbols of the settings that stand in factors."""
     return kept(Settings.of, problem.model, len(problem.channels))
 
 
 def factors(
-    problem: Declaration, model: Model, settings: Settings, seen: Sequence[Observed] | None = None
+    problem: Problem, model: Model, settings: Settings, seen: Sequence[Observed] | None = None
 ) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers.
 
@@ -276,13 +276,13 @@ def _of_motion(
     return with_late_inputs(model, scheme.factors(model, settings))
 
 
-def check_stepper(problem: Declaration) -> None:
+def check_stepper(problem: Problem) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
     problem.scheme.check_model(problem.model)
     check_schedules(problem.model, problem.stepper.name, problem.scheme.refuses)
 
 
-def _check(problem: Declaration) -> None:
+def _check(problem: Problem) -> None:
     """Raise ProblemError for a problem that can only be simulated, or not even that."""
     what = problem.what
     for lacking in ("recordings", "observations"):
@@ -291,7 +291,7 @@ def _check(problem: Declaration) -> None:
     check_contacts(problem)
 
 
-def gather(problem: Declaration, recording: Recording) -> SampledRecording:
+def gather(problem: Problem, recording: Recording) -> SampledRecording:
     """Sample a recording at the problem's steps and guess the states there."""
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
@@ -337,7 +337,7 @@ def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, eve
 
 
 def unknowns(
-    problem: Declaration,
+    problem: Problem,
     sampled: SampledRecording,
     widths: Array,
     sharpness: float,

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording, lacking, seen_by
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import idle_findings
 from spookid.assembly.tracking import Tracking, state_at
 from spookid.data.arrays import available
@@ -53,7 +53,7 @@ _LOOKED = 5
 """Poses along a recording at which freedoms are counted."""
 
 
-def check_closure(problem: Declaration) -> None:
+def check_closure(problem: Problem) -> None:
     """Refuse loops that close in no pose that is found, before they are followed along recordings.
 
     Loops whose lengths are sought are left to the fit.
@@ -102,7 +102,7 @@ def _size(rows: ca.SX) -> ca.SX:
     return ca.norm_2(rows) if rows.numel() else ca.SX(0)
 
 
-def welded_findings(problem: Declaration, states: Array) -> list[Finding]:
+def welded_findings(problem: Problem, states: Array) -> list[Finding]:
     """That joints hold all bodies in every pose, if they do: what moves is their give.
 
     Args:
@@ -242,7 +242,7 @@ _MOTIONS = 2
 """Motions that are looked at."""
 
 
-def cyclic(problem: Declaration) -> list[int]:
+def cyclic(problem: Problem) -> list[int]:
     """Numbers of the coordinates of a tree of joints that no sensor tells and no force depends on.
 
     Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
@@ -271,7 +271,7 @@ def cyclic(problem: Declaration) -> list[int]:
     return sorted(found)
 
 
-def _felt(problem: Declaration, values: Values) -> ca.Function:
+def _felt(problem: Problem, values: Values) -> ca.Function:
     """Of coordinates and their derivatives, (n_s,) each: what they take of the forces, what sensors show, and what
     constraints hold."""
     symbols = [ca.SX.sym(name, len(problem.model.freedoms)) for name in ("d", "rate", "acceleration")]
@@ -283,7 +283,7 @@ def _felt(problem: Declaration, values: Values) -> ca.Function:
     return ca.Function("felt", symbols, [ca.vertcat(lacking(problem.model, values)(*symbols), shown)])
 
 
-def setup_findings(problem: Declaration, sampled: Sequence[SampledRecording]) -> tuple[Finding, ...]:
+def setup_findings(problem: Problem, sampled: Sequence[SampledRecording]) -> tuple[Finding, ...]:
     """Of a problem and the samples of its recordings, by rank."""
     found = [*_rigid(problem), *_uncorrected(problem), *step_chosen(problem), *given_inertias(problem.model)]
     found += welded_findings(problem, sampled[0].guess.states)
@@ -293,14 +293,14 @@ def setup_findings(problem: Declaration, sampled: Sequence[SampledRecording]) ->
     return ranked([*found, *(finding for one in sampled for finding in one.guess.findings)])
 
 
-def _rigid(problem: Declaration) -> list[Finding]:
+def _rigid(problem: Problem) -> list[Finding]:
     """That joints are not as compliant as declared, in a stepper whose joints are rigid."""
     soft = tuple(problem.stepper.stiffened(problem.model))
     effect = f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."
     return [Finding("stepper.rigid", soft, effect=effect)] if soft else []
 
 
-def step_chosen(problem: Declaration) -> list[Finding]:
+def step_chosen(problem: Problem) -> list[Finding]:
     """That the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
@@ -312,7 +312,7 @@ def step_chosen(problem: Declaration) -> list[Finding]:
     return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 
 
-def _uncorrected(problem: Declaration) -> list[Finding]:
+def _uncorrected(problem: Problem) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
@@ -330,13 +330,13 @@ of given weights; one with half the step beside it takes as many again."""
 _DOUBLE = 8
 
 
-def memory(problem: Declaration, transcription: Transcription) -> float:
+def memory(problem: Problem, transcription: Transcription) -> float:
     """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
     entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
     return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 
-def check_states(problem: Declaration) -> None:
+def check_states(problem: Problem) -> None:
     """Refuse a problem whose initial guess alone exceeds memory, before anything is laid out.
 
     Raises:
@@ -347,7 +347,7 @@ def check_states(problem: Declaration) -> None:
     _check_memory(problem, steps, f"states of {13 * bodies} numbers", _DOUBLE * _STATES * bodies * steps)
 
 
-def check_fit(problem: Declaration, transcription: Transcription) -> None:
+def check_fit(problem: Problem, transcription: Transcription) -> None:
     """Refuse a problem whose fit exceeds memory, before it begins.
 
     Raises:
@@ -358,7 +358,7 @@ def check_fit(problem: Declaration, transcription: Transcription) -> None:
     _check_memory(problem, steps, what, memory(problem, transcription))
 
 
-def _check_memory(problem: Declaration, steps: int, what: str, needed: float) -> None:
+def _check_memory(problem: Problem, steps: int, what: str, needed: float) -> None:
     free = available()
     if needed > free:
         raise ProblemError(

@@ -12,8 +12,8 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
@@ -38,7 +38,7 @@ IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 
 
-def slip_widths(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> Array:
+def slip_widths(problem: Problem, sampled: tuple[SampledRecording, ...]) -> Array:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]; see ``Problem.friction_width``."""
     n = len(problem.model.freedoms)
     if problem.friction_width is not None and not problem.sticks_exactly:
@@ -55,7 +55,7 @@ def width_along(rates: Array) -> Array:
 
 
 def numbers(
-    problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None, touch: float = WIDTH_AT_REST
+    problem: Problem, settings: Settings, widths: Array, turning: Array | None = None, touch: float = WIDTH_AT_REST
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess_on()
@@ -84,7 +84,7 @@ def numbers(
     )
 
 
-def chosen_numbers(problem: Declaration, values: Mapping[str, float], recording: int) -> tuple[Constant, ...]:
+def chosen_numbers(problem: Problem, values: Mapping[str, float], recording: int) -> tuple[Constant, ...]:
     """Which recording it is, and its own parameters by the symbols that were declared."""
     known = problem.parameter_set
     choice = zip(ca.vertsplit(known.choice), known.chosen(recording).tolist(), strict=True)
@@ -103,7 +103,7 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     return otherwise if guess == 0 or (signed and abs(guess) < _ROUNDING * otherwise) else abs(guess)
 
 
-def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
+def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
     places = {c.symbol.element_hash(): i for i, c in enumerate(constants)}
 
@@ -145,7 +145,7 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
     return tuple(found)
 
 
-def _averaging(problem: Declaration, signal: str) -> float:
+def _averaging(problem: Problem, signal: str) -> float:
     """Standard deviation of white noise of a row that slow motions take for that in the samples, over that of a sample.
 
     Both have the same spectral density at low frequencies: means over overlapping intervals are not white, and steps
@@ -157,7 +157,7 @@ def _averaging(problem: Declaration, signal: str) -> float:
 
 
 def at_gains(
-    problem: Declaration, noise: Sequence[Noise], values: Mapping[str, float], back: bool = False
+    problem: Problem, noise: Sequence[Noise], values: Mapping[str, float], back: bool = False
 ) -> list[Noise]:
     """Noise of measured efforts as an effort at these gains, from that at their guesses; ``back``: the other way."""
     values, ratios = problem.parameter_set.on(values), {}

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess, SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import FAR, Strikes, strikes_at
 from spookid.data.sampling import Grid
 from spookid.errors import ProblemError
@@ -40,7 +40,7 @@ _TOUCHING = 1e-3
 """Share of the speed that counts, times h, within which a contact touches at least."""
 
 
-def check_contacts(problem: Declaration) -> None:
+def check_contacts(problem: Problem) -> None:
     """Raise ProblemError for contacts, or limits of joints, that a fit cannot do."""
     what = f"{problem.place}: Problem {problem.name!r} has"
     if any(joint.limits is not None for joint in problem.model.joints):
@@ -56,7 +56,7 @@ def check_contacts(problem: Declaration) -> None:
         raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name!r}: {why}")
 
 
-def check_samples(problem: Declaration, sampled: tuple[SampledRecording, ...], between: bool) -> None:
+def check_samples(problem: Problem, sampled: tuple[SampledRecording, ...], between: bool) -> None:
     """Raise ProblemError for contacts without a sample at each step; ``between``: some lie between steps."""
     intervals = [float(np.median(np.diff(e.recording.t))) for e in sampled]
     if problem.model.contacts and (between or any(interval > 1.01 * problem.step for interval in intervals)):
@@ -66,7 +66,7 @@ def check_samples(problem: Declaration, sampled: tuple[SampledRecording, ...], b
         )
 
 
-def refuse_contacts(problem: Declaration, what: str) -> None:
+def refuse_contacts(problem: Problem, what: str) -> None:
     """Raise ProblemError for contacts that push: ``what`` takes a motion whose touches are known."""
     if problem.model.contacts:
         names = ", ".join(contact.name for contact in problem.model.contacts)
@@ -76,7 +76,7 @@ def refuse_contacts(problem: Declaration, what: str) -> None:
         )
 
 
-def touch_speed(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> float:
+def touch_speed(problem: Problem, sampled: tuple[SampledRecording, ...]) -> float:
     """Speed that counts for contacts [m/s]."""
     if not (problem.model.contacts and sampled):
         return _AT_REST
@@ -86,7 +86,7 @@ def touch_speed(problem: Declaration, sampled: tuple[SampledRecording, ...]) -> 
 
 
 def contact_start(
-    problem: Declaration, sampled: SampledRecording, poses: Array, speed: float, sharpness: float, known: Array | None
+    problem: Problem, sampled: SampledRecording, poses: Array, speed: float, sharpness: float, known: Array | None
 ) -> Array:
     """The unknowns of contacts at each step, (N, n), from poses (N, 7 n_b).
 
@@ -109,7 +109,7 @@ def contact_start(
     return np.hstack(own)
 
 
-def touching(problem: Declaration, unknowns: Array) -> Array | None:
+def touching(problem: Problem, unknowns: Array) -> Array | None:
     """u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N, ambient);
     None without contacts. The first rates, before what touches in the first step, no pose tells."""
     model, law = problem.model, problem.scheme.law
@@ -123,28 +123,28 @@ def touching(problem: Declaration, unknowns: Array) -> Array | None:
     return unknowns[:, [*columns, *_rates_among(problem)]]
 
 
-def with_first_rates(problem: Declaration, unknowns: Array, touched: Array) -> Array:
+def with_first_rates(problem: Problem, unknowns: Array, touched: Array) -> Array:
     """Unknowns (N, ambient) with the first rates of what ``touching`` tells."""
     own = _rates_among(problem)
     unknowns[0, own] = touched[0, -len(own) :]
     return unknowns
 
 
-def _rates_among(problem: Declaration) -> range:
+def _rates_among(problem: Problem) -> range:
     """Which of the unknowns of a step are rates, behind as many directions of the coordinates; in problems with
     contacts."""
     motion = problem.scheme.motion(problem.model)
     return range(motion.ambient - motion.tangent // 2, motion.ambient)
 
 
-def with_codes(problem: Declaration, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
+def with_codes(problem: Problem, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
     """A start with the codes of contacts that the measured poses suggest."""
     if not problem.model.contacts or not problem.sticks_exactly:
         return start
     return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in sampled))
 
 
-def _codes(problem: Declaration, sampled: SampledRecording) -> Array:
+def _codes(problem: Problem, sampled: SampledRecording) -> Array:
     """In each step, (N − 1, m)."""
     poses = sampled.guess.states[:, : problem.model.configuration.ambient]
     places, h, columns = places_of(problem, sampled, poses), sampled.grid.step, []
@@ -204,7 +204,7 @@ def noise_of(values: Array) -> float:
 
 
 def places_of(
-    problem: Declaration, sampled: SampledRecording, poses: Array, values: Mapping[str, float] | None = None
+    problem: Problem, sampled: SampledRecording, poses: Array, values: Mapping[str, float] | None = None
 ) -> Array:
     """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters in the place of their
     guesses."""

@@ -15,8 +15,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import Strikes, contact_data
 from spookid.data.inputs import Acting
 from spookid.data.residual import Residual
@@ -31,12 +31,12 @@ from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Factor, Group, Kind
 
 
-def residual_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
+def residual_factors(problem: Problem, settings: Settings, model: Model) -> list[Factor]:
     """The user's own."""
     return [_residual(problem, settings, residual, model) for residual in problem.residuals]
 
 
-def _residual(problem: Declaration, settings: Settings, residual: Residual, model: Model) -> Factor:
+def _residual(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
     signals = problem.model.signals
     data = [ca.SX.sym("u", len(signals)) for _ in range(residual.states)]
     inputs = [dict(zip(signals, ca.vertsplit(u), strict=True)) if signals else {} for u in data]
@@ -53,7 +53,7 @@ def _residual(problem: Declaration, settings: Settings, residual: Residual, mode
 
 
 def _motions(
-    problem: Declaration, settings: Settings, model: Model, residual: Residual
+    problem: Problem, settings: Settings, model: Model, residual: Residual
 ) -> tuple[dict[int, ca.SX], list[Motion]]:
     """As of ``windows``, for the states that a residual sees."""
     order = residual.order(problem.model)
@@ -75,7 +75,7 @@ def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
 
 
 def with_measured(
-    problem: Declaration, residual: Residual, inputs: Array, factor: Factor, sampled: SampledRecording
+    problem: Problem, residual: Residual, inputs: Array, factor: Factor, sampled: SampledRecording
 ) -> Array:
     """These with what else of a recording its rows take."""
     if not residual.data(problem.model):
@@ -109,7 +109,7 @@ def windows(
 
 
 def input_data(
-    problem: Declaration,
+    problem: Problem,
     factors: Sequence[Factor],
     values: Mapping[str, float],
     now: Acting,

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.records import dataclass
@@ -40,7 +40,7 @@ class ProblemFile:
     """The file, as it was named."""
     description: str
     """First line of its docstring; empty if it has none."""
-    problems: Mapping[str, Declaration]
+    problems: Mapping[str, Problem]
     """By key; a lone ``problem`` has its own name for a key."""
     several: bool
     """True if the file holds ``problems`` and none was picked: then results go into a folder for each key."""
@@ -52,7 +52,7 @@ class ProblemFile:
         return f"{self.path.absolute()}{_PICK}{key}" if self.keyed else str(self.path.absolute())
 
 
-def load_declaration(path: str | os.PathLike[str]) -> Declaration:
+def load_problem(path: str | os.PathLike[str]) -> Problem:
     """The problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
 
     Raises:
@@ -239,7 +239,7 @@ def _is_stdlib(path: Path) -> bool:
 # --- what it declares ---
 
 
-def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Declaration], bool]:
+def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Problem], bool]:
     """Problems by key, and whether the file holds a dict of them."""
     lone, table = namespace.get("problem"), namespace.get("problems")
     if table is None:
@@ -251,7 +251,7 @@ def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Decla
         raise ProblemError(f"{path}: problems is of type {type(table).__name__}; make it a dict of key to Problem")
     if not table:
         raise ProblemError(f"{path}: problems is empty; put a Problem into it")
-    if isinstance(lone, Declaration) and not any(lone is problem for problem in table.values()):
+    if isinstance(lone, Problem) and not any(lone is problem for problem in table.values()):
         raise ProblemError(f"{path} holds both problem and problems; put problem into problems or remove one")
     for key, problem in table.items():
         if not is_folder_name(key):
@@ -261,13 +261,13 @@ def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Decla
 
 
 def _check_problem(path: Path, what: str, problem: object) -> None:
-    if not isinstance(problem, Declaration):
+    if not isinstance(problem, Problem):
         raise ProblemError(f"{path}: {what} is of type {type(problem).__name__}; make it a Problem")
     if not (isinstance(problem.name, str) and problem.name):
         raise ProblemError(f"{path}: {what} has the name {problem.name!r}; give it a text")
 
 
-def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mapping[str, Declaration]) -> None:
+def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mapping[str, Problem]) -> None:
     """Refuse a Parameter that was declared here, has a name here, and stands in no problem."""
     used = {parameter.order for problem in problems.values() for parameter in problem.parameters}
     for value in namespace.values():
@@ -280,5 +280,5 @@ def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mappin
             )
 
 
-def _listing(names: Mapping[str, Declaration]) -> str:
+def _listing(names: Mapping[str, Problem]) -> str:
     return ", ".join(map(repr, names))

@@ -23,10 +23,10 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.constants import resolution
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.input_data import input_data, windows, with_measured
 from spookid.assembly.keeping import kept
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
 from spookid.data.channels import Channel, apart, order, whitened
@@ -81,7 +81,7 @@ class _Declared(NamedTuple):
     channels: tuple[Channel, ...]
 
 
-def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
+def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
     """Which factors the samples of a problem make, those of each recording channel by channel.
 
     Args:
@@ -115,7 +115,7 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: in
 
 
 def observation_factors(
-    problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
+    problem: Problem, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
     """One for each of them, with the problem's model or one that differs from it in numbers."""
     declared = _Declared(problem.scheme, problem.model, problem.channels)
@@ -217,7 +217,7 @@ def _factor(
     return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
 
 
-def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
+def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
     """Which states a prediction between the steps is made of.
 
     Args:
@@ -284,7 +284,7 @@ _STATES = ((3, 4, 5, 6), (2, 4, 5, 6), (2, 4, 5, 6))
 of them the equations have a wider band."""
 
 
-def states_between(problem: Declaration, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
+def states_between(problem: Problem, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
     """The fewest that serve all of some sensors that see so many time derivatives of positions.
 
     What they miss and the most states do not must not show in the sum of the squares of the errors of a sensor's
@@ -307,7 +307,7 @@ def states_between(problem: Declaration, channels: Sequence[tuple[Channel, Seque
 
 
 def _excess(
-    problem: Declaration, channel: Channel, recordings: Sequence[Samples], order: int
+    problem: Problem, channel: Channel, recordings: Sequence[Samples], order: int
 ) -> Callable[[int], float]:
     """For so many states the sum of the squares of what is missed of a sensor's samples, over the scatter of that of
     the noise."""
@@ -334,7 +334,7 @@ def _many_between(samples: Samples) -> int:
 
 
 def chain_of(
-    problem: Declaration, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
+    problem: Problem, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
     """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
     values = problem.guess_on(sampled.recording.name)

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.tracking import Tracking
 from spookid.data.channels import Channel, order
 from spookid.data.sensors import JointPosition, PointPosition
@@ -84,7 +84,7 @@ def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory
     return tuple(found)
 
 
-def _solved(problem: Declaration, tracking: Tracking, estimated: Array, observed: Array, values: Values) -> Array:
+def _solved(problem: Problem, tracking: Tracking, estimated: Array, observed: Array, values: Values) -> Array:
     """Poses (F, 7 n_b) from estimated ones, NaN where sensors and joints do not determine them."""
     model = problem.model
     moved = unwrapped(model, displacements(model, estimated, values))
@@ -125,7 +125,7 @@ _OF_LOADS = {
 _AXES = "xyz"
 
 
-def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
+def mechanism(problem: Problem, values: Mapping[str, float]) -> Mechanism:
     """The mechanism of ``problem``, its parameters at ``values``; what recordings have their own of is the first's."""
     model, values = problem.model, problem.parameter_set.on(values)
     return Mechanism(
@@ -263,7 +263,7 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
-def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:
+def _sensor(sensor: Channel, problem: Problem, values: Mapping[str, float]) -> SensorOutline:
     own = math.nan if problem.estimates_noise else 1.0
     sigma = own if sensor.sigma is None else float(sensor.sigma)
     return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values), _shown_joint(sensor))

@@ -13,7 +13,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia import Belief
@@ -26,14 +26,14 @@ from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import Chart, ParameterConstraints
 
 
-def inertia_charts(problem: Declaration) -> tuple[Chart, ...]:
+def inertia_charts(problem: Problem) -> tuple[Chart, ...]:
     """One for each body whose inertia has coordinates, some of them free."""
     places = {p.name: i for i, p in enumerate(problem.free)}
     inertias = [b.distribution for b in problem.model.bodies if isinstance(b.distribution, InertiaCoordinates)]
     return tuple(_chart(one, problem, places) for one in inertias if any(p.name in places for p in one.coordinates))
 
 
-def _chart(inertia: InertiaCoordinates, problem: Declaration, places: dict[str, int]) -> Chart:
+def _chart(inertia: InertiaCoordinates, problem: Problem, places: dict[str, int]) -> Chart:
     names = [p.name for p in inertia.coordinates]
     theta, delta = (ca.SX.sym(name, len(names)) for name in ("theta", "delta"))
     pi = ca.substitute(inertia.pi, ca.vertcat(*inertia.coordinates), theta)
@@ -74,7 +74,7 @@ class Row:
     equal: bool
 
 
-def constraint_rows(problem: Declaration) -> list[Row]:
+def constraint_rows(problem: Problem) -> list[Row]:
     """Of the problem's constraints; a row without a free parameter is left out where it holds.
 
     Raises:
@@ -99,7 +99,7 @@ def constraint_rows(problem: Declaration) -> list[Row]:
     return found
 
 
-def _holds(row: ca.SX, value: float, equal: bool, problem: Declaration) -> bool:
+def _holds(row: ca.SX, value: float, equal: bool, problem: Problem) -> bool:
     own = parameters_in([row], "a constraint")
     slopes = ca.Function("slopes", [ca.vertcat(*own)], [ca.jacobian(row, ca.vertcat(*own))])
     at = np.array([problem.guess[p.name] for p in own])
@@ -107,7 +107,7 @@ def _holds(row: ca.SX, value: float, equal: bool, problem: Declaration) -> bool:
     return (abs(value) if equal else value) <= _HOLDS * max(terms, np.finfo(float).tiny)
 
 
-def parameter_constraints(problem: Declaration, sizes: Array) -> ParameterConstraints | None:
+def parameter_constraints(problem: Problem, sizes: Array) -> ParameterConstraints | None:
     """All rows, equalities first; None if there are none.
 
     Args:
@@ -120,14 +120,14 @@ def parameter_constraints(problem: Declaration, sizes: Array) -> ParameterConstr
     return _made(problem, rows, sizes) if rows else None
 
 
-def _made(problem: Declaration, rows: Sequence[Row], sizes: Array) -> ParameterConstraints:
+def _made(problem: Problem, rows: Sequence[Row], sizes: Array) -> ParameterConstraints:
     equal = stacked(row.difference for row in rows if row.equal)
     unequal = stacked(row.difference for row in rows if not row.equal)
     guess = np.array([problem.guess[p.name] for p in problem.free])
     return ParameterConstraints(ca.vertcat(*problem.free), equal, unequal, [r.title for r in rows], sizes, guess)
 
 
-def feasible(problem: Declaration, constraints: ParameterConstraints | None, start: Array) -> Array:
+def feasible(problem: Problem, constraints: ParameterConstraints | None, start: Array) -> Array:
     """The nearest parameters to a start (n_p,) that satisfy all.
 
     Raises:
@@ -160,7 +160,7 @@ def feasible(problem: Declaration, constraints: ParameterConstraints | None, sta
     )
 
 
-def attainable(problem: Declaration, values: Mapping[str, float], name: str, bound: float) -> float:
+def attainable(problem: Problem, values: Mapping[str, float], name: str, bound: float) -> float:
     """How far a parameter can go towards its bound, from values that satisfy the constraints: the bound, or where these
     stop it."""
     free = problem.free
@@ -210,7 +210,7 @@ def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tu
     return factor, numbers
 
 
-def priors(problem: Declaration) -> tuple[Belief, ...]:
+def priors(problem: Problem) -> tuple[Belief, ...]:
     """What is known beforehand of the free parameters, and of inertias that hang on them; those of which each recording
     has its own for each."""
     own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]

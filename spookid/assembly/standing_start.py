@@ -17,8 +17,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.checks import cyclic
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess, SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.data.channels import all_predicted
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
@@ -59,7 +59,7 @@ def stands_free(model: Model) -> bool:
     return bool(holding) and free and not (grounded or loaded or pulled or others or model.contacts)
 
 
-def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
+def place_factors(problem: Problem, settings: Settings) -> list[Factor]:
     """Rows that keep the first free body where it begins, along the directions that nothing tells, or coordinates of
     joints that nothing tells: none or one."""
     model = problem.model
@@ -82,7 +82,7 @@ def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
     return [Factor(PLACE, Group.STATE, rows, variables, start, names, first_only=True)]
 
 
-def _kept(problem: Declaration, settings: Settings, numbers: Sequence[int]) -> list[Factor]:
+def _kept(problem: Problem, settings: Settings, numbers: Sequence[int]) -> list[Factor]:
     """Rows that keep coordinates of joints where they begin, angles the short way round."""
     window = problem.scheme.first_window(problem.model, settings, 0)
     if not numbers or window is None:
@@ -112,7 +112,7 @@ def _upwards(model: Model) -> ca.SX:
     return ca.if_else(size > 0, -model.gravity / ca.fmax(size, 1e-12), ca.SX([0, 0, 1]))
 
 
-def _told(problem: Declaration) -> list[bool]:
+def _told(problem: Problem) -> list[bool]:
     """Of the translations along x, y, z and the heading whether some sensor tells them."""
     model, rng = problem.model, np.random.default_rng(0)
     n = len(model.bodies)
@@ -137,7 +137,7 @@ def _told(problem: Declaration) -> list[bool]:
 
 
 def standing(
-    problem: Declaration,
+    problem: Problem,
     settings: Settings,
     constants: Sequence[Constant],
     whole: Transcription,
@@ -162,7 +162,7 @@ def standing(
     return LevenbergMarquardt(max_iterations=_ITERATIONS).solve(motion, start).point
 
 
-def _motion(problem: Declaration, settings: Settings) -> Factor:
+def _motion(problem: Problem, settings: Settings) -> Factor:
     """Contacts that hold do not move, and free bodies hardly speed up."""
     model, window = problem.model, problem.scheme.window(problem.model, settings, 2)
     variables, held = dict(window.variables), ca.SX.sym("held", len(model.holding.contacts))
@@ -180,7 +180,7 @@ def _motion(problem: Declaration, settings: Settings) -> Factor:
 
 
 def _with_noise(
-    problem: Declaration, settings: Settings, constants: Sequence[Constant], sampled: Sequence[SampledRecording]
+    problem: Problem, settings: Settings, constants: Sequence[Constant], sampled: Sequence[SampledRecording]
 ) -> list[Constant]:
     """Constants, with noise of sensors as far as samples alone show it."""
     symbols, found = {s.element_hash(): i for i, s in enumerate(ca.vertsplit(settings.sensors))}, []

@@ -13,9 +13,9 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.constants import sizes
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.observations import Observed
+from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import PLACE
 from spookid.data.channels import all_predicted, straight
 from spookid.data.sampling import wrap
@@ -94,7 +94,7 @@ def complementarity(assembly: Assembly, point: Point) -> float:
     return float(np.nanmax(known)) if np.any(np.isfinite(known)) else math.nan
 
 
-def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
+def sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
     """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
     return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
@@ -138,7 +138,7 @@ def _trajectory(
     )
 
 
-def _drive(problem: Declaration, sampled: SampledRecording, states: Array, constants: tuple[Constant, ...]) -> Array:
+def _drive(problem: Problem, sampled: SampledRecording, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What motors do in mean over each step, NaN where a step has none, (N, n_m)."""
     model, motors = problem.model, problem.model.motors
     x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
@@ -168,7 +168,7 @@ def _efforts(assembly: Assembly, point: Point, impulses: Array) -> tuple[EffortF
     return tuple(found.values())
 
 
-def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+def _states(problem: Problem, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """x = (q, v) at every step, (N, 13 n_b)."""
     symbol = ca.SX.sym("x", unknowns.shape[1])
     poses = along([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
@@ -218,7 +218,7 @@ def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Arra
     return np.column_stack(columns) if columns else predicted
 
 
-def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> Array:
+def stamped(problem: Problem, shown: Array, values: Mapping[str, float]) -> Array:
     """What sensors show at the steps, (N, n_o), continuous in time, as their signals are stamped: those that are late
     show what was before, and the first value until anything was.
 
@@ -235,7 +235,7 @@ def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> 
 
 
 def predict(
-    problem: Declaration, states: Array, constants: tuple[Constant, ...], accelerations: Array | None = None
+    problem: Problem, states: Array, constants: tuple[Constant, ...], accelerations: Array | None = None
 ) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π].
 
@@ -289,7 +289,7 @@ def _contacts(assembly: Assembly, sampled: SampledRecording, unknowns: Array, co
 
 def _along(
     function: StepFunction,
-    problem: Declaration,
+    problem: Problem,
     sampled: SampledRecording,
     unknowns: Array,
     constants: tuple[Constant, ...],

@@ -16,8 +16,8 @@ import numpy as np
 from spookid.assembly import checks
 from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.constants import WIDTH_SHARE, slip_widths
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, each, start
 from spookid.cli.terminal import Interruption
@@ -75,7 +75,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
     return each(run, lambda job: partial(work, job))
 
 
-def describe(problem: Declaration, title: str, description: str, width: int, loading: float = 0.0) -> str:
+def describe(problem: Problem, title: str, description: str, width: int, loading: float = 0.0) -> str:
     """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
 
     Args:
@@ -126,7 +126,7 @@ def _recordings(assembly: Assembly, width: int) -> list[str]:
     return ["Recordings", *table, *wrapped(left_out, width, "  ")]
 
 
-def _samples(problem: Declaration, sampled: SampledRecording) -> list[tuple[str, int, int]]:
+def _samples(problem: Problem, sampled: SampledRecording) -> list[tuple[str, int, int]]:
     """Of each signal how many samples count, and how many there are."""
     pairs = [(channel.signal, own) for channel, own in zip(problem.channels, sampled.samples, strict=True)]
     return [(name, len(own.at), len(finite_samples(sampled.recording, name)[0])) for name, own in pairs]
@@ -190,7 +190,7 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
     return [head, *lines]
 
 
-def _base_parameters(problem: Declaration, width: int) -> list[str]:
+def _base_parameters(problem: Problem, width: int) -> list[str]:
     """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
     free = stacked(problem.parameter_set.declared)
     inertias = (body.distribution for body in problem.model.bodies)
@@ -225,7 +225,7 @@ def _silent_motors(assembly: Assembly) -> list[Finding]:
     ]
 
 
-def _names(problem: Declaration, motor: Motor) -> set[str]:
+def _names(problem: Problem, motor: Motor) -> set[str]:
     """Of the parameters in a motor's gain."""
     declared = parameters_in([motor.gain], motor.place)
     return {one.name for p in declared for one in problem.parameter_set.of(p)}

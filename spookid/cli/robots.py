@@ -13,8 +13,8 @@ from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
-from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration
+from spookid.assembly.loading import load_problem
+from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.runner import Exit
 from spookid.cli.terminal import Interruption
@@ -141,7 +141,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
-def _problem(arguments: Namespace, result: Solution) -> Declaration:
+def _problem(arguments: Namespace, result: Solution) -> Problem:
     """That of the results, from the file that was solved or the one that is given."""
     source = arguments.problem or result.source
     if not source:
@@ -152,7 +152,7 @@ def _problem(arguments: Namespace, result: Solution) -> Declaration:
         raise ProblemError(
             f"{arguments.result} is of {source}, which is not there any more; say where it is with --problem PROBLEM.py"
         )
-    problem = load_declaration(source)
+    problem = load_problem(source)
     if problem.name != result.problem:
         raise ProblemError(
             f"{source} holds problem {problem.name!r}, and {arguments.result} are results of {result.problem!r}; name "
@@ -161,7 +161,7 @@ def _problem(arguments: Namespace, result: Solution) -> Declaration:
     return problem
 
 
-def _recording(log: Log, stamps: str | None, problem: Declaration) -> Recording:
+def _recording(log: Log, stamps: str | None, problem: Problem) -> Recording:
     """The signals of the problem's sensors and motors."""
     signals = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     missing = [name for name in signals if name not in log.columns]

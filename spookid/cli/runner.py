@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
+from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
@@ -64,7 +64,7 @@ class Run:
         return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
-    def fitting(self, label: str, problem: Declaration) -> Iterator[Callback]:
+    def fitting(self, label: str, problem: Problem) -> Iterator[Callback]:
         """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
         with terminal.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
 
@@ -163,7 +163,7 @@ class CommandJob(Job):
     """Of its problem in the file."""
     run: Run
 
-    def fit(self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
+    def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """As of ``Job``, by the solver of the command line."""
         run, backend = self.run, self.arguments.backend
         label = ", ".join(filter(None, [self.label, doing]))

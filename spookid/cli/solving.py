@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, Run, each, ended, scheduled, start
 from spookid.cli.terminal import Interruption
@@ -78,7 +78,7 @@ def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
     return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
 
 
-def _again(run: Run, job: CommandJob, problem: Declaration) -> Solution:
+def _again(run: Run, job: CommandJob, problem: Problem) -> Solution:
     """A fit to see what a doubtful one lacks; a signal ends it."""
     with run.fitting(f"{job.label}, sensors tried", problem) as callback:
         return estimate(problem, run.arguments.backend, run.options, callback)
@@ -104,7 +104,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command goes on") from None
 
 
-def _begun(run: Run, job: CommandJob) -> tuple[Declaration, tuple[Basin, ...]]:
+def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:
     """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
     itself if there is to be one start.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.assembly.contact_start import touching
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.outliers import revision
@@ -40,7 +40,7 @@ _PAIRS = 500
 """The same of relaxed pairs."""
 
 
-def is_staged(problem: Declaration, backend: str) -> bool:
+def is_staged(problem: Problem, backend: str) -> bool:
     """True if a problem is solved by way of others."""
     if touches(problem) or sticks(problem):
         return True
@@ -49,18 +49,18 @@ def is_staged(problem: Declaration, backend: str) -> bool:
     return backend == "ipopt" and problem.stepper.leader != problem.stepper
 
 
-def touches(problem: Declaration) -> bool:
+def touches(problem: Problem) -> bool:
     """True if contacts push by their law."""
     return not problem.rubs_smoothly and bool(problem.model.contacts)
 
 
-def sticks(problem: Declaration) -> bool:
+def sticks(problem: Problem) -> bool:
     """True if joints stick, and are not led by contacts."""
     return not problem.rubs_smoothly and any(j.rubs for j in problem.model.joints) and not touches(problem)
 
 
 def go(
-    work: Work, problem: Declaration, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
+    work: Work, problem: Problem, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
 ) -> bool:
     """One fit from the last one; False if it is interrupted, or finds no noise that others could keep.
 
@@ -101,7 +101,7 @@ def begin(work: Work) -> None:
         go(work, smooth, _own(work, newton=True))
 
 
-def smoothed(problem: Declaration) -> Declaration:
+def smoothed(problem: Problem) -> Problem:
     """The problem with smooth friction; where what sticks is to be hard, with a weight that lets it err."""
     if not sticks(problem):
         return problem
@@ -109,7 +109,7 @@ def smoothed(problem: Declaration) -> Declaration:
     return _soft(problem).with_(friction="smooth", friction_width=width)
 
 
-def _soft(problem: Declaration) -> Declaration:
+def _soft(problem: Problem) -> Problem:
     return problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
 
 
@@ -159,7 +159,7 @@ def stick(work: Work) -> None:
     return None
 
 
-def stick_finer(work: Work, problem: Declaration, first: Fit) -> None:
+def stick_finer(work: Work, problem: Problem, first: Fit) -> None:
     """The same with half the step, from the fit of the whole one: its noise, then who sticks."""
     go(work, smoothed(problem), _own(work, newton=True))
     if work.fit is not None and work.fit.result.status is Status.CONVERGED:
@@ -229,7 +229,7 @@ def _if_led(made: Fit, led: Solution | None) -> Fit:
     return made.with_(status=Status.STALLED, detail=detail)
 
 
-def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> bool:
+def _by_pairs(work: Work, exact: Problem, solver: LevenbergMarquardt) -> bool:
     """Another way to the exact law, from the beginning: relaxed pairs first. The better of both; False if that is
     interrupted."""
     best, work.found, work.touching, work.noise = _made(work), None, (), None
@@ -248,7 +248,7 @@ def _by_pairs(work: Work, exact: Declaration, solver: LevenbergMarquardt) -> boo
     return going
 
 
-def _sharpened(work: Work, smooth: Declaration) -> float | None:
+def _sharpened(work: Work, smooth: Problem) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
@@ -263,12 +263,12 @@ def _sharpened(work: Work, smooth: Declaration) -> float | None:
     return reached
 
 
-def _compared(work: Work, problem: Declaration, lead: Solution, sharpness: float) -> None:
+def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
     best = _made(work)
     pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
-    others: list[list[tuple[Declaration, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
+    others: list[list[tuple[Problem, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
     for stages in others if problem.sticks_exactly else others[:1]:
         if not _is_worse(best.result, lead):
             break

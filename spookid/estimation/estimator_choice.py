@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
@@ -43,7 +43,7 @@ from spookid.stepping.base import DETERMINISTIC
 class Decision:
     """The estimator that was chosen."""
 
-    problem: Declaration
+    problem: Problem
     """As it is solved with this estimator from now on."""
     fit: Fit
     choice: Choice | None

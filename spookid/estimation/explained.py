@@ -19,7 +19,7 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.checks import check_closure
 from spookid.assembly.constants import magnitude, width_along
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, grid
@@ -57,7 +57,7 @@ class Balance:
         ProblemError: if its loops cannot close.
     """
 
-    def __init__(self, problem: Declaration) -> None:
+    def __init__(self, problem: Problem) -> None:
         check_closure(problem)
         self.problem, self.free = problem, unknown(problem)
         self.regressor = Regressor(problem.model, self.free)
@@ -219,7 +219,7 @@ def _together(bases: list[Array] | None) -> Array | None:
     return np.array([basis[:, :count] for basis in bases])
 
 
-def longest_interval(problem: Declaration, recording: Recording) -> float:
+def longest_interval(problem: Problem, recording: Recording) -> float:
     """The median interval between samples of the sensor that has fewest [s]; 0 of one sample each."""
     times = (finite_samples(recording, channel.signal)[0] for channel in problem.channels)
     return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)

@@ -16,8 +16,8 @@ import numpy as np
 
 from spookid.assembly.checks import step_chosen
 from spookid.assembly.constants import at_gains
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import measured_poses
+from spookid.assembly.problem import Problem
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start
@@ -42,7 +42,7 @@ _TOLD = 1.0
 """Standard errors from which on what a step adds is told."""
 
 
-def finer(problem: Declaration) -> Declaration:
+def finer(problem: Problem) -> Problem:
     """The same with steps half as long, observed where the problem is."""
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 

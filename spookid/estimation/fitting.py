@@ -19,9 +19,9 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.constants import at_gains
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import around
 from spookid.assembly.priors import feasible
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import (
@@ -175,7 +175,7 @@ _GUESSES = Start()
 
 
 def fit(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
+    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = _GUESSES
 ) -> Fit:
     """One solve."""
     began, known = time.perf_counter(), start.solution
@@ -217,7 +217,7 @@ def fit(
     return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found.likelihood)
 
 
-def _at_its_gains(problem: Declaration, found: Searched) -> Searched:
+def _at_its_gains(problem: Problem, found: Searched) -> Searched:
     noise = tuple(at_gains(problem, found.likelihood.noise, _values(problem, found.outcome)))
     return found._replace(likelihood=replace(found.likelihood, noise=noise))
 
@@ -247,7 +247,7 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
-def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:
+def _values(problem: Problem, outcome: Outcome) -> dict[str, float]:
     """Of all parameters, by name."""
     return problem.guess | dict(zip((p.name for p in problem.free), outcome.point.parameters.tolist(), strict=True))
 
@@ -276,7 +276,7 @@ def _asked(known: Solution | None) -> float:
     return known.timing.analysis if known else 0.0
 
 
-def _normaliser(problem: Declaration, known: Solution) -> Array:
+def _normaliser(problem: Problem, known: Solution) -> Array:
     """θ₀, v and c for ``assemble``: the normaliser around the estimates of a fit that has found the noise."""
     assert known.normaliser is not None
     names, values = [e.name for e in known.parameters.values() if not e.fixed], known.values

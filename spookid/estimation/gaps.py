@@ -14,7 +14,7 @@ import numpy as np
 
 from spookid.assembly.assembly import gather
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import order
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -50,20 +50,20 @@ Span = tuple[float, float]
 class Crossing:
     """How the whole fits across its gaps, beside its parts."""
 
-    problem: Declaration
+    problem: Problem
     parts: Solution
     held: Solution
     """The whole at the noise of the parts."""
     spans: dict[int, list[Span]]
 
 
-def has_gaps(problem: Declaration) -> bool:
+def has_gaps(problem: Problem) -> bool:
     """True if samples are missing for long, and parts of the recordings can be fitted first."""
     spans = _long_gaps(problem) if _can_grow(problem) else {}
     return bool(spans) and all(_pieces(problem, i, spans) for i in range(len(problem.recordings)))
 
 
-def parts_of(problem: Declaration) -> Declaration:
+def parts_of(problem: Problem) -> Problem:
     """The problem whose recordings are the parts beside the gaps, which tells its noise alone."""
     lead, spans = _leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
@@ -84,17 +84,17 @@ def across(work: Work, parts: Fit) -> Crossing | None:
     return Crossing(problem, told, work.fit.told(), spans)
 
 
-def _leading(problem: Declaration) -> Declaration:
+def _leading(problem: Problem) -> Problem:
     estimator = "hard" if problem.is_hard else "noise"
     return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
 
 
-def _can_grow(problem: Declaration) -> bool:
+def _can_grow(problem: Problem) -> bool:
     """True if parts of recordings are recordings, and smooth motion joins them."""
     return not (problem.model.contacts or problem.model.holding.contacts or problem.parameter_set.own)
 
 
-def _long_gaps(problem: Declaration) -> dict[int, list[Span]]:
+def _long_gaps(problem: Problem) -> dict[int, list[Span]]:
     """Times without samples of a position, by number of the recording."""
     found = {}
     for i, recording in enumerate(problem.recordings):
@@ -106,11 +106,11 @@ def _long_gaps(problem: Declaration) -> dict[int, list[Span]]:
     return found
 
 
-def _positions(problem: Declaration) -> list[tuple[str, float | None]]:
+def _positions(problem: Problem) -> list[tuple[str, float | None]]:
     return [(c.signal, c.period) for c in problem.channels if order(c, problem.model) == 0]
 
 
-def _gaps(problem: Declaration, recording: Recording, signal: str, period: float | None) -> list[Span]:
+def _gaps(problem: Problem, recording: Recording, signal: str, period: float | None) -> list[Span]:
     """Times without a sample that are long for this signal, and for how fast it turns."""
     known = recording.t[np.isfinite(recording.signal(signal))]
     if len(known) < _STEPS:
@@ -143,7 +143,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> list[Recording]:
+def _pieces(problem: Problem, place: int, spans: dict[int, list[Span]]) -> list[Recording]:
     """Parts of a recording beside its gaps that are long enough; itself if it has none."""
     recording, gaps = problem.recordings[place], spans.get(place, [])
     begins, ends = [recording.t[0], *(high for _, high in gaps)], [*(low for low, _ in gaps), recording.t[-1]]
@@ -162,7 +162,7 @@ def _pieces(problem: Declaration, place: int, spans: dict[int, list[Span]]) -> l
 # --- across ---
 
 
-def _crossed(problem: Declaration, parts: Solution, counts: list[int]) -> tuple[Trajectory, ...]:
+def _crossed(problem: Problem, parts: Solution, counts: list[int]) -> tuple[Trajectory, ...]:
     """The motion on each recording, of its parts and simulated between them."""
     ends = np.cumsum([0, *counts])
     return tuple(
@@ -170,7 +170,7 @@ def _crossed(problem: Declaration, parts: Solution, counts: list[int]) -> tuple[
     )
 
 
-def _joined(problem: Declaration, parts: Solution, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
+def _joined(problem: Problem, parts: Solution, place: int, known: tuple[Trajectory, ...]) -> Trajectory:
     whole = grid(problem.recordings[place], problem.step)
     first, last = known[0], known[-1]
     motion: list[tuple[Array, Array, Array]] = []
@@ -187,7 +187,7 @@ def _joined(problem: Declaration, parts: Solution, place: int, known: tuple[Traj
 
 
 def _simulated(
-    problem: Declaration, parts: Solution, place: int, before: Trajectory, count: int
+    problem: Problem, parts: Solution, place: int, before: Trajectory, count: int
 ) -> tuple[Array, Array, Array]:
     """Times and states of the steps behind a part; of those that have a solution."""
     values = {name: value for name, value in parts.values.items() if name in problem.parameter_set.known}

@@ -17,8 +17,8 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.constants import slip_widths
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
@@ -181,7 +181,7 @@ class BaseParameters(Tabular):
 
 
 @checked
-def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
+def base_parameters(problem: Problem, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
     """Combinations of the free parameters, and of the inertias that hang on them, that forces at the joints tell.
 
     A passive joint counts as one whose force is known, which is none; forces of loops and of contacts that hold are not
@@ -224,7 +224,7 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
     )
 
 
-def _check_known(problem: Declaration, recordings: Iterable[Recording]) -> None:
+def _check_known(problem: Problem, recordings: Iterable[Recording]) -> None:
     """Refuse recordings of which parameters of their own are not known."""
     known = problem.parameter_set
     stray = next((recording.name for recording in recordings if recording.name not in known.recordings), None)
@@ -245,7 +245,7 @@ def _may_grow(regressor: Regressor, values: Values) -> bool:
     return bool(np.linalg.norm(left) <= _GROWN * np.linalg.norm(sizes))
 
 
-def unknown(problem: Declaration) -> list[Parameter]:
+def unknown(problem: Problem) -> list[Parameter]:
     """Free Parameters as they were declared."""
     free, known = {p.name for p in problem.free}, problem.parameter_set
     return [p for p in known.declared if any(one.name in free for one in known.of(p))]

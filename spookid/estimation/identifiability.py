@@ -13,8 +13,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
+from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.model import Model
@@ -287,7 +287,7 @@ def _known_from_priors(
     return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
-def _rooms(problem: Declaration) -> list[str]:
+def _rooms(problem: Problem) -> list[str]:
     """Names of what is left of ellipsoids, which no data see and nobody asks for."""
     inertias = (body.distribution for body in problem.model.bodies)
     return [one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None]
@@ -348,7 +348,7 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
     return found
 
 
-def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
     """Delays that the data hardly tell from another parameter, such as damping: a torque that comes late
     takes energy from a motion, or gives it."""
     found, names = [], list(known.names)
@@ -366,7 +366,7 @@ def trade_offs(problem: Declaration, known: Sensitivities) -> list[Finding]:
     return found
 
 
-def papers_weight(problem: Declaration) -> list[Finding]:
+def papers_weight(problem: Problem) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
     if not problem.is_weighted or problem.weight != _PAPERS_WEIGHT:
         return []

@@ -23,7 +23,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, Sensor
 from spookid.data.sampling import finite_samples
 from spookid.estimation.explained import Efforts
@@ -162,7 +162,7 @@ class _Trial:
 
 
 def instrument_findings(
-    problem: Declaration, result: Solution, solve: Callable[[Declaration], Solution]
+    problem: Problem, result: Solution, solve: Callable[[Problem], Solution]
 ) -> Iterator[Finding]:
     """Yield one that names sensors which lag or are off.
 
@@ -221,7 +221,7 @@ def _known(result: Solution) -> bool:
     return any(estimate.std_err < _ROUGHLY * abs(estimate.estimate) for estimate in free)
 
 
-def _trials(problem: Declaration) -> Iterator[_Trial]:
+def _trials(problem: Problem) -> Iterator[_Trial]:
     """One for each delay and offset that is a number. Priors as wide as the motion is slow and large keep in place what
     no data tell, such as the delay of all sensors together where nothing drives the mechanism."""
     late = 1 / (2 * math.pi * problem.cutoff)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
 from spookid.estimation import variations
 from spookid.estimation.variations import Speed
@@ -59,7 +59,7 @@ def misfit_findings(
     return [Finding("residuals.autocorrelated", (), evidence, effect, advice=advice)]
 
 
-def speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
+def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
     """Typical rates of coordinates that move, by their labels."""
     moved = [_moved(problem, t, values)[:: problem.every or 1] for t in trajectories]
     interval = problem.step * (problem.every or 1)
@@ -75,7 +75,7 @@ def _typical(parts: list[Array]) -> list[float]:
     return found
 
 
-def _moved(problem: Declaration, trajectory: Trajectory, values: dict[str, float]) -> Array:
+def _moved(problem: Problem, trajectory: Trajectory, values: dict[str, float]) -> Array:
     """Coordinates of all joints, continuous in time, (N, n_s)."""
     poses = trajectory.q.reshape(len(trajectory.q), -1)
     return unwrapped(
@@ -126,7 +126,7 @@ def _continuous(trajectory: Trajectory) -> Array:
     return np.column_stack(columns)
 
 
-def _motors(problem: Declaration, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
+def _motors(problem: Problem, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
     """Coordinate, signal, its place among the inputs and gain of motors whose signal is known."""
     signals = problem.model.signals
     return tuple(

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.assembly.assembly import Assembly, assemble
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import medians
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import trajectories
 from spookid.data.channels import BENT, Channel, order
 from spookid.data.recording import Recording
@@ -98,7 +98,7 @@ def judge_samples(work: Work) -> bool:
     return not all(map(_alike, work.suspects, work.wrong))
 
 
-def _all_far_off(problem: Declaration, suspects: Wrong, motion: Sequence[Trajectory], values: Values) -> Wrong:
+def _all_far_off(problem: Problem, suspects: Wrong, motion: Sequence[Trajectory], values: Values) -> Wrong:
     return tuple(_far_off(problem, i, masks, motion[i], values) for i, masks in enumerate(suspects))
 
 
@@ -107,7 +107,7 @@ def _alike(a: Mapping[str, Mask], b: Mapping[str, Mask]) -> bool:
     return all(np.array_equal(a[name], b[name]) if name in b else not np.any(a[name]) for name in a)
 
 
-def _suspects(problem: Declaration, recording: Recording) -> dict[str, Mask]:
+def _suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
     """Samples that stand out from their neighbours."""
     found = {}
     for channel in problem.channels:
@@ -167,7 +167,7 @@ def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
 
 
 def _far_off(
-    problem: Declaration, place: int, suspects: Mapping[str, Mask], motion: Trajectory, values: Values
+    problem: Problem, place: int, suspects: Mapping[str, Mask], motion: Trajectory, values: Values
 ) -> dict[str, Mask]:
     """Suspects that the fit does not explain either, and others that it shows to stand out; of signals with a robust
     loss those that count little."""
@@ -189,7 +189,7 @@ def _far_off(
     return result
 
 
-def _bent(problem: Declaration) -> bool:
+def _bent(problem: Problem) -> bool:
     return any(channel.loss in BENT for channel in problem.channels)
 
 
@@ -198,7 +198,7 @@ def _width(errors: Array) -> float:
     return float(np.median(np.abs(errors))) / 0.6745 if len(errors) else np.inf
 
 
-def errors_of(problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Values) -> Array:
+def errors_of(problem: Problem, channel: Channel, recording: Recording, motion: Trajectory, found: Values) -> Array:
     """What the samples of a signal are off from the estimated motion, (N,), NaN where there is none or no motion."""
     column = motion.signals.index(channel.signal)
     known = dict(problem.guess_on(recording.name)) | dict(found)
@@ -233,7 +233,7 @@ def _spline(t: Array, values: Array, at: Array) -> Array:
     return np.asarray(values[k] + u * (slopes[k] + u * (bend + u * twist)))
 
 
-def _without(problem: Declaration, wrong: Wrong) -> Declaration:
+def _without(problem: Problem, wrong: Wrong) -> Problem:
     """The problem without these samples."""
     recordings = [_masked(recording, one) for recording, one in zip(problem.recordings, wrong, strict=True)]
     return problem.with_(recordings=recordings, step=problem.step)
@@ -245,7 +245,7 @@ def _masked(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
     return recording.with_signals(**left)
 
 
-def of_same_samples(problem: Declaration, found: Solution | None = None) -> Declaration:
+def of_same_samples(problem: Problem, found: Solution | None = None) -> Problem:
     """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
     Before a fit those go that stand out from their neighbours."""
     if all(sensor.loss != "auto" for sensor in problem.observations):
@@ -267,7 +267,7 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
     }
 
 
-def without_suspects(problem: Declaration, recording: Recording) -> tuple[Recording, int]:
+def without_suspects(problem: Problem, recording: Recording) -> tuple[Recording, int]:
     """A recording without samples that stand out from their neighbours, and how many these are: what can be told
     before a fit."""
     masks = _suspects(problem, recording)
@@ -275,7 +275,7 @@ def without_suspects(problem: Declaration, recording: Recording) -> tuple[Record
     return (_masked(recording, masks) if count else recording), count
 
 
-def with_outliers(problem: Declaration, wrong: Wrong, found: Solution) -> Solution:
+def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
     """The result with its outliers, and a notice of them.
 
     Args:
@@ -298,7 +298,7 @@ def with_outliers(problem: Declaration, wrong: Wrong, found: Solution) -> Soluti
 
 
 def _named(
-    problem: Declaration, channel: Channel, recording: Recording, motion: Trajectory, found: Solution, mask: Mask
+    problem: Problem, channel: Channel, recording: Recording, motion: Trajectory, found: Solution, mask: Mask
 ) -> list[Outlier]:
     errors = errors_of(problem, channel, recording, motion, found.values)
     width, values = _width(errors[np.isfinite(errors) & ~mask]), recording.signal(channel.signal)
@@ -316,7 +316,7 @@ def _named(
     ]
 
 
-def _told(named: Sequence[Outlier], problem: Declaration) -> Finding:
+def _told(named: Sequence[Outlier], problem: Problem) -> Finding:
     parts, counts = [], dict[str, int]()
     for recording, signal in dict.fromkeys((one.recording, one.signal) for one in named):
         own = [one for one in named if (one.recording, one.signal) == (recording, signal)]

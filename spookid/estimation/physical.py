@@ -17,8 +17,8 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import UNITS
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters, base_parameters
 from spookid.kernels.arrays import Array
@@ -47,19 +47,19 @@ class _Row(NamedTuple):
     body: str = ""
 
 
-def physical_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
+def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
     """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
     given are left out."""
     return _derived(_quantities(problem), problem, result)
 
 
-def joint_quantities(problem: Declaration, result: Solution) -> dict[str, Derived]:
+def joint_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
     """What acts along the coordinates of joints, by name; numbers that were given are left out."""
     rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
-def negative_findings(problem: Declaration, result: Solution) -> Iterator[Finding]:
+def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
     """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error tells.
 
     Moments of inertia have findings of their own (``estimation.inertias``).
@@ -76,7 +76,7 @@ def negative_findings(problem: Declaration, result: Solution) -> Iterator[Findin
             yield Finding("parameters.negative", (found.name,), evidence, effect, cause, _BOUNDED)
 
 
-def base_quantities(problem: Declaration, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
+def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
     """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
     single Parameters are left out. Where loops close in few places only they are those that the recordings show.
 
@@ -94,7 +94,7 @@ def base_quantities(problem: Declaration, result: Solution) -> tuple[dict[str, D
     return _derived(rows, problem, result), limited
 
 
-def _combinations(problem: Declaration) -> tuple[BaseParameters, list[Finding]]:
+def _combinations(problem: Problem) -> tuple[BaseParameters, list[Finding]]:
     try:
         return base_parameters(problem), []
     except ProblemError:  # of loops
@@ -106,7 +106,7 @@ def _combinations(problem: Declaration) -> tuple[BaseParameters, list[Finding]]:
     return found, [Finding(_LIMITED, effect=effect)]
 
 
-def _quantities(problem: Declaration) -> Iterator[_Row]:
+def _quantities(problem: Problem) -> Iterator[_Row]:
     for body in problem.model.bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
         for name, formula, unit in quantities:
@@ -136,7 +136,7 @@ def _at(freedom: Freedom, motors: Sequence[Motor], names: Sequence[str] = ()) ->
             yield _Row(f"{label} {what}{whose}", own_unit, formula, label)
 
 
-def _derived(rows: Iterable[_Row], problem: Declaration, result: Solution) -> dict[str, Derived]:
+def _derived(rows: Iterable[_Row], problem: Problem, result: Solution) -> dict[str, Derived]:
     """Values with their errors, of each recording if it has its own."""
     rows = list(_of_recordings(rows, problem))
     if not rows:
@@ -156,7 +156,7 @@ def _derived(rows: Iterable[_Row], problem: Declaration, result: Solution) -> di
     return found
 
 
-def _of_recordings(rows: Iterable[_Row], problem: Declaration) -> Iterator[_Row]:
+def _of_recordings(rows: Iterable[_Row], problem: Problem) -> Iterator[_Row]:
     known = problem.parameter_set
     for row in rows:
         differing: list[Parameter] = [p for p in known.own if ca.depends_on(row.formula, p)]
@@ -182,7 +182,7 @@ _PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
 
 def inertia_findings(
-    problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
+    problem: Problem, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[Finding]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""
     suspects = [(b, *found) for b in problem.model.bodies if (found := _worst(problem, b, values)) is not None]
@@ -198,7 +198,7 @@ def inertia_findings(
             yield Finding("inertia.unphysical", (body.name,), evidence, effect, *fixed)
 
 
-def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator[Finding]:
+def mass_findings(problem: Problem, values: Mapping[str, float]) -> Iterator[Finding]:
     """One for each body of whose mass next to nothing is left."""
     for body in problem.model.bodies:
         if {p.name for p in parameters_in([body.mass], body.name)} & {p.name for p in problem.free}:
@@ -211,7 +211,7 @@ def mass_findings(problem: Declaration, values: Mapping[str, float]) -> Iterator
 
 
 def _worst(
-    problem: Declaration, body: Body, values: Mapping[str, float]
+    problem: Problem, body: Body, values: Mapping[str, float]
 ) -> tuple[str | None, tuple[float, Array, Array]] | None:
     """The recording in which a body violates the inequality most, None if all are alike, with the violation."""
     own = {p.name for p in problem.parameter_set.own} & {p.name for p in parameters_in([body.inertia], body.name)}
@@ -259,7 +259,7 @@ def _is_seen(energy: Array, place: int, slope: Array) -> bool:
 
 
 def _error(
-    problem: Declaration,
+    problem: Problem,
     body: Body,
     recording: str | None,
     slope: Array,

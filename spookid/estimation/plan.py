@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import BENT
 from spookid.estimation import continuation
 from spookid.estimation.estimator_choice import choose_estimator
@@ -133,7 +133,7 @@ def _is_staged(work: Work) -> bool:
     return continuation.is_staged(work.problem, work.solver.name)
 
 
-def _has_continuous_friction(problem: Declaration) -> bool:
+def _has_continuous_friction(problem: Problem) -> bool:
     return any(isinstance(load, ContinuousFriction) for joint in problem.model.joints for load in joint.loads)
 
 
@@ -240,7 +240,7 @@ def through(work: Work, stages: Sequence[Stage]) -> Work:
     return work
 
 
-def answered(work: Work, asked: Declaration) -> Solution:
+def answered(work: Work, asked: Problem) -> Solution:
     """The result of what was done, as it was asked."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()

@@ -15,7 +15,7 @@ from functools import partial
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
@@ -60,7 +60,7 @@ class _Supposition:
     """What is asked of the model along the recording if it is so."""
 
 
-def questions(problem: Declaration) -> tuple[Finding, ...]:
+def questions(problem: Problem) -> tuple[Finding, ...]:
     """Findings that ask whether units, clocks and signs of a problem are meant; none if the motion bears them out.
 
     Recordings are looked at one by one, of files the first few; forces of contacts are not known before a fit, so that
@@ -83,9 +83,9 @@ def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, float], 
 
 
 def asking(
-    problem: Declaration,
+    problem: Problem,
     result: Solution,
-    solve: Callable[[Declaration], Solution] | None,
+    solve: Callable[[Problem], Solution] | None,
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
     """A result whose findings ask, too.
@@ -112,7 +112,7 @@ def asking(
 # --- what needs no model ---
 
 
-def _given_twice(problem: Declaration) -> Iterator[Finding]:
+def _given_twice(problem: Problem) -> Iterator[Finding]:
     """Recordings with the same samples, and sensors of one recording with the same."""
     names = [c.signal for c in problem.channels]
     for name in dict.fromkeys(names):
@@ -142,7 +142,7 @@ def _given_twice(problem: Declaration) -> Iterator[Finding]:
                     yield _question("duplicate", [names[j], names[i]], {}, effect, advice)
 
 
-def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
+def _counts(problem: Problem, recording: Recording) -> Iterator[Finding]:
     """Positions in whole numbers, which no sensor shows in radians or metres."""
     for channel in problem.channels:
         values = finite_samples(recording, channel.signal)[1]
@@ -159,7 +159,7 @@ def _counts(problem: Declaration, recording: Recording) -> Iterator[Finding]:
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
-def _clock(problem: Declaration, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
+def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
     """Samples so seldom that the motion, as fast as its cutoff says, could not be seen."""
     interval = longest_interval(problem, recording)
     for factor, unit in _CLOCKS:
@@ -193,7 +193,7 @@ def _faster(recording: Recording, factor: float) -> Recording:
 # --- suppositions ---
 
 
-def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> Iterator[Finding]:
+def _efforts(problem: Problem, recording: Recording, balance: Balance) -> Iterator[Finding]:
     """The supposition that explains most, if it explains far more than nothing does."""
     try:
         efforts = balance.along(recording)
@@ -241,8 +241,8 @@ def _efforts(problem: Declaration, recording: Recording, balance: Balance) -> It
 
 
 def _calmer(
-    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
-) -> tuple[Declaration, Balance, Efforts]:
+    problem: Problem, recording: Recording, balance: Balance, efforts: Efforts
+) -> tuple[Problem, Balance, Efforts]:
     """The same with accelerations from a motion that is filtered more, if far less is left then: that was noise, which
     falls with the power 5/2 of the cutoff, as what comes from a wrong unit or sign does not."""
     calm = problem.with_(recordings=[recording], step=problem.step, cutoff=problem.cutoff / _CALMER)
@@ -275,7 +275,7 @@ def _percent(mean_square: float) -> str:
 
 
 def _suppositions(
-    problem: Declaration, recording: Recording, balance: Balance, efforts: Efforts
+    problem: Problem, recording: Recording, balance: Balance, efforts: Efforts
 ) -> Iterator[list[_Supposition]]:
     """By kind, the likeliest first; of each signal by itself, then of all."""
     channels = [c for c in problem.channels if c.sensor.unit in ("rad", "m")]
@@ -307,7 +307,7 @@ def _suppositions(
     yield list(_gravities(problem, efforts))
 
 
-def _gravities(problem: Declaration, efforts: Efforts) -> Iterator[_Supposition]:
+def _gravities(problem: Problem, efforts: Efforts) -> Iterator[_Supposition]:
     """Gravity along the other axes, of the same motion."""
     if not is_constant(problem.model.gravity):
         return
@@ -332,7 +332,7 @@ def _acts(recording: Recording, signal: str) -> bool:
 # --- clocks of inputs ---
 
 
-def _lag(problem: Declaration, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
+def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
     """Inputs that act clearly sooner or later than their stamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):

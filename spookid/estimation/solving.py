@@ -12,7 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import check_stepper
-from spookid.assembly.declaration import BACKENDS, Declaration
+from spookid.assembly.problem import BACKENDS, Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
@@ -34,7 +34,7 @@ SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
 
 @checked
 def solve(
-    problem: Declaration,
+    problem: Problem,
     backend: str = "lm",
     options: Mapping[str, Any] = MappingProxyType({}),
     callback: Callback | None = None,
@@ -57,7 +57,7 @@ def solve(
     return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
 
 
-def planned(problem: Declaration, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
+def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
     """What a solve from the guesses will do.
 
     Raises:
@@ -67,7 +67,7 @@ def planned(problem: Declaration, backend: str = "lm", options: Mapping[str, Any
 
 
 def begun(
-    problem: Declaration,
+    problem: Problem,
     backend: str,
     options: Mapping[str, Any],
     callback: Callback | None = None,
@@ -88,7 +88,7 @@ def begun(
     return work
 
 
-def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) -> Solution:
+def solve_whole(problem: Problem, backend: str, options: Mapping[str, Any]) -> Solution:
     """As ``solve``, from the guesses.
 
     Raises:
@@ -100,7 +100,7 @@ def solve_whole(problem: Declaration, backend: str, options: Mapping[str, Any]) 
     return result
 
 
-def of_bodies(problem: Declaration, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
+def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
     """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
@@ -118,7 +118,7 @@ def of_bodies(problem: Declaration, result: Solution, clock: Clock) -> dict[str,
     return found
 
 
-def _check_law(problem: Declaration, backend: str) -> None:
+def _check_law(problem: Problem, backend: str) -> None:
     """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
     unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
     if unequal is not None and backend != "ipopt":
@@ -135,7 +135,7 @@ def _check_law(problem: Declaration, backend: str) -> None:
         )
 
 
-def _solver(problem: Declaration, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
     kind = SOLVERS[backend]

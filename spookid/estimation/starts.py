@@ -31,8 +31,8 @@ from itertools import product
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import retimed
+from spookid.assembly.problem import Problem
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
@@ -52,7 +52,7 @@ _MET = 0.01
 _ROUNDS = 12
 
 
-def free_delays(problem: Declaration) -> list[str]:
+def free_delays(problem: Problem) -> list[str]:
     """Names of the delays that are estimated."""
     return [p.name for p in problem.free if p.name in problem.delays]
 

@@ -21,8 +21,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.data.channels import order
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.kernels.arrays import Array, contiguous
@@ -231,7 +231,7 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
     return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
 
 
-def _of_delays(problem: Declaration) -> Finding:
+def _of_delays(problem: Problem) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)

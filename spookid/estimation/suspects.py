@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import medians
+from spookid.assembly.problem import Problem
 from spookid.data.channels import BENT, Loss, Sensor
 from spookid.kernels.arrays import Array, Mask
 
@@ -94,7 +94,7 @@ _FAR = 10.0
 """Times its typical distance from the median of its neighbours, from which on a sample stands out."""
 
 
-def without_outliers(problem: Declaration) -> Declaration:
+def without_outliers(problem: Problem) -> Problem:
     """The problem with linear losses and without samples that stand out; itself if all its losses are linear."""
     robust = [channel for channel in problem.channels if channel.loss in BENT]
     if not robust:

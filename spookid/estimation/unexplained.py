@@ -24,7 +24,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import along
 from spookid.data.channels import BENT, Sensor
 from spookid.kernels.arrays import Array, contiguous
@@ -82,7 +82,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     return [Finding("motion.unexplained", tuple(told), evidence, effect, f"{signs}, a unit wrong, or a force missing?")]
 
 
-def excess_findings(problem: Declaration, motion: Sequence[Trajectory]) -> list[Finding]:
+def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
     those with a robust loss."""
     told = {}
@@ -228,7 +228,7 @@ _WORTH = math.log(1.25)
 
 
 def given_noise_findings(
-    problem: Declaration, result: Solution, solve: Callable[[Declaration], Solution]
+    problem: Problem, result: Solution, solve: Callable[[Problem], Solution]
 ) -> Iterator[Finding]:
     """One that names the sensors whose sigma is not what the data show, if the model explains them with another.
 
@@ -259,7 +259,7 @@ def given_noise_findings(
         yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
 
 
-def refuted(problem: Declaration, result: Solution) -> set[str]:
+def refuted(problem: Problem, result: Solution) -> set[str]:
     """Signals whose sigma was given and is off, by the slope of the likelihood; of quaternions nothing can be told, for
     their components are not independent of one another."""
     bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}

@@ -11,8 +11,8 @@ from types import MappingProxyType
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import NORMALISER
+from spookid.assembly.problem import Problem
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, finished, fit, with_likelihood
 from spookid.kernels.arrays import Array, Mask
@@ -31,7 +31,7 @@ Wrong = tuple[Mapping[str, Mask], ...]
 class Work:
     """The state of a solve between two stages of its plan."""
 
-    problem: Declaration
+    problem: Problem
     """As it is fitted from now on: without samples that are left out, around the delays that were found."""
     solver: Solver
     callback: Callback | None = None
@@ -47,7 +47,7 @@ class Work:
     """Fits with sticking friction, contacts or IPOPT keep the noise of this solution; None: they estimate it."""
     touching: tuple[Array | None, ...] = ()
     """What contacts do on each recording of the last fit; empty: it is found out."""
-    whole: Declaration | None = None
+    whole: Problem | None = None
     """The problem with the samples that are suspected; None: none are."""
     suspects: Wrong = ()
     wrong: Wrong = ()
@@ -91,7 +91,7 @@ class Work:
         finally:
             self._stage = before
 
-    def run(self, problem: Declaration, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
+    def run(self, problem: Problem, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
         """One fit, which goes on counting iterations after another one and has the history and the times of both.
 
         Args:
@@ -111,7 +111,7 @@ class Work:
         self._ends.append(made.outcome)
         return made if after is None else made.with_(**joined(after.result, own))
 
-    def _like(self, problem: Declaration, normalised: bool) -> Assembly | None:
+    def _like(self, problem: Problem, normalised: bool) -> Assembly | None:
         """An assembly with the same step, the one most like it."""
 
         def likeness(one: Assembly) -> tuple[bool, bool]:
@@ -142,25 +142,25 @@ class Work:
         start = Start(made.result, noise=made.result, held=held)
         return with_likelihood(made, self.run(made.assembly.problem, start, made), self.hold)
 
-    def beside(self, problem: Declaration, found: Solution | None = None) -> Work:
+    def beside(self, problem: Problem, found: Solution | None = None) -> Work:
         """Work on another problem, from a fit of it; its fits are counted here."""
         own = Work(problem, self.solver, self.callback, found=found, records=self.records)
         own._known, own._ends, own._stage = self._known, self._ends, self._stage
         return own
 
 
-def as_begun(problem: Declaration) -> Declaration:
+def as_begun(problem: Problem) -> Problem:
     """The problem at its own guesses: those of the user have had their turn."""
     return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
 
 
-def asked_from(problem: Declaration, found: Solution) -> Solution:
+def asked_from(problem: Problem, found: Solution) -> Solution:
     """A result with the guesses of the problem, as it was asked."""
     guess = problem.guess
     return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})
 
 
-def starting_from(problem: Declaration, known: Solution | None) -> tuple[Declaration, Solution | None]:
+def starting_from(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
     """The problem and the solution to start from; of one with hard dynamics the estimates alone.
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.report import summary
 from spookid.results.result import Derived, Estimate, Solution
 from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
@@ -98,7 +98,7 @@ def assumptions(solution: Solution) -> dict[str, str]:
     }
 
 
-def description(problem: Declaration) -> list[Block]:
+def description(problem: Problem) -> list[Block]:
     """Title, parameters, recordings and settings; nothing is assembled or solved for it."""
     blocks: list[Block] = [f"{problem.name}: {sizes(problem)}", parts(problem)]
     if problem.parameters:
@@ -109,7 +109,7 @@ def description(problem: Declaration) -> list[Block]:
     return [*blocks, Table(("setting", "value"), settings, left=(0, 1))]
 
 
-def sizes(problem: Declaration) -> str:
+def sizes(problem: Problem) -> str:
     """How much there is of each part."""
     model = problem.model
     parts = ((len(model.bodies), "body", "bodies"), (len(model.joints), "joint", "joints"))
@@ -117,7 +117,7 @@ def sizes(problem: Declaration) -> str:
     return ", ".join([*counts, counted(len(problem.free), "free parameter")])
 
 
-def parts(problem: Declaration) -> Table:
+def parts(problem: Problem) -> Table:
     """A row for each kind of part: how many there are, and their names."""
     model, estimated = problem.model, problem.estimates_noise
     given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.channels)
@@ -134,7 +134,7 @@ def parts(problem: Declaration) -> Table:
     return Table(("part", "number", "names"), rows, left=(0, 2))
 
 
-def parameters(problem: Declaration) -> Table:
+def parameters(problem: Problem) -> Table:
     """A row for each."""
     free = {parameter.name for parameter in problem.free}
     rows = [
@@ -144,7 +144,7 @@ def parameters(problem: Declaration) -> Table:
     return Table(("parameter", "guess", "unit", "bounds", "", "note"), rows, left=(0, 2, 3, 4, 5))
 
 
-def _recordings(problem: Declaration) -> Table:
+def _recordings(problem: Problem) -> Table:
     rows = []
     for r in problem.recordings:
         signals = ", ".join(f"{name} {np.count_nonzero(np.isfinite(x)):,}" for name, x in r.signals.items())
@@ -152,7 +152,7 @@ def _recordings(problem: Declaration) -> Table:
     return Table(("recording", "duration", "samples"), rows, left=(0, 2))
 
 
-def assumed(problem: Declaration) -> dict[str, str]:
+def assumed(problem: Problem) -> dict[str, str]:
     """Of fits of ``problem``."""
     return {
         "Estimator": _estimator(problem),
@@ -161,7 +161,7 @@ def assumed(problem: Declaration) -> dict[str, str]:
     }
 
 
-def how_it_moves(problem: Declaration) -> dict[str, str]:
+def how_it_moves(problem: Problem) -> dict[str, str]:
     """Of simulations of ``problem``."""
     return {
         "Stepper": f"{problem.stepper.name}, step h = {number(problem.step, 6)} s",
@@ -169,21 +169,21 @@ def how_it_moves(problem: Declaration) -> dict[str, str]:
     }
 
 
-def _estimator(problem: Declaration) -> str:
+def _estimator(problem: Problem) -> str:
     words = DYNAMICS[problem.dynamics]
     if not problem.estimates_noise or problem.estimator == "noise":
         return words
     return HARD if problem.is_hard else f"{words}, or hard dynamics where the data say that they are better"
 
 
-def _motion(problem: Declaration) -> str:
+def _motion(problem: Problem) -> str:
     if problem.estimates_noise:
         return "random forces on the motion, white and normal, their sizes estimated"
     words = {"hard": "none in the motion", "weight": weight_words("weight", problem.weight)}
     return words[problem.dynamics]
 
 
-def _sensors(problem: Declaration) -> str:
+def _sensors(problem: Problem) -> str:
     sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
     others = ", ".join(c.signal for c in problem.channels if c.sigma is None)
     if others:

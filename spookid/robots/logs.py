@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.logs.columns import is_unit, short_listing, to_si, whole
 from spookid.data.logs.lines import names_of
 from spookid.data.logs.tables import read_npz
@@ -302,5 +302,5 @@ def efforts_along(
     """
     motors = [Motor(robot.joints[label], name, measured=True, hold=hold) for label, name in efforts.items()]
     sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
-    problem = Declaration(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
+    problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
     return inverse_dynamics(problem, cutoff=cutoff)

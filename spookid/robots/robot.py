@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from spookid.argument_checks import Checked, checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.mechanics.body import RobotFile
 from spookid.results.result import Solution
@@ -102,7 +102,7 @@ def reread(known: RobotFile, path: Path | None = None) -> Robot:
 
 
 @checked
-def limits_within(problem: Declaration, limits: MotionLimits | None) -> MotionLimits:
+def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits:
     """Limits over those of the robot's file that a problem was made from, if it was and the file is still there.
 
     Raises:

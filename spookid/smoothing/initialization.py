@@ -16,8 +16,8 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, settings_of, transcribed
 from spookid.assembly.constants import numbers, sizes
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed, layout
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.extrapolation import finer, missed, pinned, step_added
@@ -43,7 +43,7 @@ _ENDLESS = 10**9
 class Initialization:
     """What a smoother begins with."""
 
-    problem: Declaration
+    problem: Problem
     """As it is smoothed."""
     settings: Settings
     """Symbols of its settings."""
@@ -65,7 +65,7 @@ class Initialization:
     """On all estimates that follow."""
 
 
-def smoothed(problem: Declaration) -> Declaration:
+def smoothed(problem: Problem) -> Problem:
     """The problem as a smoother takes it.
 
     Raises:
@@ -100,7 +100,7 @@ def smoothed(problem: Declaration) -> Declaration:
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 
 
-def from_solution(problem: Declaration, known: object, corrects: bool) -> Initialization:
+def from_solution(problem: Problem, known: object, corrects: bool) -> Initialization:
     """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
 
     Args:
@@ -152,7 +152,7 @@ def _unfinished(found: Fit) -> list[Finding]:
 
 
 def _noise_of_steps(
-    problem: Declaration, estimates: Mapping[str, float], warm: Solution | None
+    problem: Problem, estimates: Mapping[str, float], warm: Solution | None
 ) -> tuple[Solution | None, list[Finding]]:
     """A fit with the noise that steps of h have at estimates of continuous time, and a finding if there is none.
 
@@ -184,7 +184,7 @@ def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:
     return step_added(found, fine), []
 
 
-def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Initialization:
+def from_guess(problem: Problem, recording: Recording, constants: Array | None = None) -> Initialization:
     """At the guesses.
 
     Args:
@@ -204,7 +204,7 @@ def from_guess(problem: Declaration, recording: Recording, constants: Array | No
     return Initialization(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
 
 
-def check_noise(problem: Declaration) -> None:
+def check_noise(problem: Problem) -> None:
     """Raise ProblemError if the size of some noise, or a width of friction, is not declared."""
     settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
     noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.estimates_noise else ()
@@ -223,7 +223,7 @@ def check_noise(problem: Declaration) -> None:
 
 
 def without_end(
-    problem: Declaration, settings: Settings, constants: Sequence[Constant], observed: Sequence[Observed]
+    problem: Problem, settings: Settings, constants: Sequence[Constant], observed: Sequence[Observed]
 ) -> Transcription:
     """The transcription of a recording that goes on, with these numbers."""
     name = problem.recordings[0].name if problem.recordings else "stream"

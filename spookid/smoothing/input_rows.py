@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.input_data import input_data
 from spookid.assembly.observations import Observed
+from spookid.assembly.problem import Problem
 from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
 from spookid.kernels.arrays import Array, Mask
@@ -178,7 +178,7 @@ class InputRows:
     """
 
     def __init__(
-        self, problem: Declaration, factors: Sequence[Factor], values: Mapping[str, float], start: float, step: float
+        self, problem: Problem, factors: Sequence[Factor], values: Mapping[str, float], start: float, step: float
     ) -> None:
         self._problem, self._values, self._start, self._step = problem, values, start, step
         self._inputs, self._factors = problem.model.inputs, tuple(factors)

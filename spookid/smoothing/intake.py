@@ -10,8 +10,8 @@ from numbers import Real
 import numpy as np
 
 from spookid.argument_checks import is_number
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Sensor
 from spookid.errors import ProblemError, listing, shown
 from spookid.kernels.arrays import Array
@@ -46,7 +46,7 @@ class Samples:
 
     def __init__(
         self,
-        problem: Declaration,
+        problem: Problem,
         factors: Sequence[Factor],
         observed: Sequence[Observed],
         recording: str,
@@ -175,7 +175,7 @@ class Samples:
         self.counts = counts
 
 
-def signals(problem: Declaration) -> frozenset[str]:
+def signals(problem: Problem) -> frozenset[str]:
     """Names of those that sensors show, and of inputs."""
     return frozenset({*(channel.signal for channel in problem.channels), *problem.model.signals})
 

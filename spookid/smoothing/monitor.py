@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.logs.tables import read_npz
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
@@ -135,7 +135,7 @@ class Monitor(metaclass=Checked):
         self.smoother.save(path, {**(also or {}), **own, _BLIND: np.array(self._blind)})
 
     @classmethod
-    def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
+    def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
         """One that goes on where another was saved.
 
         Args:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.stepping.impulses import Settings
@@ -47,7 +47,7 @@ class Readout:
         transcription: of the problem.
     """
 
-    def __init__(self, problem: Declaration, settings: Settings, transcription: Transcription) -> None:
+    def __init__(self, problem: Problem, settings: Settings, transcription: Transcription) -> None:
         model, manifold = problem.model, transcription.manifold
         self.labels = tuple(freedom.label for freedom in model.freedoms)
         self._numbers = contiguous(transcription.numbers(0))
@@ -83,7 +83,7 @@ class Readout:
 
 
 def _moving(
-    problem: Declaration, settings: Settings, manifold: Manifold, unknowns: list[ca.SX]
+    problem: Problem, settings: Settings, manifold: Manifold, unknowns: list[ca.SX]
 ) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
     """q, v, coordinates of the joints and their rates at the last of some steps."""
     model, newest = problem.model, unknowns[-1]
@@ -101,7 +101,7 @@ def _moving(
     return q, v, at.joints[0], ca.jtimes(at.joints[0], newest, flow)
 
 
-def _of_poses(problem: Declaration, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
+def _of_poses(problem: Problem, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
     """Coordinates of all joints, angles in (−π, π], and their rates."""
     model, symbol = problem.model, ca.SX.sym("q", problem.model.configuration.ambient)
     positions = model.displacements(symbol)

@@ -14,8 +14,8 @@ import numpy as np
 
 from spookid.assembly.assembly import settings_of
 from spookid.assembly.constants import numbers
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
+from spookid.assembly.problem import Problem
 from spookid.data.logs.tables import read_npz
 from spookid.data.sampling import Reach
 from spookid.errors import ProblemError
@@ -72,7 +72,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         raise ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
 
 
-def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
+def read(problem: Problem, path: str | os.PathLike[str]) -> Stream:
     """The stream of a file that ``write`` made.
 
     Raises:

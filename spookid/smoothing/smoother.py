@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, shown
 from spookid.graphs.graph import Graph
 from spookid.kernels.arrays import Array
@@ -64,7 +64,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     def __init__(
         self,
-        problem: Declaration | Graph,
+        problem: Problem | Graph,
         window: int | None = None,
         *,
         seconds: float | None = None,
@@ -192,7 +192,7 @@ class FixedLagSmoother(metaclass=Checked):
         write(stream, path, also or {})
 
     @classmethod
-    def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
+    def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
         """A smoother that goes on where one was saved, with the same digits.
 
         Args:

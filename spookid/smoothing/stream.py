@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.observations import Observed
+from spookid.assembly.problem import Problem
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask
@@ -70,7 +70,7 @@ class Stream:
 
     def __init__(
         self,
-        problem: Declaration,
+        problem: Problem,
         settings: Settings,
         core: FixedLag,
         observed: tuple[Observed, ...],

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import listing
 from spookid.parameter import number
@@ -36,7 +36,7 @@ class Waiting:
         corrects: True if a fit of the problem would take from its estimates what steps of h add.
     """
 
-    def __init__(self, problem: Declaration, window: int, *, corrects: bool = False) -> None:
+    def __init__(self, problem: Problem, window: int, *, corrects: bool = False) -> None:
         self._problem, self._steps = problem, max(min(_FIRST, window - 1), _LEAST)
         self._signals, self._corrects = signals(problem), corrects
         self._gap = longest_gap(window) * problem.step

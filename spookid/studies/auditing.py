@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
 from spookid.estimation.solving import solve
 from spookid.report import pictures
@@ -45,7 +45,7 @@ _ROUNDING = 1e-9
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
 
-AuditFit = Callable[[Declaration, Solution | None, bool], Solution]
+AuditFit = Callable[[Problem, Solution | None, bool], Solution]
 """Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
@@ -159,7 +159,7 @@ class Audit(Tabular):
         }
 
 
-def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
+def audit(problem: Problem, fit: AuditFit | None = None) -> Audit:
     """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
@@ -177,7 +177,7 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, assumed(levels[0]))
 
 
-def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) -> Drift:
+def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Problem) -> Drift:
     """Of a parameter, by its estimates at h, h/2, h/4, the last of which has the standard error."""
     told = drift(last.name, last.unit, tuple(e.estimate for e in found), last.std_err, problem.scheme.order)
     if not problem.corrects:
@@ -186,7 +186,7 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], problem: Declaration) ->
     return replace(told, solved=solved, extrapolated=finer)
 
 
-def refined(problem: Declaration, times: int) -> Declaration:
+def refined(problem: Problem, times: int) -> Problem:
     """With steps that many times shorter, observed where the problem is, under the same random forces.
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
@@ -198,7 +198,7 @@ def refined(problem: Declaration, times: int) -> Declaration:
     return finer.with_(state_weight=times * problem.weight) if problem.is_weighted else finer
 
 
-def _fits(levels: list[Declaration], fit: AuditFit) -> list[Solution]:
+def _fits(levels: list[Problem], fit: AuditFit) -> list[Solution]:
     """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
     first = fit(levels[0], None, False)
     last = fit(levels[-1], first, False)
@@ -280,7 +280,7 @@ def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
 
     def work() -> Answer:
-        def fit(problem: Declaration, near: Solution | None, hold: bool) -> Solution:
+        def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
             return job.fit(problem, near, f"step {number(problem.step, 6)} s", hold)
 
         return answer(audit(job.problem, fit), job.label)

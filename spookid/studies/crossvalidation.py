@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration, Dynamics
+from spookid.assembly.problem import Dynamics, Problem
 from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
@@ -47,7 +47,7 @@ _AIC_MEANING = (
     "freedom as the larger one has parameters more."
 )
 
-CrossvalidationFit = Callable[[Declaration, Solution | None, str], Solution]
+CrossvalidationFit = Callable[[Problem, Solution | None, str], Solution]
 """Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
@@ -164,7 +164,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def crossvalidate(
-    problem: Declaration, fit: CrossvalidationFit | None = None, name: str | None = None
+    problem: Problem, fit: CrossvalidationFit | None = None, name: str | None = None
 ) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
@@ -211,7 +211,7 @@ def crossvalidate(
     )
 
 
-def _held(problem: Declaration, source: Solution) -> Declaration:
+def _held(problem: Problem, source: Solution) -> Problem:
     """The problem of a recording with the estimates from another; what is its own stays to be estimated, as states do:
     the other says nothing of it."""
     names = {p.name for p in problem.parameter_set.declared if not p.per}
@@ -219,7 +219,7 @@ def _held(problem: Declaration, source: Solution) -> Declaration:
     return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
 
 
-def _check(problem: Declaration) -> None:
+def _check(problem: Problem) -> None:
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import pictures
@@ -34,29 +34,29 @@ class Case:
     """One model with all its recordings, each of another name."""
 
     name: str
-    problem: Declaration
+    problem: Problem
 
 
-def cases(problems: Mapping[str, Declaration]) -> list[Case]:
+def cases(problems: Mapping[str, Problem]) -> list[Case]:
     """Merge problems that differ in nothing but their name and their recordings.
 
     So ``{"01_dry": ..., "01_viscous": ..., "02_dry": ..., "02_viscous": ...}`` are two models, dry and viscous, on two
     recordings. A case has the name of what its keys have in common.
     """
-    groups: dict[str, dict[str, Declaration]] = {}
+    groups: dict[str, dict[str, Problem]] = {}
     for key, problem in problems.items():
         groups.setdefault(digest(problem.with_(name="", recordings=(), step=problem.step)), {})[key] = problem
     return [_merged(group) for group in groups.values()]
 
 
-def same_recordings(a: Declaration, b: Declaration) -> bool:
+def same_recordings(a: Problem, b: Problem) -> bool:
     """True if both are declared for the same measurements."""
     if len(a.recordings) != len(b.recordings):
         return False
     return all(_same(r, s) for r, s in zip(a.recordings, b.recordings, strict=True))
 
 
-def _merged(group: Mapping[str, Declaration]) -> Case:
+def _merged(group: Mapping[str, Problem]) -> Case:
     distinct: list[Recording] = []
     for recording in (r for problem in group.values() for r in problem.recordings):
         if not any(_same(recording, other) for other in distinct):
@@ -102,7 +102,7 @@ def begin(job: Job) -> Callable[[], Answer]:
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
     def judged(case: Case) -> CrossValidation:
-        def fit(problem: Declaration, near: Solution | None, purpose: str) -> Solution:
+        def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
             return job.fit(problem, near, f"{case.name}, {purpose}")
 
         return crossvalidate(case.problem, fit, case.name)

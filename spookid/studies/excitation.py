@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.constants import WIDTH_AT_REST, magnitude
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, Mask
@@ -53,7 +53,7 @@ Progress = Callable[[int, int, float], None]
 
 @checked
 def excite(
-    problem: Declaration,
+    problem: Problem,
     duration: float,
     *,
     criterion: Criterion = "determinant",
@@ -167,7 +167,7 @@ def _searched(search: Search, rng: np.random.Generator, starts: int, most: int, 
 class _Plan:
     """What a design is made of."""
 
-    problem: Declaration
+    problem: Problem
     basis: Basis
     rate: float
     limits: MotionLimits
@@ -277,7 +277,7 @@ _UNSEEN = 1e-4
 """Share of a parameter's squared length in directions that nothing shows, from which on it is not seen."""
 
 
-def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:
+def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: Mask) -> Mask:
     """Which parameters are asked for by name.
 
     Raises:
@@ -296,7 +296,7 @@ def _named(problem: Declaration, names: Sequence[str], wanted: Sequence[str], se
     return np.array([name in wanted for name in names])
 
 
-def _rate(problem: Declaration) -> float:
+def _rate(problem: Problem) -> float:
     """That of the first recording's first sensor."""
     if not (problem.recordings and problem.channels):
         return RATE
@@ -304,7 +304,7 @@ def _rate(problem: Declaration) -> float:
 
 
 def _check(
-    problem: Declaration,
+    problem: Problem,
     duration: float,
     criterion: Criterion,
     harmonics: int,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
@@ -66,7 +66,7 @@ class Excitation(Tabular):
     """How each search ended, in the words of IPOPT."""
     directions: int
     """That motions or what is known beforehand show, which is what −log det counts."""
-    declared: Declaration = field(repr=False)
+    declared: Problem = field(repr=False)
     """The problem, at the guesses that the motion was designed for."""
     initial: Initial = field(repr=False)
     """Its home pose."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.body import Frame
 from spookid.mechanics.holding import Touch
@@ -68,7 +68,7 @@ class PlannedEfforts:
     """z and y of the last motion."""
 
     @property
-    def problem(self) -> Declaration:
+    def problem(self) -> Problem:
         """At whose guesses they are."""
         return self.coordinates.problem
 

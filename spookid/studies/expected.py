@@ -18,7 +18,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import assemble, settings_of
 from spookid.assembly.constants import at_gains, magnitude, numbers, sizes
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.fitting import at_noise
@@ -154,7 +154,7 @@ class ExpectedErrors(Tabular):
 
 @checked
 def expected_errors(
-    problem: Declaration, planned: Recording, *, noise: Noises = None, known: Solution | None = None
+    problem: Problem, planned: Recording, *, noise: Noises = None, known: Solution | None = None
 ) -> ExpectedErrors:
     """What a fit of a planned motion, a recording without errors, is expected to report.
 
@@ -197,7 +197,7 @@ def expected_errors(
     )
 
 
-def _check(problem: Declaration, noise: Noises) -> None:
+def _check(problem: Problem, noise: Noises) -> None:
     """Refuse what errors cannot be foretold of."""
     if not problem.estimates_noise:
         raise ProblemError(
@@ -210,7 +210,7 @@ def _check(problem: Declaration, noise: Noises) -> None:
 
 
 def _linearized(
-    problem: Declaration, noise: Noises, known: Solution | None
+    problem: Problem, noise: Noises, known: Solution | None
 ) -> tuple[tuple[str, ...], ResidualStatistics, FreeDirections]:
     """Names of parameters, and what the equations of a fit tell of them, linearized along the motion; what bounds or
     constraints between them leave free.
@@ -234,7 +234,7 @@ def _linearized(
     return tuple(assembly.transcription.names), found.statistics, free
 
 
-def at_estimates(problem: Declaration, known: Solution | None) -> Declaration:
+def at_estimates(problem: Problem, known: Solution | None) -> Problem:
     """The problem with the estimates of a solution for guesses, as far as it has them."""
     if known is None:
         return problem
@@ -267,7 +267,7 @@ def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Arr
 
 
 def known_noise(
-    problem: Declaration, random: Sequence[NoiseSize], noise: Noises, known: Solution | None
+    problem: Problem, random: Sequence[NoiseSize], noise: Noises, known: Solution | None
 ) -> list[Noise]:
     """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
     efforts as an effort at the problem's guesses.
@@ -285,7 +285,7 @@ def known_noise(
     return [_noise(problem, size, name, said, found) for size in random for name in size.names]
 
 
-def effort_densities(problem: Declaration, planned: Recording, noise: Noises, known: Solution | None) -> Array:
+def effort_densities(problem: Problem, planned: Recording, noise: Noises, known: Solution | None) -> Array:
     """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
     free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
 
@@ -305,7 +305,7 @@ def effort_densities(problem: Declaration, planned: Recording, noise: Noises, kn
     return np.array([math.hypot(*measured[name]) if name in measured else disturbed[name] for name in names])
 
 
-def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
+def _said(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:
     """By kind and name; of measured efforts as efforts."""
     found = given_sizes(problem, noise)
     if isinstance(noise, Solution):
@@ -316,7 +316,7 @@ def _said(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
 
 
 def _noise(
-    problem: Declaration,
+    problem: Problem,
     size: NoiseSize,
     name: str,
     said: Mapping[tuple[str, str], float],

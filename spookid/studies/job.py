@@ -21,7 +21,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.data.state import State
 from spookid.errors import ProblemError
@@ -44,7 +44,7 @@ _SWEPT = (*_SETTINGS, "stepper", "backend", "max_iterations")
 class Job(ABC):
     """What is to be done with one problem of a file, or with all of them together."""
 
-    problems: Mapping[str, Declaration]
+    problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
     place: str
     """``PROBLEM.py::key``, or the file alone if it holds one."""
@@ -62,12 +62,12 @@ class Job(ABC):
     """Works in the place of worker processes."""
 
     @property
-    def declared(self) -> Declaration:
+    def declared(self) -> Problem:
         """The problem as its file has it."""
         return next(iter(self.problems.values()))
 
     @cached_property
-    def problem(self) -> Declaration:
+    def problem(self) -> Problem:
         """As the command line changes it."""
         return changed(self.declared, self.arguments)
 
@@ -89,7 +89,7 @@ class Job(ABC):
         return self.out
 
     @abstractmethod
-    def fit(self, problem: Declaration, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
+    def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """One of several fits, unless the same command has finished it before.
 
         Args:
@@ -128,7 +128,7 @@ class Job(ABC):
         """
 
 
-def changed(problem: Declaration, arguments: Namespace) -> Declaration:
+def changed(problem: Problem, arguments: Namespace) -> Problem:
     """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -164,13 +164,13 @@ class KeptFits:
         self._journal = None if folder is None else Journal(folder, hashlib.sha256(identity.encode()).hexdigest())
 
     @contextmanager
-    def searching(self, problem: Declaration) -> Iterator[None]:
+    def searching(self, problem: Problem) -> Iterator[None]:
         """Searches in this block, which follow from a problem, are kept."""
         journal = self._journal
         with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
             yield
 
-    def fit(self, problem: Declaration, solve: Callable[[], Solution]) -> Solution:
+    def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
         """The next fit, from the folder or by ``solve``.
 
         Raises:
@@ -203,7 +203,7 @@ def _finished(solution: Solution) -> Solution:
     return solution
 
 
-def digest(problem: Declaration) -> str:
+def digest(problem: Problem) -> str:
     """A number that changes with anything in the problem that can change its solution: model, data, settings."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
@@ -240,7 +240,7 @@ def _loads(joint: Joint, state: State) -> ca.SX:
     return ca.vertcat(effort, *(part for part in parts if part is not None))
 
 
-def _facts(problem: Declaration) -> list[object]:
+def _facts(problem: Problem) -> list[object]:
     """All but formulas and data, in types whose text is complete."""
     model = problem.model
     return [

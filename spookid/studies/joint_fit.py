@@ -28,8 +28,8 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
+from spookid.assembly.loading import load_problem, whole_path
+from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import stands_free
 from spookid.data.channels import BENT
 from spookid.data.recording import SAMPLE
@@ -73,7 +73,7 @@ _FEWEST = 20
 class JointPlan:
     """A joint fit that can be run."""
 
-    problem: Declaration
+    problem: Problem
     path: str | None
     """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
     variant: Variant
@@ -83,7 +83,7 @@ class JointPlan:
 
 @checked
 def solve_jointly(
-    problem: Declaration | str | PathLike[str],
+    problem: Problem | str | PathLike[str],
     folder: str | PathLike[str] | None,
     jobs: int,
     executor: Executor | None,
@@ -93,8 +93,8 @@ def solve_jointly(
     **settings: AxisValue,
 ) -> Solution:
     """See ``spookid.solve_jointly``."""
-    path = None if isinstance(problem, Declaration) else whole_path(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
+    path = None if isinstance(problem, Problem) else whole_path(problem)
+    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     if jobs < 1:
         raise ProblemError(f"{loaded.place}: jobs is {jobs}; give 1, 2, 3 ...")
@@ -105,7 +105,7 @@ def solve_jointly(
         return fit_jointly(planned(loaded, path, variant, Path(place).absolute(), pool), pool, callback)
 
 
-def planned(problem: Declaration, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
+def planned(problem: Problem, path: str | None, variant: Variant, folder: Path, pool: WorkerPool) -> JointPlan:
     """A plan that the problem accepts.
 
     Raises:
@@ -245,7 +245,7 @@ def _keep_apart(plan: JointPlan, identity: str) -> None:
 class _Searched:
     """A search over all recordings that has ended."""
 
-    posed: Declaration
+    posed: Problem
     everyone: Everyone
     search: JointSearch
     outcome: Outcome

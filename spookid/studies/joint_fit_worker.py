@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, joined
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import without_suspects
@@ -93,7 +93,7 @@ class Pass:
     """Of the fit of states."""
 
 
-def template(problem: Declaration, source: Source) -> Assembly:
+def template(problem: Problem, source: Source) -> Assembly:
     """The problem of the first recordings, which all others are joined to."""
     posed, _, _ = source.variant.posed(problem)
     plain = {"step": source.step, "step_correction": False, "estimator": source.estimator}
@@ -113,7 +113,7 @@ def work(source: Source, asked: Pass, first: int, last: int) -> Sums | str:
         return work_here(*_loaded(source), asked, first, last)
 
 
-def work_here(problem: Declaration, assembly: Assembly, asked: Pass, first: int, last: int) -> Sums | str:
+def work_here(problem: Problem, assembly: Assembly, asked: Pass, first: int, last: int) -> Sums | str:
     """The same in this process."""
     total: Sums = {}
     for number in range(first, last):
@@ -125,7 +125,7 @@ def work_here(problem: Declaration, assembly: Assembly, asked: Pass, first: int,
     return total
 
 
-def _loaded(source: Source) -> tuple[Declaration, Assembly]:
+def _loaded(source: Source) -> tuple[Problem, Assembly]:
     """The problem and its template, made once in each worker."""
     key = repr(source)
     if key not in _ready:
@@ -135,7 +135,7 @@ def _loaded(source: Source) -> tuple[Declaration, Assembly]:
     return _ready[key]
 
 
-_ready: dict[str, tuple[Declaration, Assembly]] = {}
+_ready: dict[str, tuple[Problem, Assembly]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ class _Kept:
 class _Share:
     """One recording of a pass."""
 
-    problem: Declaration
+    problem: Problem
     assembly: Assembly
     asked: Pass
     number: int

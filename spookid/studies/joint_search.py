@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.kernels.arrays import Array
 from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -32,7 +32,7 @@ SETTLED = 1e-10
 class Everyone:
     """All recordings, and who works on them."""
 
-    problem: Declaration
+    problem: Problem
     assembly: Assembly
     """Of the first recordings."""
     source: Source

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.body import Frame
@@ -143,7 +143,7 @@ class MotionLimits(metaclass=Checked):
         parts = {n: {**getattr(others, n), **getattr(self, n)} for n in ("position", "rate", "effort", "place", "cone")}
         return MotionLimits(**parts, where=self.where)
 
-    def frames(self, problem: Declaration) -> list[Frame]:
+    def frames(self, problem: Problem) -> list[Frame]:
         """Whose places have limits.
 
         Raises:
@@ -159,7 +159,7 @@ class MotionLimits(metaclass=Checked):
             found.append(frame)
         return found
 
-    def cones(self, problem: Declaration) -> list[Cone]:
+    def cones(self, problem: Problem) -> list[Cone]:
         """Of contacts.
 
         Raises:
@@ -174,7 +174,7 @@ class MotionLimits(metaclass=Checked):
                 raise ProblemError(f"{self.where}: contact {name!r} has no normal, the z axis of on; give no cone")
         return [Cone(contacts[name], *map(float, one)) for name, one in self.cone.items()]
 
-    def bounds(self, problem: Declaration) -> Bounds:
+    def bounds(self, problem: Problem) -> Bounds:
         """In the order of the model's coordinates.
 
         Raises:

@@ -22,8 +22,8 @@ import numpy as np
 from spookid.argument_checks import checked, is_whole
 from spookid.assembly.assembly import assemble, gather, settings_of
 from spookid.assembly.constants import chosen_numbers, numbers, width_along
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.impact_estimates import Strike, strikes_of
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed, spoiled_steps
@@ -103,7 +103,7 @@ class MotorEfforts(Tabular):
 
 @checked
 def inverse_dynamics(
-    problem: Declaration,
+    problem: Problem,
     parameters: Parameters = None,
     recording: int | Recording = 0,
     *,
@@ -163,7 +163,7 @@ class Measured:
     """Their means over the intervals before and behind, (N, n_u)."""
 
 
-def check_tree(problem: Declaration) -> None:
+def check_tree(problem: Problem) -> None:
     """Refuse what leaves forces that no motion tells from those of motors, and motors that share a coordinate."""
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
@@ -180,7 +180,7 @@ def check_tree(problem: Declaration) -> None:
             )
 
 
-def _refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
+def _refuse_others(problem: Problem, said: Collection[str], what: str, name: str | None = None) -> None:
     """Refuse values of other recordings alone, of parameters of which each recording has its own.
 
     Args:
@@ -196,7 +196,7 @@ def _refuse_others(problem: Declaration, said: Collection[str], what: str, name:
             )
 
 
-def _given(problem: Declaration, motion: Moving) -> Measured:
+def _given(problem: Problem, motion: Moving) -> Measured:
     """The motion in the order of the tree's joints."""
     model, n = problem.model, len(problem.model.freedoms)
     if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
@@ -229,13 +229,13 @@ def sampled_every(recording: Recording, channels: Sequence[Channel]) -> float:
     return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in channels)
 
 
-def widths_along(problem: Declaration, rates: Array) -> Array:
+def widths_along(problem: Problem, rates: Array) -> Array:
     """Widths of smooth friction of coordinates with these rates (N, n_s), as in fits, (n_s,) [rad/s or m/s]."""
     width = problem.friction_width
     return width_along(rates) if width is None else np.full(rates.shape[1], float(width))
 
 
-def recorded(problem: Declaration, settings: Settings) -> Measured:
+def recorded(problem: Problem, settings: Settings) -> Measured:
     """That of the problem's recording, filtered, without its ends.
 
     Args:
@@ -252,7 +252,7 @@ def recorded(problem: Declaration, settings: Settings) -> Measured:
     return Measured(steps.times()[1:-1], moving, rates[1:-1], around)
 
 
-def _told(problem: Declaration, motion: Measured) -> MotorEfforts:
+def _told(problem: Problem, motion: Measured) -> MotorEfforts:
     """What the motors have to do."""
     motors = problem.model.motors
     inputs = motion.inputs.copy()
@@ -273,7 +273,7 @@ def _told(problem: Declaration, motion: Measured) -> MotorEfforts:
     )
 
 
-def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
+def constants(problem: Problem, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
     """Every symbol of the equations of an instant with its number, and the widths of smooth friction, (n_s,).
 
     Args:
@@ -287,7 +287,7 @@ def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[l
     return [c.symbol for c in known], [c.value * share for c, share in zip(known, shares, strict=True)], widths
 
 
-def _equations(problem: Declaration, motion: Measured) -> tuple[ca.Function, list[float]]:
+def _equations(problem: Problem, motion: Measured) -> tuple[ca.Function, list[float]]:
     """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
     effort of each, (m,) both, and the numbers."""
     model, settings = problem.model, settings_of(problem)
@@ -299,7 +299,7 @@ def _equations(problem: Declaration, motion: Measured) -> tuple[ca.Function, lis
     return ca.Function("efforts", inputs, [ca.densify(ca.vertcat(*part)) for part in (lacking, units)]), values
 
 
-def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
+def _compared(problem: Problem, motion: Measured) -> MotorEfforts:
     """Beside what was recorded, both through the same filter, without the ends that it spoils."""
     told, (recording,), motors = _told(problem, motion), problem.recordings, problem.model.motors
     rate, ends = 1 / problem.step, spoiled_steps(problem.cutoff, problem.step)
@@ -345,7 +345,7 @@ class TouchSpan:
     """Sum on the point, along the plane's normal and its x and y axes [N s]."""
 
 
-def touches(problem: Declaration, solution: Solution, recording: int) -> tuple[TouchSpan, ...]:
+def touches(problem: Problem, solution: Solution, recording: int) -> tuple[TouchSpan, ...]:
     """As of ``Problem.touches``."""
     if not (is_whole(recording) and 0 <= recording < len(solution.trajectories)):
         count = len(solution.trajectories)
@@ -366,13 +366,13 @@ def touches(problem: Declaration, solution: Solution, recording: int) -> tuple[T
     return tuple(sorted(found, key=lambda span: (span.begin, span.contact)))
 
 
-def strikes(problem: Declaration, solution: Solution, recording: int) -> tuple[Strike, ...]:
+def strikes(problem: Problem, solution: Solution, recording: int) -> tuple[Strike, ...]:
     """As of ``Problem.impacts``."""
     multipliers, assembly = _multipliers(problem, solution, recording, "impacts"), assemble(problem)
     return strikes_of(assembly, warm(assembly, solution, {}), recording, multipliers)
 
 
-def contact_forces(problem: Declaration, solution: Solution, recording: int) -> dict[str, Array]:
+def contact_forces(problem: Problem, solution: Solution, recording: int) -> dict[str, Array]:
     """As of ``Problem.contact_forces``."""
     impulses, holding = _multipliers(problem, solution, recording, "contact_forces"), problem.model.holding
     means = impulses / float(np.diff(solution.trajectories[recording].t).mean())
@@ -380,7 +380,7 @@ def contact_forces(problem: Declaration, solution: Solution, recording: int) -> 
     return {contact.name: means[:, holding.rows_of(contact)] for contact in held}
 
 
-def _multipliers(problem: Declaration, solution: Solution, recording: int, asked: str) -> Array:
+def _multipliers(problem: Problem, solution: Solution, recording: int, asked: str) -> Array:
     multipliers = solution.trajectories[recording].multipliers
     if multipliers.shape[1] != problem.model.holding.count:
         raise ProblemError(f"{problem.what}: {asked} takes a solution of another problem; give one of this problem")

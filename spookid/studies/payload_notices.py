@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
@@ -128,7 +128,7 @@ _PASSED = 3 * math.pi / (8 * math.sqrt(2))
 """Noise bandwidth over its cutoff of a second-order Butterworth filter, forward and back."""
 
 
-def expected(problem: Declaration, solution: Solution, found: PayloadRows) -> Array:
+def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
     """Root mean square of what the noise of the fit leaves of each balance below the cutoff, (n,) [N m or N]; NaN if
     the fit does not say."""
     band = math.sqrt(2 * _PASSED * found.cutoff)
@@ -141,7 +141,7 @@ def expected(problem: Declaration, solution: Solution, found: PayloadRows) -> Ar
     return band * np.array(densities)
 
 
-def _density(problem: Declaration, noise: Noise, signal: str) -> float:
+def _density(problem: Problem, noise: Noise, signal: str) -> float:
     """Per √Hz, on both sides of zero."""
     if noise.kind == "disturbance":
         return noise.density
@@ -150,7 +150,7 @@ def _density(problem: Declaration, noise: Noise, signal: str) -> float:
 
 
 def notices_of(
-    problem: Declaration,
+    problem: Problem,
     solution: Solution,
     found: PayloadRows,
     told: Array,
@@ -228,7 +228,7 @@ def _misfit(ratios: Array, found: PayloadRows) -> Iterator[str]:
         )
 
 
-def _changes(problem: Declaration, solution: Solution, fit: Regression) -> Iterator[str]:
+def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[str]:
     """Coefficients of joints and motors that this run says to be others."""
     model = problem.model
     parts = [e for joint in model.joints for e in joint.expressions()]

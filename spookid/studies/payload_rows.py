@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import settings_of
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import SPOILED, finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError
@@ -70,12 +70,12 @@ def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
     return np.asarray(at), np.asarray(axes)
 
 
-def fine_step(problem: Declaration, recording: Recording, cutoff: float) -> float:
+def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
     """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
     return max(sampled_every(recording, problem.channels), 1 / (_FINE * cutoff))
 
 
-def with_values(problem: Declaration, recording: Recording) -> Recording:
+def with_values(problem: Problem, recording: Recording) -> Recording:
     """The part of a recording in which all sensors have values, and from which on all inputs have."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
@@ -87,7 +87,7 @@ def with_values(problem: Declaration, recording: Recording) -> Recording:
 
 
 def payload_rows(
-    problem: Declaration, parameters: Sequence[str], body: Body, place: tuple[Array, Array]
+    problem: Problem, parameters: Sequence[str], body: Body, place: tuple[Array, Array]
 ) -> PayloadRows:
     """All rows of a recording.
 
@@ -114,7 +114,7 @@ def payload_rows(
     return PayloadRows(joints.names, tuple(units), motors, rows, problem.cutoff, float(gap.sum() * problem.step))
 
 
-def _gaps(problem: Declaration, recording: Recording, t: Array) -> Mask:
+def _gaps(problem: Problem, recording: Recording, t: Array) -> Mask:
     """True at instants that are spoiled by samples that are missing, (N,)."""
     spoiled, wide = np.zeros(len(t), dtype=bool), SPOILED / problem.cutoff
     signals = {*(c.signal for c in problem.channels), *problem.model.signals}
@@ -132,7 +132,7 @@ class _Rows:
 
     def __init__(
         self,
-        problem: Declaration,
+        problem: Problem,
         settings: Settings,
         joints: JointCoordinates,
         body: Body,

@@ -22,7 +22,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
@@ -183,7 +183,7 @@ def _pair(value: Derived) -> list[float]:
 
 @checked
 def payload(
-    problem: Declaration,
+    problem: Problem,
     solution: Solution,
     recording: Recording,
     body: str,
@@ -222,7 +222,7 @@ def payload(
 
 
 def _regressed(
-    problem: Declaration, solution: Solution, fixed: Declaration, arm: ArmKnowledge, body: str, known_mass: float | None
+    problem: Problem, solution: Solution, fixed: Problem, arm: ArmKnowledge, body: str, known_mass: float | None
 ) -> Payload:
     """What the balance of efforts tells.
 
@@ -266,7 +266,7 @@ def _given(known_mass: float | None) -> Array:
     return given
 
 
-def _frame(problem: Declaration, name: str) -> Frame:
+def _frame(problem: Problem, name: str) -> Frame:
     """Of a body, or one that has a name of its own."""
     model = problem.model
     known = {body.name: body for body in model.bodies}
@@ -288,8 +288,8 @@ def _ends(whole: Recording, used: Recording) -> Iterator[str]:
 
 
 def _at(
-    problem: Declaration, solution: Solution, recording: Recording, values: dict[str, float], cutoff: float | None
-) -> Declaration:
+    problem: Problem, solution: Solution, recording: Recording, values: dict[str, float], cutoff: float | None
+) -> Problem:
     """The problem with all parameters fixed at what was found."""
     own = {p.name for p in problem.parameter_set.declared if p.per is not None}
     stray = min(set(values) - own, default=None)
@@ -324,7 +324,7 @@ def _at(
     )
 
 
-def _check_cutoff(problem: Declaration, recording: Recording, cutoff: float) -> None:
+def _check_cutoff(problem: Problem, recording: Recording, cutoff: float) -> None:
     """Refuse a filter that would filter nothing."""
     rate = 1 / sampled_every(recording, problem.channels)
     if cutoff > rate / 2:
@@ -370,7 +370,7 @@ def _unit(i: int) -> str:
 
 
 def _gains(
-    problem: Declaration, fixed: Declaration, arm: ArmKnowledge, fit: Regression
+    problem: Problem, fixed: Problem, arm: ArmKnowledge, fit: Regression
 ) -> tuple[tuple[Derived, Derived], ...]:
     """Of each motor whose gain was estimated, before and after."""
     names, found = list(arm.names), []

@@ -17,7 +17,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import gather
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
@@ -72,7 +72,7 @@ class PlannedCoordinates:
             ``simulate`` for a home pose.
     """
 
-    problem: Declaration
+    problem: Problem
     middle: Array
     initial: Initial = None
 
@@ -318,13 +318,13 @@ def _solved(J: Array, right: Array) -> Array:
         return np.full(J.shape[::2], np.nan)
 
 
-def stands(problem: Declaration) -> bool:
+def stands(problem: Problem) -> bool:
     """True of a mechanism whose home is no free choice: with loops, constraints, contacts or free bodies."""
     joints = JointCoordinates(problem.model)
     return bool(joints.closing or joints.roots)
 
 
-def home_pose(problem: Declaration, initial: Initial) -> Initial:
+def home_pose(problem: Problem, initial: Initial) -> Initial:
     """``initial``; where there is none and home is no free choice, where the problem's first recording begins."""
     if initial is not None or not problem.recordings or not stands(problem):
         return initial
@@ -332,7 +332,7 @@ def home_pose(problem: Declaration, initial: Initial) -> Initial:
     return start[: 7 * count].reshape(count, 7), start[7 * count :].reshape(count, 6)
 
 
-def at_guesses(problem: Declaration, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
+def at_guesses(problem: Problem, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
     """Expressions of ``given`` with Parameters at their guesses."""
     others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
     numbers = ca.DM([values[p.name] for p in others])
@@ -362,7 +362,7 @@ def _pivots(J: Array, tiers: Sequence[Sequence[int]]) -> list[int]:
     return chosen
 
 
-def _check(problem: Declaration) -> None:
+def _check(problem: Problem) -> None:
     """Refuse a mechanism of which no motion can be planned.
 
     Raises:

@@ -8,7 +8,7 @@ import numpy as np
 
 from spookid.assembly.assembly import settings_of
 from spookid.assembly.constants import WIDTH_AT_REST, chosen_numbers, numbers
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
@@ -32,7 +32,7 @@ PLANNED = "planned"
 """Name of such a recording."""
 
 
-def planned_recording(problem: Declaration, t: Array, motion: Array, initial: Initial = None) -> Recording:
+def planned_recording(problem: Problem, t: Array, motion: Array, initial: Initial = None) -> Recording:
     """What all sensors would show along a motion, at the problem's guesses and without noise, and what motors do.
 
     Args:
@@ -105,7 +105,7 @@ def _standing(contacts: Sequence[Touch], t: Array) -> dict[str, Array]:
     return found
 
 
-def completed(problem: Declaration, given: Recording) -> Recording:
+def completed(problem: Problem, given: Recording) -> Recording:
     """A planned motion with all signals of the problem: where some are missing, what the joints' positions ask for.
 
     Args:
@@ -149,7 +149,7 @@ def completed(problem: Declaration, given: Recording) -> Recording:
     return planned_recording(problem, even, motion)
 
 
-def _check_steady(problem: Declaration, given: Recording) -> None:
+def _check_steady(problem: Problem, given: Recording) -> None:
     """Refuse jumps of positions or rates, which would take an effort without end.
 
     At a jump of either, second differences are far larger than all around, and as large as rates.
@@ -175,7 +175,7 @@ def _check_steady(problem: Declaration, given: Recording) -> None:
                 )
 
 
-def _positions(problem: Declaration, label: str) -> list[str]:
+def _positions(problem: Problem, label: str) -> list[str]:
     """Signals that show a coordinate as it is."""
     found = []
     for channel in problem.channels:

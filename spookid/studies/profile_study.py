@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.report import export, pictures
@@ -31,7 +31,7 @@ _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "f
 
 
 def shared(
-    plan: Plan, posed: Declaration, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
+    plan: Plan, posed: Problem, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
     """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
 
@@ -57,7 +57,7 @@ def _side(path: str, expected: str, variant: Variant, folder: Path, name: str, w
         problem, backend, options = variant.posed(sweeping.problem_of(path, expected))
         kept = KeptFits(folder / f"{name} {way}", [backend, options])
 
-        def fit(held: Declaration, near: Solution | None) -> Solution:
+        def fit(held: Problem, near: Solution | None) -> Solution:
             return kept.fit(held, lambda: solve(held, backend, options, None, near))
 
         return profiling.side(problem, name, fit, export.load(folder / "solution"), way)
@@ -72,7 +72,7 @@ def begin(job: Job) -> Callable[[], Answer]:
             raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
 
     def work() -> Answer:
-        def fit(problem: Declaration, near: Solution | None) -> Solution:
+        def fit(problem: Problem, near: Solution | None) -> Solution:
             free = {parameter.name for parameter in problem.free}
             held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
             return job.fit(problem, near, ", ".join(held))

@@ -23,8 +23,8 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.assembly.contact_start import refuse_contacts
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import attainable
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.outliers import of_same_samples
@@ -52,7 +52,7 @@ _LIKELIER = 0.02
 _SHARE = 0.1
 """First step of a parameter without a standard error, as a share of its value."""
 
-ProfileFit = Callable[[Declaration, Solution | None], Solution]
+ProfileFit = Callable[[Problem, Solution | None], Solution]
 """Solves a problem, from a solution near by if there is one."""
 
 
@@ -201,7 +201,7 @@ def interval_words(ends: tuple[float, float]) -> str:
 
 @checked
 def profile(
-    problem: Declaration,
+    problem: Problem,
     name: str,
     fit: ProfileFit | None = None,
     solution: Solution | None = None,
@@ -238,14 +238,14 @@ def profile(
     )
 
 
-def side(problem: Declaration, name: str, fit: ProfileFit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
+def side(problem: Problem, name: str, fit: ProfileFit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
     """Points of one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
     walk = _begun(problem, name, fit, solution)
     walk.go(way)
     return tuple(walk.points[1:])
 
 
-def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Solution | None) -> _Walk:
+def _begun(problem: Problem, name: str, fit: ProfileFit, solution: Solution | None) -> _Walk:
     """A walk that stands at the estimate."""
     free = {parameter.name: parameter for parameter in problem.free}
     if name not in free:
@@ -267,7 +267,7 @@ def _begun(problem: Declaration, name: str, fit: ProfileFit, solution: Solution 
     return _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
 
 
-def _ends(problem: Declaration, name: str, found: Solution) -> tuple[float, float]:
+def _ends(problem: Problem, name: str, found: Solution) -> tuple[float, float]:
     """The least and the largest value that bounds and constraints between parameters leave.
 
     Raises:
@@ -282,7 +282,7 @@ def _ends(problem: Declaration, name: str, found: Solution) -> tuple[float, floa
     return low, high
 
 
-def _shift(problem: Declaration, found: Estimate) -> float:
+def _shift(problem: Problem, found: Estimate) -> float:
     """From the estimate of continuous time to that of steps of h/2, a quarter of what steps of h add."""
     corrected = problem.corrects and not found.at_bound and math.isfinite(found.step_error)
     return found.step_error / 4 if corrected else 0.0
@@ -290,7 +290,7 @@ def _shift(problem: Declaration, found: Estimate) -> float:
 
 @dataclass(eq=False)
 class _Walk:
-    problem: Declaration
+    problem: Problem
     parameter: Parameter
     solution: Solution
     fit: ProfileFit

@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.mechanics.regressor import Balance
@@ -92,7 +92,7 @@ class Regression(Tabular):
         """
         return replace(self, fit=tuple(solution(formula) for formula in self.formulas))
 
-    def errors_on(self, problem: Declaration) -> Array:
+    def errors_on(self, problem: Problem) -> Array:
         """Root mean square of what its estimates leave of the rows of other recordings, filtered alike, (m,).
 
         Args:
@@ -171,7 +171,7 @@ class Regression(Tabular):
 
 @checked
 def regress(
-    problem: Declaration,
+    problem: Problem,
     solution: Solution | None = None,
     *,
     method: Method = "inverse-dynamics",

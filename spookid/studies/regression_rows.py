@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
@@ -110,7 +110,7 @@ class Balances:
         ProblemError: as ``spookid.studies.regress``.
     """
 
-    def __init__(self, problem: Declaration, balance: Balance, name: FilterName, cutoff: float) -> None:
+    def __init__(self, problem: Problem, balance: Balance, name: FilterName, cutoff: float) -> None:
         check_balanced(problem, "a regression")
         if not problem.recordings:
             what = f"{problem.what} has no recordings"
@@ -198,7 +198,7 @@ def _shown(recording: Recording, channel: Channel, steps: Grid, values: Values) 
     return np.asarray((shown - offset) / scale)
 
 
-def _encoders(problem: Declaration) -> list[Channel]:
+def _encoders(problem: Problem) -> list[Channel]:
     """One for each coordinate of the model."""
     model, found = problem.model, dict[int, Channel]()
     for channel in problem.channels:
@@ -213,7 +213,7 @@ def _encoders(problem: Declaration) -> list[Channel]:
     return [found[i] for i in range(len(model.freedoms))]
 
 
-def check_balanced(problem: Declaration, study: str) -> None:
+def check_balanced(problem: Problem, study: str) -> None:
     """Refuse a problem whose forces do not follow from the motion of its joints.
 
     Args:
@@ -232,7 +232,7 @@ def check_balanced(problem: Declaration, study: str) -> None:
     check_shown(problem, study)
 
 
-def check_shown(problem: Declaration, study: str) -> None:
+def check_shown(problem: Problem, study: str) -> None:
     """Refuse a problem with forces that no motion of its joints shows.
 
     Raises:

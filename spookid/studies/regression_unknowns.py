@@ -10,8 +10,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.constants import magnitude
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters
 from spookid.kernels.arrays import Array
@@ -215,7 +215,7 @@ def in_declared(balances: Balances) -> Found:
 
 
 def _least(
-    function: Callable[[Array], Rows], at: Array, limits: Array, sizes: Array, problem: Declaration
+    function: Callable[[Array], Rows], at: Array, limits: Array, sizes: Array, problem: Problem
 ) -> tuple[Array, Array]:
     """Where the squares are least within bounds, and which of these hold."""
     from scipy.optimize import least_squares  # half a second to load
@@ -277,7 +277,7 @@ def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
     return at
 
 
-def beliefs_of(problem: Declaration, free: Sequence[ca.SX]) -> Beliefs:
+def beliefs_of(problem: Problem, free: Sequence[ca.SX]) -> Beliefs:
     """What is known of free Parameters beforehand."""
     symbols, guess = ca.vertcat(*free), problem.guess_on()
     rows = stacked(belief.row for belief in priors(problem))

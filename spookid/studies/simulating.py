@@ -14,8 +14,8 @@ from spookid.argument_checks import checked
 from spookid.assembly.assembly import gather
 from spookid.assembly.checks import check_turns
 from spookid.assembly.constants import chosen_numbers, numbers, slip_widths
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.inputs import acting, acting_within, at_values, commanded
@@ -51,7 +51,7 @@ _LONG = 10.0
 
 @checked
 def simulate(
-    problem: Declaration,
+    problem: Problem,
     parameters: Parameters = None,
     duration: float | None = None,
     initial: Initial = None,
@@ -93,7 +93,7 @@ def simulate(
     return _recording(march, states, name, sizes or {}, rng)
 
 
-def _gathered(problem: Declaration, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
+def _gathered(problem: Problem, recording: int) -> tuple[tuple[SampledRecording, ...], SampledRecording | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
     if not 0 <= recording < max(len(problem.recordings), 1):
         what = f"{problem.what} has no recording number {shown(recording)}"
@@ -127,7 +127,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
 class _March:
     """The motion of a problem, each step in parts."""
 
-    problem: Declaration
+    problem: Problem
     recording: int
     """Whose parameters it has."""
     settings: Settings
@@ -254,7 +254,7 @@ class _March:
 
 
 def forward_stepper(
-    problem: Declaration, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> NewtonStepper | ExactStepper:
     """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import geared
+from spookid.assembly.problem import Problem
 from spookid.assembly.tracking import Tracking
 from spookid.data.arrays import floats
 from spookid.data.sampling import Grid, limited
@@ -39,7 +39,7 @@ Noises: TypeAlias = Solution | Mapping[str, float] | None
 standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
 
 
-def noise_sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
+def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
     """Sizes of noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
@@ -50,7 +50,7 @@ def noise_sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
     return {name if kind == "disturbance" else measured_noise(name): size for (kind, name), size in sizes.items()}
 
 
-def given_sizes(problem: Declaration, noise: Noises) -> dict[tuple[str, str], float]:
+def given_sizes(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:
     """Sizes of noise by kind and name, whatever the problem has; those that are given by name are of both kinds."""
     if isinstance(noise, Solution):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
@@ -62,14 +62,14 @@ def given_sizes(problem: Declaration, noise: Noises) -> dict[tuple[str, str], fl
     return {(kind, name): float(size) for name, size in (noise or {}).items() for kind in ("disturbance", "sensor")}
 
 
-def random_impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
+def random_impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
     """Random impulses of each step, (N − 1, n_s + 6 n_free) [N m s, N s]."""
     names = disturbance_names(problem.model)
     deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
     return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
 
-def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+def values_of(problem: Problem, parameters: Parameters) -> dict[str, float]:
     """Numbers of parameters by name; raises ProblemError for what is none of the problem's, or no number."""
     given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
     known = problem.parameter_set.known
@@ -82,7 +82,7 @@ def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     return {name: float(value) for name, value in given.items() if name in known}
 
 
-def step_grid(problem: Declaration, duration: float | None, measured: Grid | None) -> Grid:
+def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
     """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
 
     Raises:
@@ -100,7 +100,7 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def starting_state(problem: Declaration, initial: Initial, recording: int) -> Array:
+def starting_state(problem: Problem, initial: Initial, recording: int) -> Array:
     """The state (13 n_b,) that is asked for, with loops closed; raises ProblemError as ``simulate``."""
     bodies = len(problem.model.bodies)
     if isinstance(initial, Solution):
@@ -116,7 +116,7 @@ def starting_state(problem: Declaration, initial: Initial, recording: int) -> Ar
     return _from_joints(problem, dict(initial or {}), values)
 
 
-def _from_joints(problem: Declaration, initial: dict[str, Any], values: Mapping[str, float]) -> Array:
+def _from_joints(problem: Problem, initial: dict[str, Any], values: Mapping[str, float]) -> Array:
     """The state on the constraint surface with the named coordinates' positions and rates.
 
     In a tree the others are at rest where their springs are; in a loop they follow from there, so that it closes.
@@ -156,7 +156,7 @@ def _position_and_rate(name: str, value: Any) -> Array:
     return pair
 
 
-def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array, values: Mapping[str, float]) -> Array:
+def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array, values: Mapping[str, float]) -> Array:
     """Smallest v with G v = 0 and slip rates ``rates`` of the coordinates ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from spookid.assembly.constants import chosen_numbers
-from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import oriented
+from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import beside, predict, stamped
 from spookid.data.inputs import commanded
 from spookid.data.recording import Recording
@@ -112,7 +112,7 @@ class Comparison(Tabular):
 
 
 def compare(
-    problem: Declaration,
+    problem: Problem,
     index: int,
     values: Mapping[str, float],
     duration: float | None,
@@ -216,7 +216,7 @@ def _warned(job: Job) -> Iterator[None]:
         yield
 
 
-def _initial(problem: Declaration, solution: Solution | None, index: int) -> Initial:
+def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
     """The first state that was estimated for the same stretch of motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
@@ -226,7 +226,7 @@ def _initial(problem: Declaration, solution: Solution | None, index: int) -> Ini
     return None if first is None else (first.q[0], first.v[0])
 
 
-def _sentence(problem: Declaration, comparison: Comparison) -> str:
+def _sentence(problem: Problem, comparison: Comparison) -> str:
     sizes = zip(comparison.rms.items(), comparison.units, strict=True)
     known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
     difference = f"; rms difference {', '.join(known)}" if known else ""
@@ -235,7 +235,7 @@ def _sentence(problem: Declaration, comparison: Comparison) -> str:
     return f"simulated {number(comparison.duration, 6)} s {steps}{difference}"
 
 
-def answer(job: Job, problem: Declaration, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
+def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
     """With the files ``trajectory.npz``, ``simulation.png`` and one CSV file a recording, with the simulated signals
     and the inputs.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spookid.argument_checks import is_whole
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError, shown
 from spookid.results.result import Solution
 from spookid.results.values import Basin
@@ -99,7 +99,7 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     return f"It is not the answer: its cost is {number(times, 3)} times that of the best."
 
 
-def planned(problem: Declaration, path: str | None, count: int, seed: int, variant: Variant) -> Plan:
+def planned(problem: Problem, path: str | None, count: int, seed: int, variant: Variant) -> Plan:
     """So many starts of a problem; arguments as of ``sweeping.plan``.
 
     Raises:
@@ -150,7 +150,7 @@ class _Telling:
 
 
 def from_starts(
-    problem: Declaration,
+    problem: Problem,
     count: int,
     seed: int,
     backend: str,
@@ -196,7 +196,7 @@ def from_starts(
     return best[1].changed(basins=basins(plan.sweep(tuple(points))))
 
 
-def _none(problem: Declaration, message: str) -> ProblemError:
+def _none(problem: Problem, message: str) -> ProblemError:
     return ProblemError(f"{problem.place}: no start can be solved; the first says: {message}")
 
 

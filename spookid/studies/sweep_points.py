@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate, Solution
@@ -111,7 +111,7 @@ class Sweep(Tabular):
 
 
 def solve_point(
-    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
+    problem: Problem, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
 ) -> SweepPoint:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
 
@@ -133,7 +133,7 @@ def solve_point(
 
 
 def solved_at(
-    problem: Declaration, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
+    problem: Problem, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Solution | None]:
     """The answer at a point and the solution, if there is one; both may be interrupted."""
     try:

@@ -25,8 +25,8 @@ from typing import Any
 import msgspec
 
 from spookid.argument_checks import checked
-from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_declaration, whole_path
+from spookid.assembly.loading import load_problem, whole_path
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
@@ -70,7 +70,7 @@ alone = threading.Lock()
 class Plan:
     """A sweep that can be run."""
 
-    problem: Declaration
+    problem: Problem
     path: str | None
     """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
     axes: tuple[Axis, ...]
@@ -92,7 +92,7 @@ class Plan:
         return {key: "differs from point to point" if key in swept else text for key, text in assumed(changed).items()}
 
 
-def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
+def plan(problem: Problem, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
     """A plan whose points the problem accepts.
 
     Raises:
@@ -158,9 +158,9 @@ def _work(path: str, expected: str, *task: Any) -> SweepPoint:
 
 
 @lru_cache(maxsize=1)
-def problem_of(path: str, expected: str) -> Declaration:
+def problem_of(path: str, expected: str) -> Problem:
     """The problem of a file, if its digest is still what it was as the work began."""
-    problem = load_declaration(path)
+    problem = load_problem(path)
     if digest(problem) != expected:
         raise ProblemError(f"{path} is not what it was when the work began; start it again")
     return problem
@@ -225,7 +225,7 @@ _WIDTH = 120
 
 @checked
 def sweep(
-    problem: Declaration | str | os.PathLike[str],
+    problem: Problem | str | os.PathLike[str],
     over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis],
     *,
     folder: str | os.PathLike[str] | None = None,
@@ -240,7 +240,7 @@ def sweep(
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``. Worker processes load it themselves;
-            a Declaration cannot be sent to them, so the points of one are solved one after another in this process.
+            a Problem cannot be sent to them, so the points of one are solved one after another in this process.
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
         folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
@@ -255,8 +255,8 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Declaration) else whole_path(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
+    path = None if isinstance(problem, Problem) else whole_path(problem)
+    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
 

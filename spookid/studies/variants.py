@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
+from spookid.assembly.problem import AUTO, BACKENDS, FRICTIONS, Problem
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import finite_samples
 from spookid.data.state import State
@@ -42,7 +42,7 @@ _WIDE = 100.0
 
 
 def drawn(
-    problem: Declaration, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
+    problem: Problem, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
 ) -> dict[str, float]:
     """Guesses of a start, the same for the same seed; none for start 0, which has the problem's own.
 
@@ -72,7 +72,7 @@ def _ranged(parameter: Parameter) -> bool:
     return parameter.prior is not None or (math.isfinite(parameter.lower) and math.isfinite(parameter.upper))
 
 
-def _size(problem: Declaration, parameter: Parameter) -> float:
+def _size(problem: Problem, parameter: Parameter) -> float:
     """Of a parameter with a guess of zero.
 
     Raises:
@@ -88,14 +88,14 @@ def _size(problem: Declaration, parameter: Parameter) -> float:
     return size
 
 
-def _copies(problem: Declaration) -> dict[str, set[str]]:
+def _copies(problem: Problem) -> dict[str, set[str]]:
     """Names of the parameters that stand for each that was declared."""
     known = problem.parameter_set
     return {p.name: {p.name, *(one.name for one in known.of(p))} for p in known.declared}
 
 
 @lru_cache(maxsize=1)
-def _sizes(problem: Declaration) -> dict[str, float]:
+def _sizes(problem: Problem) -> dict[str, float]:
     """With which a parameter makes up a tenth of the whole at the guesses, by its declared name; 0 if the motion does
     not depend on it, infinite if nothing tells."""
     from spookid.estimation.explained import Balance  # which few starts need
@@ -327,7 +327,7 @@ class Variant:
     seed: int = 0
     """Of guesses that are drawn; see ``random_starts``."""
 
-    def at(self, point: Mapping[str, AxisValue], problem: Declaration) -> Variant:
+    def at(self, point: Mapping[str, AxisValue], problem: Problem) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
 
         A parameter's name goes before that of an option of the solver.
@@ -349,7 +349,7 @@ class Variant:
                 settings[name] = _checked(name, value, known)
         return Variant(settings, held, initial, self.fixed, self.seed)
 
-    def posed(self, problem: Declaration) -> tuple[Declaration, str, dict[str, Any]]:
+    def posed(self, problem: Problem) -> tuple[Problem, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options.
 
         Raises:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_robust_fits import TRUTH, rod, swing, with_spikes, within
 
-from spookid.assembly.declaration import Declaration
+from spookid.assembly.problem import Problem
 from spookid.estimation import work
 from spookid.estimation.fit import Fit
 from spookid.estimation.outliers import of_same_samples, standing_out
@@ -23,7 +23,7 @@ def test_the_fit_across_a_gap_begins_where_its_parts_end(monkeypatch: pytest.Mon
     begun: list[tuple[int, dict[str, float]]] = []
     own = work.fit
 
-    def seen(part: Declaration, *rest: Any) -> Fit:
+    def seen(part: Problem, *rest: Any) -> Fit:
         begun.append((len(part.recordings), dict(part.initial)))
         return own(part, *rest)
 

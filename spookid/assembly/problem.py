@@ -52,7 +52,7 @@ Dynamics = Literal["estimated", "hard", "weight"]
 
 
 @dataclass(frozen=True, eq=False)
-class Declaration(DynamicsAndFriction, Estimator, metaclass=Checked):
+class Problem(DynamicsAndFriction, Estimator, metaclass=Checked):
     """What is to be identified, from what, and how: what ``Problem`` knows before it does anything.
 
     Its parameters are those that stand in the model; they are not listed again.
