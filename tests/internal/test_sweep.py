@@ -201,7 +201,6 @@ def variational() -> Any:
         ({"max_iterations": [1.5]}, "max_iterations is 1.5"),
         ({"step": [0.01, -1]}, "step is -1.0; it must be a positive number"),
         ({"step": [0.01, 10]}, "swing"),
-        ({"state_weight": [math.inf], "stepper": ["spook"]}, "state_weight"),
     ],
 )
 def test_points_that_the_problem_refuses_are_wrong_input(here: Path, over: dict[str, Any], complaint: str) -> None:
