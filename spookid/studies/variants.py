@@ -35,6 +35,7 @@ from spookid.results.result import Solution
 from spookid.results.settings import AUTO, BACKENDS, FRICTIONS
 from spookid.results.values import Outlier
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.stepping.base import DETERMINISTIC
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 
