@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import Coefficient, is_plain, load_coefficient
@@ -117,6 +116,9 @@ def _pair(value: Any, what: str) -> Sequence[Any]:
     return pair
 
 
+_NEAR = 1e-3  # half the difference of two slips over the width below which its fourth power is rounding
+
+
 def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
     """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
     return ca.sqrt(impulse**2 + width**2)
@@ -133,7 +135,7 @@ def mean_sign(begin: ca.SX, end: ca.SX, width: ca.SX) -> ca.SX:
     a, b = begin / width, end / width
     sign = ca.tanh((a + b) / 2)
     half = (b - a) / 2
-    near = half**6 < np.finfo(float).eps  # where slopes of the difference are worse than two terms of its series
+    near = ca.fabs(half) < _NEAR  # where the difference has too few digits, the first terms of its series do
     rise = _log_cosh(b) - _log_cosh(a)
     return ca.if_else(near, sign * (1 - half**2 / 3 * (1 - sign**2)), rise / ca.if_else(near, 1.0, 2 * half))
 
