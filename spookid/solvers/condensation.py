@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Integers, contiguous
+from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines
 from spookid.kernels.program import Program
@@ -66,14 +66,23 @@ def _rank(matrices: Array) -> int:
     return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
 
 
+def combinations(columns: Array) -> Mask:
+    """True for columns of every step's matrix (n, rows, columns) that earlier ones combine to, (n, columns)."""
+    left, combined = columns.copy(), np.zeros((len(columns), columns.shape[2]), dtype=np.bool_)
+    longest = np.max(np.linalg.norm(columns, axis=1), axis=1, initial=0.0)
+    for i in range(columns.shape[2]):
+        length = np.linalg.norm(left[:, :, i], axis=1)
+        combined[:, i] = length <= _RANK * longest
+        own = np.where(combined[:, i], 0.0, left[:, :, i].T / np.where(length > 0, length, 1.0)).T
+        for _ in range(2):
+            left[:, :, i + 1 :] -= own[:, :, None] * np.matmul(own[:, None], left[:, :, i + 1 :])
+    return combined
+
+
 def null_space_basis(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
-    if (found := _decomposed(matrices, rank, inverse=False)) is not None:
-        return found.null
-    rows, columns = matrices.shape[1:]
-    if not rank == rows <= columns:
-        return null_space_and_inverse(matrices, rank).null
-    return np.ascontiguousarray(np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")[0][:, :, rows:])
+    found = _decomposed(matrices, rank, inverse=False)
+    return (null_space_and_inverse(matrices, rank) if found is None else found).null
 
 
 def orthonormal(columns: Array) -> Array:
@@ -98,19 +107,12 @@ def orthonormal(columns: Array) -> Array:
 
 
 def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
-    """Null space and pseudo-inverse of every step's matrix, of one rank."""
+    """Null space and pseudo-inverse of every step's matrix, of one rank; NaN where a matrix does not have it."""
     if (decomposed := _decomposed(matrices, rank)) is not None:
         return decomposed
-    rows, columns = matrices.shape[1:]
-    if rank == rows <= columns:
-        Q, R = np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")
-        try:
-            inverse = np.linalg.solve(R[:, :rows], Q[:, :, :rows].transpose(0, 2, 1)).transpose(0, 2, 1)
-            return NullSpaceAndInverse(np.ascontiguousarray(Q[:, :, rows:]), inverse)
-        except np.linalg.LinAlgError:
-            pass
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
-    scaled = left[:, :, :rank] / values[:, None, :rank]
+    least = max(matrices.shape[1:]) * np.finfo(np.float64).eps * values[:, :1]
+    scaled = left[:, :, :rank] / np.where(values > least, values, np.nan)[:, None, :rank]
     inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
     return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
 
@@ -130,26 +132,8 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
 
     NaN if anything is not finite, or a matrix has not that rank.
     """
-    unknown = np.full((len(matrices), matrices.shape[2]), np.nan)
     if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
-        return unknown
-    try:
-        return _smallest(matrices, right, rank)
-    except np.linalg.LinAlgError:
-        return unknown
-
-
-def _smallest(matrices: Array, right: Array, rank: int) -> Array:
-    if (found := _decomposed(matrices, rank)) is not None:
-        return np.asarray(np.matmul(found.inverse, right[:, :, None])[:, :, 0])
-    rows, columns = matrices.shape[1:]
-    transposed = matrices.transpose(0, 2, 1)
-    if rank == rows <= columns:
-        gram = np.matmul(matrices, transposed)
-        return np.asarray(np.matmul(transposed, np.linalg.solve(gram, right[:, :, None]))[:, :, 0])
-    if rank == columns <= rows:
-        gram, projected = np.matmul(transposed, matrices), np.matmul(transposed, right[:, :, None])
-        return np.asarray(np.linalg.solve(gram, projected)[:, :, 0])
+        return np.full((len(matrices), matrices.shape[2]), np.nan)
     return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])
 
 

@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.chain import Chain
 from spookid.kernels.stages import HardRows, Shape
 from spookid.kernels.thread_pool import Workspace
@@ -118,7 +117,7 @@ class Elimination:
             found[place :: chain.group] = whole[:, seen[:, None], seen]
         return found
 
-    def held(self) -> list[NDArray[np.bool_]]:
+    def held(self) -> list[Mask]:
         """True for hard rows that say what others do not say already, per factor (count, rows)."""
         return self._chain.of_rows(np.einsum("kii->ki", self._chain.panels[:, : self._chain.T, : self._chain.T]) > 0)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
+from spookid.solvers.condensation import combinations
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.steps import schur
+from spookid.solvers.steps import DampedStep, schur
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
 
 _UNSEEN = 1e-10
 """Largest share of a direction that is not seen, in units in which each parameter by itself is seen alike."""
+
+_DAMPING = 1e-14
+"""So that unknowns that little is known of have pivots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,32 @@ def information(problem: Transcription, point: Point) -> Information:
         return Information(schur(here), reduced.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return unknown(problem)
+
+
+def implied(problem: Transcription, point: Point) -> list[dict[str, Mask]]:
+    """Per chain and by the name of its factor, True for hard rows that others imply at ``point``, (count, rows): of
+    local ones those that earlier ones of their step combine to, of coupled ones those that the elimination leaves out.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+    held = problem.at_solution()
+    reduced = ReducedProblem(held, point)
+    chains = range(len(held.chains))
+    here = Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, c) for c in chains])
+    step, found = DampedStep(here, _DAMPING), []
+    for c in chains:
+        rows = dict[str, Mask]()
+        blocks = [held.local_rows(f, point, c)(slice(None))[:, : len(reduced.columns)] for f in reduced.local]
+        if blocks:
+            combined = combinations(np.concatenate(blocks, axis=2))
+            cuts = np.cumsum([block.shape[2] for block in blocks])[:-1]
+            rows |= dict(zip((f.name for f in reduced.local), np.split(combined, cuts, axis=1), strict=True))
+        for factor, block, there in zip(reduced.coupled, here.coupled[c], step.held(c), strict=True):
+            if block.complement is None:  # else rows are combined
+                rows[factor.name] = ~there & np.any(block.matrix[:, :-1] != 0, axis=1)
+        found.append(rows)
+    return found
 
 
 def unknown(problem: Transcription) -> Information:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.elimination import Elimination, ForwardSubstitution
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step
@@ -51,6 +51,10 @@ class DampedStep:
         if self._exact:
             equations.add(here.curvature[chain])
         return Elimination(equations, damping, here.hard(chain), here.reduced.workspaces[chain])
+
+    def held(self, chain: int) -> list[Mask]:
+        """True for coupled rows that say what others do not say already, per factor (count, rows that are left)."""
+        return self._eliminations[chain].held()
 
     def first(self) -> tuple[Tangent, float]:
         """The step from here, and the decrease of the merit that it promises; the multipliers of the coupled rows are

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -57,10 +56,6 @@ class NormalEquations:
     def gradient(self) -> Array:
         """The states' half gradient Jᵀr, (N t,)."""
         return self.border[:, -1]
-
-    def copy(self) -> NormalEquations:
-        """The same in other arrays."""
-        return replace(self, band=self.band.copy(), border=self.border.copy(order="K"), corner=self.corner.copy())
 
     def add(self, other: NormalEquations) -> None:
         """Become the sum of two matrices of the same chain, the other's band not wider; the ``diagonal`` stays as it

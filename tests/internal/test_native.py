@@ -27,7 +27,7 @@ def rng():
 
 
 @pytest.mark.parametrize(("n", "rows", "columns"), [(19, 10, 12), (8, 5, 6), (3, 4, 5)])
-def test_null_space_and_pseudo_inverse(rng, n, rows, columns):
+def test_null_space_and_pseudo_inverse(engine, rng, n, rows, columns):
     whole = rng.normal(size=(n, columns + 3, rows))
     matrices = whole[:, 1 : columns + 1].transpose(0, 2, 1)
     matrices[0, :, 0] = 0.0  # a column below whose first entry all are zero
@@ -38,14 +38,14 @@ def test_null_space_and_pseudo_inverse(rng, n, rows, columns):
 
 
 @pytest.mark.parametrize("shape", [(11, 5, 7), (11, 7, 5), (9, 4, 4)])
-def test_smallest_solution(rng, shape):
+def test_smallest_solution(engine, rng, shape):
     matrices, right = rng.normal(size=shape), rng.normal(size=shape[:2])
     expected = np.stack([np.linalg.lstsq(A, b, rcond=None)[0] for A, b in zip(matrices, right, strict=True)])
     np.testing.assert_allclose(smallest_solution(matrices, right, min(shape[1:])), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 4), (3, 4, 2), (3, 3, 3)])
-def test_a_singular_matrix_has_no_solution_of_full_rank(shape):
+def test_a_singular_matrix_has_no_solution_of_full_rank(engine, shape):
     found = smallest_solution(np.ones(shape), np.ones(shape[:2]), min(shape[1:]))
     assert found.shape == (3, shape[2])
     assert np.isnan(found).all()
