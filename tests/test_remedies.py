@@ -17,7 +17,7 @@ from spookid import Recording, Status
 SOURCE = Path(spookid.__file__).parent
 REMEDY = re.compile(r"; |\b(must|choose|use|give|take|needs?|neither|pip install)\b")
 """In refusals: a clause of its own, or what is asked for."""
-PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
+PASSED_ON = re.compile(r"\{(error|text|remedy|shape|told|why|\w+\.obstacle|\w+\.detail|_wrong\(.*\))\}$")
 """Refusals that end with what another one, or its words, says."""
 
 

@@ -31,7 +31,7 @@ from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.statistics.linearized import Columns, LinearizedFactor, products
 from spookid.statistics.score_tests import (
     MISSING,
     Alternative,
@@ -268,7 +268,8 @@ def _volumes(
                 total += variation.volumes(given, shared, np.empty((len(weights), len(total)))).sum(axis=0)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
         follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
-        total -= condensed.inner([parts], [follow])[:, 0]
+        terms = zip(condensed.linearized.chains[c], parts, follow, strict=True)
+        total -= sum(products(part, moved)[:, 0] for term, part, moved in terms if not term.factor.hard)
     return total
 
 

@@ -17,7 +17,7 @@ from spookid.mechanics.contacts import Contact
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import Input, Load
+from spookid.mechanics.loads import Input
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import MovingFrame
@@ -98,8 +98,7 @@ class Model(metaclass=Checked):
 
     bodies: Sequence[Body]
     joints: Sequence[Joint] = ()
-    motors: Sequence[Any] = ()
-    """Motors; servos that are given among them are moved to ``servos``."""
+    motors: Sequence[Any] = ()  # servos among them are moved to ``servos``
     contacts: Sequence[Contact] = field(kw_only=True, default=())
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
@@ -115,11 +114,10 @@ class Model(metaclass=Checked):
     frames: Mapping[str, Frame] = field(kw_only=True, default_factory=dict, repr=False)
     """Frames on bodies that have names of their own, such as links of a robot's file that are part of one body."""
     coordinates: Coordinates | None = field(kw_only=True, default=None)
-    """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
-    rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
-    can. Both steps are of second order, and not the same. Results hold poses in any case."""
+    """Unknowns of each step of a fit: ``"joint"``, positions of joints in a spanning tree, which are rigid; ``"maximal"``,
+    poses of all bodies; None: joints wherever the stepper can. Results hold poses in any case."""
     robot: RobotFile | None = field(kw_only=True, default=None, repr=False)
-    """The file that it was read from; results remember it."""
+    """The file that it was read from."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -165,8 +163,7 @@ class Model(metaclass=Checked):
             for body in of:
                 if id(body) not in bodies:
                     raise ProblemError(f"{what} Body {body.name!r}, which is not in the bodies; add it to them")
-        driving: list[Motor | Servo] = [*self.motors, *self.servos]
-        for motor in driving:
+        for motor in (*self.motors, *self.servos):
             if motor.joint not in self.joints:
                 what = f"{motor.place}: {type(motor).__name__} drives {motor.joint.kind} {motor.joint.name!r}"
                 raise ProblemError(f"{what}, which is not in the model; add it to the joints")
@@ -230,16 +227,11 @@ class Model(metaclass=Checked):
         return tuple(dict.fromkeys([*joint.signals, *own]))
 
     def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
-        """Effort of a joint's loads and servos along its coordinates, without dry friction and motors, (n,) [N m or N].
-
-        Args:
-            inputs: by signal.
-            width: of smooth friction, (n,).
-        """
-        total = joint.effort(position, rates, inputs, width)
-        for servo in (servo for servo in self.servos if servo.joint is joint):
-            total += servo.smooth_effort(position, rates, stacked(inputs[name] for name in servo.signals), width)
-        return total
+        """Effort of a joint's loads and servos, see ``Joint.effort``, (n,) [N m or N]."""
+        own = (servo for servo in self.servos if servo.joint is joint)
+        given = [(servo, stacked(inputs[name] for name in servo.signals)) for servo in own]
+        driven = (servo.smooth_effort(position, rates, u, width) for servo, u in given)
+        return sum(driven, joint.effort(position, rates, inputs, width))
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
         """Inputs (n_u,) by the names of their signals."""
@@ -251,11 +243,14 @@ class Model(metaclass=Checked):
         known = {own.signal: own for _, own in reversed(self._acting_inputs())}
         return tuple(known.get(name, Input(name)) for name in self.signals)
 
-    def _acting_inputs(self) -> list[tuple[Motor | Servo | Load, Input]]:
+    def _acting_inputs(self) -> list[tuple[Any, Input]]:
         """Each use of a signal by a motor, a servo or a load of a joint, and how it acts."""
-        own: list[tuple[Motor | Servo | Load, Input]] = [(motor, motor.input) for motor in self.motors]
-        own += [(servo, one) for servo in self.servos for one in servo.inputs]
-        return own + [(load, one) for joint in self.joints for load in joint.loads for one in load.inputs]
+        own: list[tuple[Any, Input]] = [(motor, motor.input) for motor in self.motors]
+        return (
+            own
+            + [(servo, one) for servo in self.servos for one in servo.inputs]
+            + [(load, one) for joint in self.joints for load in joint.loads for one in load.inputs]
+        )
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
@@ -298,8 +293,7 @@ class Model(metaclass=Checked):
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        things: tuple[Body | Joint | Motor | Contact | PointLoad | Servo, ...]
-        things = (*self.bodies, *self.joints, *self.motors, *self.servos, *self.contacts, *self.loads)
+        things: tuple[Any, ...] = (*self.bodies, *self.joints, *self.motors, *self.servos, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
 

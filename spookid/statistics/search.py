@@ -23,13 +23,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.resuming import (
-    Place,
-    facts_of,
-    history_arrays,
-    history_of,
-    next_place,
-)
+from spookid.solvers.resuming import Place, facts_of, history_arrays, history_of, next_place
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.linear_steps import Bend
@@ -53,8 +47,7 @@ from spookid.transcription.transcription import Point
 SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _CLOSE, _THERE = 30.0, 1.0
-"""Promise of a step after which the whole score is worth its price; and before which it is, if the states are the best
-ones."""
+"""Promise of a step below which the whole score is worth its price; and above which it is, at the best states."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
 _FAR = 0.5
@@ -91,16 +84,14 @@ class Search(Trials):
     splits: bool = False
     spared: float = 1.0
     history: list[Iteration] = field(kw_only=True, default_factory=list)
-    damping: float = field(init=False, default=0.0)
-    """Of the next step."""
+    damping: float = field(init=False, default=0.0)  # of the next step
     undamped: float = field(init=False, default=np.inf)
     """What the first step from where it is has promised, before its damping was raised."""
     off: float = field(init=False, default=1.0)
     """Share of its promise by which the last step was off."""
     beyond: tuple[Array, float] = field(init=False, default=(np.zeros(0), 0.0))
     """The last step in θ and η, which nothing has been linearized after, and what it promises of −log L."""
-    ahead: Point | None = None
-    """Where the last step led, if it was not taken."""
+    ahead: Point | None = None  # where the last step led, if it was not taken
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
     _start: tuple[Point, Array] = field(init=False)

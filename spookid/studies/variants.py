@@ -21,7 +21,6 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.problem import Problem
-from spookid.cli.flags import ESTIMATORS
 from spookid.data.channels import all_predicted
 from spookid.data.sampling import finite_samples
 from spookid.data.state import State
@@ -32,7 +31,7 @@ from spookid.parameter import Parameter, substitute
 from spookid.report.conclusion import assumed
 from spookid.report.summary import dynamics
 from spookid.results.result import Solution
-from spookid.results.settings import AUTO, BACKENDS, FRICTIONS
+from spookid.results.settings import AUTO, BACKENDS, CHOICES
 from spookid.results.values import Outlier
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.base import DETERMINISTIC
@@ -46,7 +45,7 @@ START = "start"
 STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
 """Time steppers by name."""
 _NUMBERS = ("step", "state_weight", "friction_width", "cutoff")
-_CHOICES = {"stepper": tuple(STEPPERS), "friction": FRICTIONS, "backend": BACKENDS, "estimator": ESTIMATORS}
+_CHOICES = {"stepper": tuple(STEPPERS), "backend": BACKENDS, **CHOICES}
 _OPTIONS = {f.name: type(f.default) if isinstance(f.default, int) else float for f in fields(LevenbergMarquardt)}
 """Options of the solver, and of what kind each is."""
 _PART = 0.1
