@@ -292,7 +292,7 @@ def test_a_fit_tells_combinations_from_the_data_and_the_rest_from_the_prior(tmp_
     assert (mass.known_from, mass.body) == ("prior", "rod")
     assert mass.estimate == pytest.approx(1.0, abs=0.1)
     assert mass.std_err == pytest.approx(0.3, rel=0.1)
-    assert re.search(r"^Known of bodies\n +body.* from the prior\n +rod ", solution.summary(), re.MULTILINE)
+    assert "from the prior" in solution.summary(verbose=True)
     found = problem.base_parameters().combinations[0]
     assert solution(found.formula).std_err == pytest.approx(moment.std_err)
 

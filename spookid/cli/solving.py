@@ -58,7 +58,7 @@ def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
             animate=arguments.animate,
             figures=not arguments.no_figures,
             aside=aside,
-            show=run.say,
+            show=lambda text: run.say(solution.summary(verbose=True) if arguments.verbose else text),
         )
         if arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")

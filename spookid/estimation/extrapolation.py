@@ -17,7 +17,7 @@ import numpy as np
 from spookid.assembly.checks import step_chosen
 from spookid.assembly.constants import at_gains
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.outlining import measured_poses
+from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start
@@ -141,6 +141,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
     def influence() -> Influence:
         return _seen(fine.influence, [e.grid.count for e in coarse.assembly.sampled])
 
+    values = {name: estimate.estimate for name, estimate in parameters.items()}
     return found.changed(
         step=step,
         sensitivities=fine.later(lambda: _told_of(fine, parameters)),
@@ -150,6 +151,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
         parameters=parameters,
         trajectories=fine.later(motion),
         measured=fine.later(measured),
+        mechanism=fine.later(lambda: mechanism(coarse.assembly.problem, values)),
         influence=fine.later(influence),
         findings=fine.later(lambda: ranked([*_without_step(found.findings), *chosen, *_findings(step, parameters)])),
     )

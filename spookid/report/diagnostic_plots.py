@@ -25,9 +25,9 @@ from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots, report_plot
+from spookid.report.details import MINIMA, starts_sentence
 from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
-from spookid.report.summary import MINIMA, starts_sentence
 from spookid.results.motion import misfit
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
@@ -54,17 +54,20 @@ _MOST_ROWS, _MOST_RECORDINGS = 6, 2
 """Coordinates and recordings that are drawn."""
 
 
-def pictured(solution: Solution) -> list[dict[str, Any]]:
-    """A picture for each of the first recordings, where a size of the disturbance was estimated, with what it leaves
-    out."""
+def pictured(solution: Solution) -> list[tuple[str, str, str]]:
+    """Picture, title and caption for each of the first recordings where the process noise was estimated."""
     every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
     found = []
     for one in every[:_MOST_RECORDINGS]:
         count, more = len(one.labels), len(every) - _MOST_RECORDINGS
         words = [f"the first {MOST_ROWS} of {count} coordinates"] if count > MOST_ROWS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
-        picture, omitted = report_plot.embedded(disturbance_figure(one), "png"), "; ".join(words)
-        found.append({"name": one.name, "picture": picture, "omitted": f" Shown: {omitted}." if words else ""})
+        caption = (
+            "Force or torque along each coordinate that the model does not have, in mean over a step, "
+            f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
+        )
+        caption += f" Shown: {'; '.join(words)}." if words else ""
+        found.append((report_plot.embedded(disturbance_figure(one), "png"), f"Process noise, {one.name}", caption))
     return found
 
 

@@ -14,23 +14,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
-from spookid.report import animation, conclusion, export, report_sections, study_page, summary
+from spookid.report import animation, conclusion, export, report_sections, study_page
+from spookid.report.report_sections import Films
 from spookid.results import folders
+from spookid.results.folders import Tree
 from spookid.results.result import Solution
-from spookid.results.wording import status_words
+from spookid.results.wording import verdict
 from spookid.solvers.status import Status
-from spookid.tables.table import Table, number
+from spookid.tables.table import Block, Table
 from spookid.version import __version__
 
 PAGE = "report.html"
 """Name of the page in its folder."""
 
-Films: TypeAlias = Sequence[tuple[str, str, str]]
-"""Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
-
-
-Robots: TypeAlias = Callable[[Solution], Mapping[str, Any] | None]
-"""What is told of the robot's file that a solution was made from: blocks, and pictures by captions."""
+Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
+"""What is said of the robot's file that a solution was made from; nothing of one that was not."""
 
 
 def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: Robots | None = None) -> Path:
@@ -59,8 +57,8 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
     if animate:
         _animate(folder, {found[key].parent: solution for key, solution in solutions.items()})
     films = {key: _films(found[key].parent, solution) for key, solution in solutions.items()}
-    told = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
-    folders.write(folder / PAGE, page(solutions, dates, studies, films, told))
+    files = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
+    folders.write(folder / PAGE, page(solutions, dates, studies, films, files))
     return folder / PAGE
 
 
@@ -95,7 +93,7 @@ def page(
     dates: Mapping[str, str],
     studies: Sequence[Mapping[str, Any]] = (),
     films: Mapping[str, Films] | None = None,
-    robots: Mapping[str, Mapping[str, Any] | None] | None = None,
+    robots: Mapping[str, Sequence[Block | Tree]] | None = None,
 ) -> str:
     """The page of solutions by key, with the dates of their folders, and of studies after them.
 
@@ -106,16 +104,28 @@ def page(
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    names = [*(solution.problem for solution in solutions.values()), *(study["name"] for study in studies)]
+    solved: list[Tree] = [
+        {
+            "key": key,
+            "anchor": _anchor(key, i),
+            "name": solution.problem,
+            "conclusion": verdict(solution),
+            "good": solution.status is Status.CONVERGED,
+            "message": solution.message,
+            "assumptions": list(conclusion.assumptions(solution).items()),
+            "notices": [],
+            "sections": report_sections.sections(
+                solution, (films or {}).get(key, ()), (robots or {}).get(key, ()), f"{key}, written {dates[key]}"
+            ),
+        }
+        for i, (key, solution) in enumerate(solutions.items())
+    ]
+    results = [*solved, *studies]
     return environment.get_template(PAGE).render(
-        title=names[0] if len(names) == 1 else f"{len(names)} results",
+        title=results[0]["name"] if len(results) == 1 else f"{len(results)} results",
         version=__version__,
-        results=[
-            {**_result(key, i, solution, dates[key], (films or {}).get(key, ())), "robot": (robots or {}).get(key)}
-            for i, (key, solution) in enumerate(solutions.items())
-        ],
-        studies=list(studies),
-        overview=_overview(solutions, studies),
+        results=results,
+        overview=Table(("result", "conclusion"), [(str(one["key"]), str(one["conclusion"])) for one in results]),
     )
 
 
@@ -142,39 +152,3 @@ def _marker(folder: Path) -> Path | None:
 
 def _anchor(key: str, place: int, kind: str = "") -> str:
     return f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{kind}{place}"
-
-
-def _overview(solutions: Mapping[str, Solution], studies: Sequence[Mapping[str, Any]]) -> Table:
-    """Of several results: how each ended."""
-    rows = [
-        (key, status_words(solution), number(solution.cost.total), number(solution.step, 6) + " s", solution.stepper)
-        for key, solution in solutions.items()
-    ]
-    rows += [(study["key"], study["conclusion"], "", "", "") for study in studies]
-    return Table(("result", "status", "cost", "step", "stepper"), rows)
-
-
-def _result(key: str, place: int, solution: Solution, date: str, films: Films) -> dict[str, Any]:
-    """What the template wants to know about one result."""
-    return {
-        "key": key,
-        "anchor": _anchor(key, place),
-        "name": solution.problem,
-        "conclusion": conclusion.conclusion(solution),
-        "assumptions": list(conclusion.assumptions(solution).items()),
-        "converged": solution.status is Status.CONVERGED,
-        "status": status_words(solution),
-        "message": solution.message,
-        "notices": solution.notices,
-        "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
-        "physical": summary.physical(solution),
-        "known": summary.known(solution),
-        "relations": summary.constraints(solution),
-        "base_parameters": summary.base_parameters(solution),
-        **{name: section(solution) for name, section in report_sections.SECTIONS.items()},
-        **report_sections.fits(solution),
-        "films": films,
-        "films_omitted": animation.omitted(solution) if films else "",
-        "cost": summary.cost(solution),
-        "provenance": report_sections.provenance(solution, key, date),
-    }

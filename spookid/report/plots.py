@@ -24,7 +24,7 @@ from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Solution
-from spookid.results.wording import remark, status_words
+from spookid.results.wording import remark, verdict
 from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 
 _MOST_COLUMNS = 4
@@ -375,4 +375,4 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _headline(solution: Solution) -> str:
-    return f"{solution.problem}: {status_words(solution)}"
+    return verdict(solution)

@@ -38,7 +38,7 @@ from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Influence, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
-from spookid.tables.table import Block, Listed, Tabular, counted, superscripts, uncertain
+from spookid.tables.table import Block, Listed, Tabular, superscripts, uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,21 +331,27 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
         return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))
 
-    def summary(self) -> str:
-        """A report of one page, as in ``summary.txt``."""
+    def summary(self, verbose: bool = False) -> str:
+        """A page of text for a terminal: verdict, warnings, estimates, what the data do not determine, and noise.
+
+        Args:
+            verbose: True with notes, all parameters with initial values and bounds, base parameters, residuals, costs,
+                sizes, times and versions.
+        """
         from spookid.report.summary import summarize
 
-        return summarize(self)
+        return summarize(self, verbose)
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def blocks(self) -> Sequence[Block]:
-        """Conclusion, tables of the parameters, of bodies and of where these are known from, and how many notices
-        ``summary`` tells."""
-        from spookid.report.conclusion import conclusion
-        from spookid.report.summary import known, parameters, physical
+        """The summary's verdict, tables and sentences."""
+        from spookid.report.summary import overview
+        from spookid.results.wording import verdict
 
-        more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
-        bodies = [physical(self), known(self)] if self.physical else []
-        return [conclusion(self), *([parameters(self)] if self.parameters else []), *bodies, *more]
+        titled = ([title, *blocks] if title else blocks for title, blocks in overview(self))
+        return [verdict(self), *(block for blocks in titled for block in blocks)]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,10 +15,12 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
 from spookid.report import report_plot
 from spookid.report.pictures import BLUE, GREY, ORANGE
-from spookid.report.study_page import shown
+from spookid.report.study_page import picture
+from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison
 from spookid.robots.robot import reread
+from spookid.tables.table import Block
 
 MOST = 8
 """Joints that are drawn."""
@@ -28,8 +29,8 @@ _MARGIN = 0.15
 _COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
 
 
-def section(result: Solution, file: str | None = None) -> dict[str, Any] | None:
-    """Tables and figures of the first recording; None of a problem that was made from no robot's file.
+def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
+    """Tables and figures of the first recording; nothing of a problem that was made from no robot's file.
 
     Args:
         file: the robot's file, where it is not where it was.
@@ -42,17 +43,18 @@ def section(result: Solution, file: str | None = None) -> dict[str, Any] | None:
         if file:
             raise ProblemError(
                 f"--robot {file}: the problem {result.problem!r} was made from no robot's file"
-                "; leave it out, or solve a problem made by `spookid scaffold`"
+                "; leave it out, or solve a problem that `spookid new` wrote"
             )
-        return None
+        return []
     path = Path(file or known.path)
     try:
         compared = _compared(result, known, path)
     except ProblemError as error:
         if file:
             raise
-        return {"blocks": shown([f"Nothing is told of the robot's file {path}, for {error}."]), "pictures": {}}
-    return {"blocks": shown(compared.blocks()), "pictures": _pictures(compared)}
+        return [f"The robot's file {path} is not compared: {error}."]
+    pictures = (picture(address, caption, caption) for caption, address in _pictures(compared).items())
+    return [*compared.blocks(), *pictures]
 
 
 def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison:

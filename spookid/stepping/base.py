@@ -174,6 +174,8 @@ class Stepper(Scheme, metaclass=Checked):
     """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
     forward_turns: ClassVar[bool] = False
     """True if its forward step holds constraints that poses do not tell through turns of angles."""
+    rigid: ClassVar[bool] = True
+    """False if joints have the compliance that is declared."""
     infinite_weight: ClassVar[bool] = True
     """True if its dynamics can be hard."""
 

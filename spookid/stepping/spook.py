@@ -263,6 +263,7 @@ class Spook(StateScheme, Stepper):
     """Form of dry friction; ``Problem.friction`` sets it."""
     order: ClassVar[int] = 1
     backward: ClassVar[bool] = True
+    rigid: ClassVar[bool] = False
     infinite_weight: ClassVar[bool] = False
     holds_contacts: ClassVar[bool] = False
 

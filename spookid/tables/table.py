@@ -60,14 +60,52 @@ def uncertain(value: float, error: float) -> str:
         return number(value)
     if error == 0:
         return f"{number(value, 6)} ± 0"
-    last = _exponent(error, 1) - 1
-    first = max(_exponent(value, 15), last + 1) if value else last + 1
+    first, last = _digits(value, error)
     if first - last >= _MOST_DIGITS:
         return f"{number(value, _MOST_DIGITS)} ± {error:.1e}"
     if last >= -_MOST_DECIMALS and first < _MOST_DECIMALS:
         return f"{_rounded(value, -last)} ± {_rounded(error, -last)}"
     scale = 10.0**first
     return f"({_rounded(value / scale, first - last)} ± {_rounded(error / scale, first - last)})e{first}"
+
+
+def concise(value: float, error: float) -> str:
+    """``value(error)``, the error in units of the last digits: 0.189(69) is 0.189 ± 0.069."""
+    text, _, deviation = uncertain(value, error).partition(" ± ")
+    if not deviation or error == 0 or "e" in deviation.partition(")")[0]:
+        return text
+    digits, _, power = deviation.partition(")")
+    return f"{text.strip('(')}({digits.removeprefix('0.').lstrip('0')}){power}"
+
+
+ESTIMATED = ("estimate", "std. error", "rel.", "95 % interval", "unit")
+"""Head of the cells of an estimate."""
+
+
+def estimated(name: str, value: float, error: float, unit: str) -> tuple[str, ...]:
+    """A name, and cells of its estimate as ``ESTIMATED`` has them. Large and small numbers have their power of ten
+    beside the name."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return name, number(value), "", "", "", unit
+    first, last = _digits(value, error)
+    power = 0 if -3 <= first < _MOST_DECIMALS - 1 else first
+    places, scale = min(power - last, _MOST_DIGITS + power - first), 10.0**power
+    ends = (_rounded((value + side * HALF_WIDTH * error) / scale, places - 1) for side in (-1, 1))
+    share = 100 * error / abs(value) if value else 0.0
+    return (
+        name + (f" x1e{power}" if power else ""),
+        _rounded(value / scale, places),
+        _rounded(error / scale, power - last),
+        f"{number(share, 1) if share < 0.1 else f'{share:.1f}' if share < 9.95 else f'{share:.0f}'} %" if value else "",
+        " .. ".join(ends),
+        unit,
+    )
+
+
+def _digits(value: float, error: float) -> tuple[int, int]:
+    """Powers of ten of the first digit and of the last one, which is the second of the error."""
+    last = _exponent(error, 1) - 1
+    return (max(_exponent(value, 15), last + 1) if value else last + 1), last
 
 
 def _exponent(value: float, digits: int) -> int:
@@ -220,7 +258,7 @@ def wrapped(text: str, width: int, label: str = "") -> list[str]:
     """Lines of at most ``width`` columns, the first after ``label``, the others indented as far; numbers keep their
     %."""
     kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
-    lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent)
+    lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
 
 
