@@ -125,6 +125,10 @@ tells it, and the next run takes what that has found:
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
 """
+_LIKE = """Efforts are torques or forces along the joints, by inverse dynamics with the estimates of
+RESULT. Predicted and measured ones pass the same low-pass filter. LOG has the names of the
+log that was fitted; efforts that it does not have are predicted and not compared.
+"""
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
@@ -272,6 +276,9 @@ _DECLARED: tuple[Command, ...] = (
         "find what an arm that was fitted carries along a run, without a fit",
         "cli.robots:payload",
         _CARRIED,
+    ),
+    Command(
+        "predict", "predict the efforts of the motors along another log, without a fit", "cli.robots:predict", _LIKE
     ),
     Command(
         "watch",

@@ -408,3 +408,25 @@ def test_results_of_another_mechanism(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(ARM)
     with pytest.raises(ProblemError, match="have nothing of robot 'arm': they know"):
         robots.read(tmp_path / "arm.urdf").write(tmp_path / "new.urdf", solution())
+
+
+def test_torques_of_a_log_are_predicted(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    solution, problem = load(solved / "res"), load_problem(solved / "arm.py")
+    out, log = tmp_path / "efforts.csv", solved / "log.csv"
+    capsys.readouterr()
+    assert main(["predict", str(solved / "res"), str(log), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    expected = problem.inverse_dynamics(solution)
+    assert f"low-passed at {expected.cutoff:g} Hz" in text
+    for label, error in zip(expected.motors, expected.errors, strict=True):
+        row = next(line for line in text.splitlines() if line.strip().startswith(label)).split()
+        assert float(row[5]) == pytest.approx(error, rel=1e-3)
+    rows = np.genfromtxt(out, delimiter=",", skip_header=1)
+    np.testing.assert_allclose(rows[:, 1 : 1 + len(expected.motors)], expected.efforts, rtol=1e-9)
+    bare = tmp_path / "bare.csv"
+    header, *lines = log.read_text().splitlines()
+    kept = [i for i, name in enumerate(header.split(",")) if "current" not in name]
+    bare.write_text("\n".join(",".join(line.split(",")[i] for i in kept) for line in (header, *lines)))
+    assert main(["predict", str(solved / "res"), str(bare)]) == 0
+    assert "these are predicted, and not compared" in capsys.readouterr().err
+    assert main(["predict", str(solved / "res"), str(log), "--out", "efforts.txt"]) == 2

@@ -280,6 +280,16 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
     },
+    "predict": {
+        "result": flag("folder of results", "RESULT"),
+        "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
+        "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
+        "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+        **_LOG,
+        "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+        "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+        "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
+    },
     "report": {
         "directory": flag("what a command of spookid wrote", "DIR"),
         **{name: FLAGS[name] for name in ("--animate", "--robot")},

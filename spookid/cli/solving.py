@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from contextlib import nullcontext
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
-from spookid.report.forked import Copy
 from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
@@ -37,7 +37,7 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
             return each(run, lambda job: partial(_solve, run, job, aside), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
+def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question.text}")

@@ -26,7 +26,6 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots, report_plot
 from spookid.report.details import MINIMA, starts_sentence
-from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
 from spookid.results.motion import misfit
 from spookid.results.result import Solution
@@ -107,8 +106,8 @@ def influence_figure(solution: Solution) -> Figure:
     columns = len(stretches)
     moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
-    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)))
-    picture.set_layout_engine(GridLayout(0.08, 0.05))
+    size = 3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)
+    picture = Figure(figsize=size, layout="constrained")
     title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
     if len(shown) < len(known):
         title += f" (the {len(shown)} of {len(known)} that change most)"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,8 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.data.logs.tables import read_npz
 from spookid.files import beside, remove
+from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
-from spookid.report.forked import Copy, copied, side_by_side
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Solution
@@ -43,13 +47,38 @@ _AGAIN = "solve the problem again"
 
 
 @contextmanager
-def drawing() -> Iterator[Copy | None]:
-    """What draws the figures of what is saved meanwhile, on another processor; None where there is none.
+def drawing() -> Iterator[Connection | None]:
+    """A copy of this process that draws the figures of what is saved meanwhile, on another processor; None without one.
 
     It loads Matplotlib at once. This process must have no other threads at work then.
     """
-    with copied(_ready, _drawn_there) as copy:
-        yield copy
+    if sys.platform != "linux" or processors() < 2:
+        yield None
+        return
+    here, there = Pipe()
+    copy = get_context("fork").Process(target=_draw, args=(here, there), daemon=True)
+    with warnings.catch_warnings():  # Python's threads of this process wait, and hold nothing that drawing takes
+        warnings.simplefilter("ignore", DeprecationWarning)
+        copy.start()
+    there.close()
+    try:
+        yield here
+    finally:
+        copy.kill()
+        copy.join()
+
+
+def _draw(here: Connection, there: Connection) -> None:
+    """In the copy: draw figures until the process that wants them has ended; Ctrl-C is for that one."""
+    here.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(Exception):  # then the other process draws
+        for module, _ in _FIGURES.values():
+            import_module(f"spookid.report.{module}")
+        while True:
+            solution = load(there.recv())
+            there.send({name: _drawn(name, solution) for name in _shown(solution)})
 
 
 @checked
@@ -59,7 +88,7 @@ def save(
     *,
     animate: bool = False,
     figures: bool = True,
-    aside: Copy | None = None,
+    aside: Connection | None = None,
     show: Callable[[str], None] | None = None,
 ) -> None:
     """Write the result folder: numbers, summary and figures.
@@ -99,41 +128,31 @@ def _shown(solution: Solution) -> list[str]:
     return [name for name in _FIGURES if name != "starts.png" or solution.basins]
 
 
-def _ready() -> None:
-    """Load what draws, fonts among it."""
-    for module, _ in _FIGURES.values():
-        import_module(f"spookid.report.{module}")
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    pictures.title(figure, "1")
-    pictures.png(figure)
-
-
 @contextmanager
 def _begun(
-    solution: Solution, directory: folders.AnyPath, aside: Copy | None
+    solution: Solution, directory: folders.AnyPath, aside: Connection | None
 ) -> Iterator[Callable[[], Mapping[str, bytes]]]:
     """Figures that are drawn from now on, by name; those are missing that could not be."""
     with ExitStack() as held:
-        asked: list[Copy] = []
-        # What cannot be computed is told by `settled`, and what cannot be kept here is no loss.
+        asked = False
+        # What cannot be computed is reported by `settled`, and what cannot be kept here is no loss.
         with suppress(Exception):
             if aside is not None:
                 folder = beside(Path(directory).resolve(), "part")
                 held.callback(remove, folder)
                 keep(solution, folder)
-                aside.ask(os.fsencode(folder))
-                asked.append(aside)
-        yield cache(
-            lambda: {name: one for copy in asked for name, one in zip(_shown(solution), copy.answers(), strict=False)}
-        )
+                aside.send(folder)
+                asked = True
 
+        @cache
+        def drawn() -> Mapping[str, bytes]:
+            with suppress(EOFError, OSError):
+                if asked and aside is not None:
+                    return dict(aside.recv())
+            return {}
 
-def _drawn_there(folder: bytes) -> list[bytes]:
-    """All figures of a result that was kept."""
-    solution = load(os.fsdecode(folder))
-    return side_by_side([partial(_drawn, name, solution) for name in _shown(solution)])
+        yield drawn
+        drawn()  # nothing is left in the pipe
 
 
 def _drawn(name: str, solution: Solution) -> bytes:

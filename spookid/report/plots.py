@@ -20,7 +20,6 @@ from matplotlib.transforms import ScaledTranslation
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
-from spookid.report.layout import GridLayout
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Solution
@@ -369,9 +368,7 @@ def _words(axes: Axes, y: float, estimate: Estimate) -> None:
 
 
 def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=pictures.DPI)
-    figure.set_layout_engine(GridLayout(0.08, 0.06))
-    return figure
+    return Figure(figsize=(width, height), dpi=pictures.DPI, layout="constrained")
 
 
 def _headline(solution: Solution) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -217,8 +217,9 @@ class RobotComparison(Tabular):
         known = [version for version in self.versions if len(version.torques)]
         if known:
             yield (
-                "Inverse dynamics: root mean square of measured less predicted efforts, and its share of the standard "
-                f"deviation of what was measured; all low-passed at {number(self.cutoff, 3)} Hz"
+                f"Inverse dynamics along {self.recording}, as sampled at the steps of the fit: rms of measured less "
+                "predicted efforts of the motors, and its share of the standard deviation of the measured ones, which "
+                f"are gain times signal plus offset at the estimates; both low-passed at {number(self.cutoff, 3)} Hz"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
 
@@ -271,7 +272,7 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
     """See ``Robot.compare``."""
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
-    trajectory = result.trajectories[recording]
+    trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
     log = _Log.of(robot, result, trajectory)
     content = rewritten(robot, from_result(robot, result)).content
     found = described(parse(robot.source.document.path, content))

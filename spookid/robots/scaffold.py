@@ -334,7 +334,7 @@ def _text(
         friction=dict(_friction(robot, matched, guesses, keys)),
         alike=alike,
         untold=[label for label in matched.efforts if label not in gains and label not in alike],
-        joint={label: f"robot.joints[{_quoted(name)}]" for label, (name, _) in places.items()},
+        joint={label: f"fitted.joints[{_quoted(name)}]" for label, (name, _) in places.items()},
         which={label: f", coordinate={i}" if i else "" for label, (_, i) in places.items()},
         measured="" if matched.effort in ("voltage", "control") else ", measured=True",
         gain={n: _gain(keys[n], matched.effort, guesses[n], efforts[n], n in gains) for n in matched.efforts},

@@ -1,9 +1,4 @@
-"""The wording of numbers and units that tables, pages and figures share.
-
-Tables of text: one layout for terminals, notebooks, Markdown, LaTeX and spreadsheets.
-
-Results that are shown as tables: printed, in notebooks, in LaTeX and as data frames.
-"""
+"""Numbers, units and tables as terminals, notebooks, Markdown, LaTeX, spreadsheets and data frames show them."""
 
 from __future__ import annotations
 
@@ -50,7 +45,7 @@ def superscripts(unit: str) -> str:
 
 
 def labelled(name: str, unit: str) -> str:
-    """A name with its unit in brackets, for an axis; without brackets if the unit is empty."""
+    """A name with its unit in brackets, if it has one."""
     return f"{name} [{superscripts(unit)}]" if unit else name
 
 
@@ -187,18 +182,14 @@ class Table:
         return text.getvalue()
 
     def to_latex(self) -> str:
-        """A ``tabular`` with the rules of the package booktabs, the first column aligned to the left."""
+        """A ``tabular`` with the rules of the package booktabs."""
         head, *rows = [" & ".join(map(latex, row)) + r" \\" for row in (self.head, *self.rows)]
         columns = "".join("l" if i in self._lefts else "r" for i in range(len(self.head)))
         top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def to_dataframe(self) -> DataFrame:
-        """The cells as they are shown, as texts.
-
-        Raises:
-            ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
-        """
+        """The cells as they are shown, as texts; raises as ``frame``."""
         return frame([dict(zip(self.head, row, strict=True)) for row in self.rows], self.head)
 
     def __str__(self) -> str:
@@ -266,17 +257,13 @@ def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: i
     """Columns, their headings first, as tables that fit the width, each with the ``axes`` and at least one of the
     others."""
     groups: list[list[TableRow]] = [[]]
-    room = width - sum(_width(column) for column in axes)
+    room = width - sum(max(map(len, column)) + len(_GAP) for column in axes)
     for column in columns:
-        if groups[-1] and sum(map(_width, (*groups[-1], column))) > room:
+        if groups[-1] and sum(max(map(len, one)) + len(_GAP) for one in (*groups[-1], column)) > room:
             groups.append([])
         groups[-1].append(column)
     tables = [list(zip(*axes, *group, strict=True)) for group in groups]
     return [Table(rows[0], rows[1:]) for rows in tables]
-
-
-def _width(column: TableRow) -> int:
-    return max(map(len, column)) + len(_GAP)
 
 
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -328,11 +315,7 @@ class Tabular(ABC):
         """A row of values in full for each row of the data frame, by the names of its columns."""
 
     def to_dataframe(self) -> DataFrame:
-        """Numbers in full, as a pandas data frame.
-
-        Raises:
-            ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
-        """
+        """Numbers in full, as a pandas data frame; raises as ``frame``."""
         return frame(self.records())
 
     def to_latex(self) -> str:
