@@ -76,14 +76,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def describe(problem: Declaration, title: str, description: str, width: int, loading: float = 0.0) -> str:
-    """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
-
-    Args:
-        title: how the user called it.
-        description: of its file; may be empty.
-        width: columns of a line.
-        loading: processor time that a command takes before it begins a fit [s].
-    """
+    """Everything that can be said about a problem before it is solved, or before anything of it is recorded."""
     named = [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])]
     mechanism = Table((), (table := parts(problem)).rows, table.left).text(width).splitlines()
     known = parameters(problem).text(width, "  ").splitlines() if problem.parameters else ["  none"]

@@ -55,13 +55,7 @@ class View(ABC):
 
     @abstractmethod
     def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Show an estimate.
-
-        Args:
-            now: stamp of the row that was read last [s].
-            rows: that were read so far.
-            left_out: samples of them that came too late to be used.
-        """
+        """Show an estimate."""
 
     def change(self, change: Change, estimate: OnlineEstimate) -> None:
         """A change as a line of its own."""
@@ -191,23 +185,13 @@ class LogRows:
         return [found[t] for t in sorted(found)]
 
     def learn(self, first: Recording, inputs: Iterable[str], until: float) -> None:
-        """What is usual in this log.
-
-        Args:
-            first: the first seconds.
-            inputs: signals of the model's inputs; those that stand in each row of the first seconds are needed.
-            until: latest stamp so far [s].
-        """
+        """What is usual in this log."""
         self._needed = tuple(name for name in inputs if np.all(np.isfinite(first.signals[name])))
         self._longest, self._last = max(b - a for a, b in pairwise(first.t.tolist())), until
         self._seen = {t: set(first.signals) for t in first.t.tolist()}
 
     def usable(self, row: Row, window: tuple[float, float]) -> Row | None:
-        """What is to be taken of a row; None if nothing is.
-
-        Args:
-            window: its first and last time [s].
-        """
+        """What is to be taken of a row; None if nothing is."""
         blind = next((name for name in self._needed if name not in row.values), None)
         if blind is not None:
             since = "which each row of the first seconds has; rows without it are left out, their motion cannot be told"

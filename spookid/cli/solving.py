@@ -85,11 +85,7 @@ def _again(run: Run, job: CommandJob, problem: Declaration) -> Solution:
 
 
 def _jointly(run: Run, job: CommandJob) -> Solution:
-    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept.
-
-    Raises:
-        KeyboardInterrupt: once the user has interrupted.
-    """
+    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept."""
     from spookid.studies.joint_fit import fit_jointly  # with workers
     from spookid.studies.joint_fit import planned as planned_jointly
     from spookid.studies.worker_pool import WorkerPool
@@ -106,11 +102,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
 
 def _begun(run: Run, job: CommandJob) -> tuple[Declaration, tuple[Basin, ...]]:
     """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
-    itself if there is to be one start.
-
-    Raises:
-        KeyboardInterrupt: once the user has interrupted; what is solved by then is kept beside the folder of results.
-    """
+    itself if there is to be one start."""
     count = run.arguments.starts
     if count == 1:
         return job.problem, ()

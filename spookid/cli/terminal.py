@@ -33,14 +33,9 @@ PATIENCE = 3.0
 
 
 class Interruption:
-    """While it is entered, a signal raises KeyboardInterrupt where the work can bear it.
-
-    Before the first `checkpoint` that is at once. From then on the first signal waits for the next checkpoint, if one
-    comes, so that neither a solver's state is torn nor a result lost; the second does not wait.
-
-    Foreign code loses exceptions: what is imported half, what a destructor or C code calls. So work that does not let
-    go soon ends with its process; what it writes is made for that.
-    """
+    """While it is entered, a signal raises KeyboardInterrupt: at once, and from the first ``checkpoint`` on at the next
+    one, so that no result is lost; a second signal does not wait. Foreign code loses exceptions: work that does not end
+    soon ends with its process."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -210,11 +210,7 @@ class _Watch:
 
 
 def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
-    """The rows of the first seconds.
-
-    Raises:
-        ProblemError: if the log ends before.
-    """
+    """The rows of the first seconds."""
     first: list[Row] = []
     for row in rows:
         first.append(row)

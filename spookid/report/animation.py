@@ -176,10 +176,7 @@ def _drawn(film: Film, dpi: int) -> bytes:
 
 
 def stage(film: Film, dpi: int) -> tuple[Figure, Iterator[int]]:
-    """A figure and what draws one frame after another in it.
-
-    All that stands still is drawn once, into a picture behind what moves.
-    """
+    """A figure and what draws one frame after another in it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

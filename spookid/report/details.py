@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from spookid.report.summary import WIDTH, Section
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.result import Cost, Derived, Solution
 from spookid.results.wording import DYNAMICS, HARD, is_seen, origin, reported, some_of, weight_words
@@ -24,6 +24,10 @@ from spookid.tables.table import (
     wrapped,
 )
 
+WIDTH = 80
+"""Columns of a page: those of a terminal."""
+Section: TypeAlias = tuple[str, list[Block]]
+"""A heading, which may be empty, and what is below it."""
 MINIMA = 5
 """Of several starts, minima with an entry of their own in a legend, and starts that a row names."""
 _SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
@@ -88,14 +92,14 @@ def residuals(solution: Solution) -> Table:
 
 
 def _sizes(rms: float, largest: float, unit: str) -> tuple[str, str]:
-    return tuple(quantity(size, unit) if math.isfinite(size) else "" for size in (rms, largest))  # type: ignore[return-value]
+    return tuple(deviation(size, unit) if math.isfinite(size) else "" for size in (rms, largest))  # type: ignore[return-value]
 
 
 def _worst(sizes: Sequence[tuple[float, str]], unit: str) -> str:
     """The recording among several that fits worst, and how badly."""
     seen = [(size, name) for size, name in sizes if math.isfinite(size)]
     size, name = max(seen, default=(math.nan, ""))
-    return f"{name}: {quantity(size, unit)}" if len(seen) > 1 else ""
+    return f"{name}: {deviation(size, unit)}" if len(seen) > 1 else ""
 
 
 def cost(solution: Solution) -> Table:

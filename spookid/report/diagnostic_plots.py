@@ -94,11 +94,7 @@ def _panel(panel: Axes, one: Disturbance, column: int) -> None:
 
 
 def influence_figure(solution: Solution) -> Figure:
-    """How many standard errors each estimate would move without each stretch: a row a parameter, a panel a recording.
-
-    Parameters without a standard error are left out, and recordings after the first four; of many parameters those
-    that move most are shown. All rows have one scale, and the largest change of each stands beside it.
-    """
+    """How many standard errors each estimate would move without each block of the recordings."""
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
@@ -132,11 +128,7 @@ def influence_figure(solution: Solution) -> Figure:
 
 def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
     """One row a parameter, one apart and ``scale`` standard errors high, and one bar a stretch, red if large; a stretch
-    on which all hangs is shaded.
-
-    Args:
-        changes: (stretches, rows).
-    """
+    on which all hangs is shaded."""
     rows = changes.shape[1]
     known = np.isfinite(changes)
     half = np.where(known, 0.0, 0.45)

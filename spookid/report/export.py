@@ -48,10 +48,7 @@ _AGAIN = "solve the problem again"
 
 @contextmanager
 def drawing() -> Iterator[Connection | None]:
-    """A copy of this process that draws the figures of what is saved meanwhile, on another processor; None without one.
-
-    It loads Matplotlib at once. This process must have no other threads at work then.
-    """
+    """A copy of this process, which has no other threads yet, that draws figures on another processor; None without one."""
     if sys.platform != "linux" or processors() < 2:
         yield None
         return
@@ -166,11 +163,7 @@ def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Solution, name: s
 
 
 def keep(solution: Solution, directory: folders.AnyPath) -> None:
-    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads.
-
-    Raises:
-        ProblemError: if it cannot be written.
-    """
+    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads."""
     folders.save(directory, _numbers(solution.changed(**_BESIDE)))
 
 

@@ -32,16 +32,7 @@ Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
 
 
 def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: Robots | None = None) -> Path:
-    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
-
-    Args:
-        animate: True to add animations to the folders of solutions first; the page shows those that are there.
-        robots: what tells of the robots' files, if that is wanted.
-
-    Raises:
-        ProblemError: if there are no results, they cannot be read, or the page cannot be written; with ``animate`` also
-            if there is no solution among them.
-    """
+    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path."""
     folder = Path(directory)
     solutions: dict[str, Solution] = {}
     studies: list[Mapping[str, Any]] = []
@@ -95,12 +86,7 @@ def page(
     films: Mapping[str, Films] | None = None,
     robots: Mapping[str, Sequence[Block | Tree]] | None = None,
 ) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them.
-
-    Args:
-        films: animations of solutions.
-        robots: what is told of their robots' files.
-    """
+    """The page of solutions by key, with the dates of their folders, and of studies after them."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )

@@ -51,11 +51,7 @@ def png(figure: Figure) -> bytes:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write ``figure`` as PNG.
-
-    Raises:
-        OSError: if ``path`` cannot be written.
-    """
+    """Write ``figure`` as PNG."""
     path.write_bytes(png(figure))
 
 

@@ -21,10 +21,11 @@ from matplotlib.transforms import ScaledTranslation
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
-from spookid.results.motion import Motion, misfit, rms
+from spookid.results.motion import Motion, misfit, rms, rms_of_samples
 from spookid.results.result import Estimate, Solution
-from spookid.results.wording import remark, verdict
-from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
+from spookid.results.trajectory import Trajectory
+from spookid.results.wording import remark
+from spookid.tables.table import HALF_WIDTH, bounds, deviation, labelled, number, quantity, superscripts, uncertain
 
 _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
@@ -58,12 +59,7 @@ def fit(solution: Solution) -> Figure:
 
 
 def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
-    """Signals over time with their residuals: a column a recording, at most the first four.
-
-    Args:
-        word: what the model's signals are.
-        measured: False if there is nothing beside them.
-    """
+    """Signals over time with their residuals: a column a recording, at most the first four."""
     shown = motions[:_MOST_COLUMNS]
     names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
     rows, columns = max(len(names), 1), max(len(shown), 1)
@@ -124,6 +120,8 @@ def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, st
         lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
         lower.margins(y=0.2)
         size = rms(residual)
+        if math.isfinite(size) and isinstance(motion, Trajectory):
+            size = rms_of_samples([motion], i)
         text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
         lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
@@ -141,10 +139,7 @@ def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
 
 
 def scale(values: Array, unit: str) -> tuple[float, str]:
-    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500.
-
-    A unit that takes no prefix stays as it is.
-    """
+    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500."""
     largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
     factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
@@ -152,10 +147,7 @@ def scale(values: Array, unit: str) -> tuple[float, str]:
 
 
 def thinned(t: Array, y: Array) -> tuple[Array, Array]:
-    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``.
-
-    Of every short stretch the two extremes stay, so that no spike is lost.
-    """
+    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``."""
     finite = np.isfinite(y)
     t, y = t[finite], y[finite]
     if len(y) <= _MOST_POINTS:
@@ -372,4 +364,9 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _headline(solution: Solution) -> str:
-    return verdict(solution)
+    """The problem, and how large the residuals of few signals are."""
+    motions = solution.trajectories
+    signals = list(zip(motions[0].signals, motions[0].units, strict=True)) if motions else []
+    sizes = [f"{name} {deviation(rms_of_samples(motions, i), unit)}" for i, (name, unit) in enumerate(signals)]
+    words = f": residuals {', '.join(sizes)} rms" if 0 < len(sizes) <= _MOST_COLUMNS else ""
+    return solution.problem + words

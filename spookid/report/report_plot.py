@@ -57,11 +57,7 @@ def _narrowed(figure: Figure, height: float) -> Figure:
 
 
 def over_time(titles: Sequence[str], above: float, each: float) -> tuple[Figure, list[Axes]]:
-    """Panels below one another with their titles.
-
-    Args:
-        above, each: height of a title and legend, and of a panel [in].
-    """
+    """Panels below one another with their titles."""
     figure = Figure(figsize=(WIDTH, above + each * len(titles)), layout="constrained")
     panels = list(figure.subplots(len(titles), 1, squeeze=False, sharex=True)[:, 0])
     for panel, text in zip(panels, titles, strict=True):
@@ -133,10 +129,7 @@ def correlation(several: Sequence[Array], lag: int) -> float:
 
 
 def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
-    """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above.
-
-    Gravity points down. The first step is drawn in full, others of the recording pale.
-    """
+    """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above."""
     figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
     panel, view = figure.subplots(), oblique(parts)
     states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))

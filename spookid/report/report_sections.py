@@ -40,13 +40,7 @@ _CORRELOGRAM = (
 
 
 def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
-    """All of the page about a solution, each with its title and blocks.
-
-    Args:
-        films: animations.
-        robot: what is said of the robot's file, if it was made from one.
-        where: the folder, and when it was written.
-    """
+    """All of the page about a solution, each with its title and blocks."""
     tables = dict(details.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": summary.warnings_of(solution.findings, verbose=True),

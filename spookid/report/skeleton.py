@@ -59,11 +59,7 @@ def place(poses: Poses, body: str, at: Vector) -> Array:
 
 
 def lines(parts: Mechanism, poses: Poses, arm: float = 0.0) -> list[tuple[int, Array]]:
-    """Numbers of bodies and lines (2, 3) in the world from their centres of mass to their joints and constraints.
-
-    Args:
-        arm: length of the axes of bodies that nothing holds [m]; 0: they have none.
-    """
+    """Numbers of bodies and lines (2, 3) in the world from their centres of mass to their joints and constraints."""
     ends = [end for joint in parts.hinges for end in _ends(joint)]
     ends += [end for tie in parts.constraints for end in zip(tie.ties, tie.at, strict=False)]
     held = {name for name, _ in ends}
@@ -168,17 +164,7 @@ _THREADS: list[Line] = [[(x - 0.4, -1), (x + 0.4, 1)] for x in (-1.3, -0.45, 0.4
 
 
 def symbol(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) -> None:
-    """A joint of a kind at a place on paper, (2,).
-
-    A hinge is a ring, on the ground a triangle; a slider a sleeve along its axis, a cylinder a sleeve with a ring, a
-    screw a sleeve with threads, a universal joint a ring with a cross, a ball a ring with a dot, a planar joint a
-    plate across its axis with a ring, a pin in a slot a diamond with a ring, and a fixed one a black square. Others are
-    diamonds. What stands on the ground has a pale triangle behind it.
-
-    Args:
-        axis: its unit vector as it looks on paper, (2,).
-        foot: where it stands on the ground, (2,); None if it does not.
-    """
+    """A joint of a kind at a place on paper, (2,)."""
     along = axis / np.linalg.norm(axis) if np.linalg.norm(axis) > _END_ON else np.array([1.0, 0.0])
     if kind == "Hinge":
         _marker(panel, place, "o" if foot is None else "^", 6 if foot is None else 9)

@@ -88,11 +88,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> Tree:
 
 
 def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
-    """What the template wants to know about a study.
-
-    Raises:
-        ProblemError: if its marker cannot be read.
-    """
+    """What the template wants to know about a study."""
     tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
     pictures = [picture(folders.embedded(path), f"Figure {path.stem}") for path in sorted(folder.glob("*.png"))]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TypeAlias
 
 import numpy as np
 
+from spookid.report.details import WIDTH, Section, details
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.wording import (
@@ -37,25 +37,16 @@ from spookid.tables.table import (
     wrapped,
 )
 
-WIDTH = 80
-"""Columns of the page: those of a terminal."""
 _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
 _SCREEN = 24
 """Lines of a terminal: more parameters than these are listed by body and joint."""
 _CORRELATED = 0.9
 
-Section: TypeAlias = tuple[str, list[Block]]
-"""A heading, which may be empty, and what is below it."""
-
 
 def summarize(solution: Solution, verbose: bool = False) -> str:
     """The page of a terminal: lines of at most 80 columns without a newline at the end."""
-    page = overview(solution, verbose)
-    if verbose:
-        from spookid.report.details import details
-
-        page += details(solution)
+    page = [*overview(solution, verbose), *(details(solution) if verbose else [])]
     shown = [wrapped(verdict(solution), WIDTH), *(_lines(title, blocks) for title, blocks in page)]
     return "\n\n".join("\n".join(lines) for lines in shown)
 
@@ -84,6 +75,12 @@ def overview(solution: Solution, verbose: bool = False) -> list[Section]:
         ("", [*noise_line(solution), facts_words(solution)]),
     ]
     return [section for section in sections if section[1]]
+
+
+def printed(solution: Solution) -> list[Block]:
+    """The verdict, tables and sentences for notebooks."""
+    titled = ([title, *blocks] if title else blocks for title, blocks in overview(solution))
+    return [verdict(solution), *(block for blocks in titled for block in blocks)]
 
 
 # --- warnings ---
@@ -150,11 +147,7 @@ def coordinates(solution: Solution) -> set[str]:
 
 
 def parameters(solution: Solution, every: bool = False) -> Table:
-    """A row for each parameter, by default for those that no table of bodies and joints has.
-
-    Args:
-        every: True for all, with their initial values and bounds.
-    """
+    """A row for each parameter, by default for those that no table of bodies and joints has."""
     left = () if every else coordinates(solution)
     head = ("parameter", *ESTIMATED, *(("initial", "bounds") if every else ()), "")
     rows = []

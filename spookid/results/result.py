@@ -347,11 +347,9 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     def blocks(self) -> Sequence[Block]:
         """The summary's verdict, tables and sentences."""
-        from spookid.report.summary import overview
-        from spookid.results.wording import verdict
+        from spookid.report.summary import printed
 
-        titled = ([title, *blocks] if title else blocks for title, blocks in overview(self))
-        return [verdict(self), *(block for blocks in titled for block in blocks)]
+        return printed(self)
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

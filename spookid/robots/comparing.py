@@ -71,14 +71,7 @@ class Motion:
 
 def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, float]]) -> Array:
     """Positions of all joints along the windows, (windows, steps, n) [rad or m]; not finite from where on MuJoCo finds
-    no motion.
-
-    Args:
-        springs: armature, stiffness and rest that the file lacks, by joint.
-
-    Raises:
-        ProblemError: if MuJoCo is not there or refuses the file, or for joints that are not of one coordinate each.
-    """
+    no motion."""
     try:
         import mujoco
         from mujoco import rollout
@@ -343,11 +336,7 @@ class _Log:
 
     @staticmethod
     def of(robot: Parts, result: Solution, trajectory: Trajectory) -> _Log:
-        """Of one recording.
-
-        Raises:
-            ProblemError: if the folder does not hold what is needed.
-        """
+        """Of one recording."""
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(

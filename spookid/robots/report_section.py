@@ -30,14 +30,7 @@ _COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
 
 
 def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
-    """Tables and figures of the first recording; nothing of a problem that was made from no robot's file.
-
-    Args:
-        file: the robot's file, where it is not where it was.
-
-    Raises:
-        ProblemError: for a ``file`` that is no robot's, or not that of the result.
-    """
+    """Tables and figures of the first recording; nothing of a problem that was made from no robot's file."""
     known = result.mechanism.robot if result.mechanism else None
     if known is None:
         if file:

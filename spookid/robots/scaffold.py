@@ -47,11 +47,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone.
-
-    Args:
-        known: gains that are known, by label.
-    """
+    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -111,11 +107,7 @@ class _Seen:
         return np.column_stack([self.rate, sign, self.change, np.ones_like(self.rate)])
 
     def gain(self, independent: float) -> float | None:
-        """Effort per unit of the signal, if the log tells; the signal has the noise.
-
-        Args:
-            independent: how many samples that are.
-        """
+        """Effort per unit of the signal, if the log tells; the signal has the noise."""
         columns = np.column_stack([self.needed, self._others])
         scale = np.linalg.norm(columns, axis=0)
         if not np.all(scale > 0):
@@ -171,18 +163,7 @@ class Scaffold:
 def scaffold(
     robot: Robot, log: Log | None, out: Path, command: str, gains: Mapping[str, float] = MappingProxyType({})
 ) -> Scaffold:
-    """The problem file of a robot.
-
-    Args:
-        log: what was recorded; None: nothing yet.
-        out: where the file will be, for the paths in it.
-        command: that it was asked for by.
-        gains: what is known of drives by joint, effort along it per unit of its current or voltage.
-
-    Raises:
-        ProblemError: for a log that cannot be read, or in which no position of any joint is found, or for gains of
-            joints without a current or voltage in it.
-    """
+    """The problem file of a robot."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = _matched(robot, log)
@@ -272,11 +253,7 @@ def _all_thick(robot: Robot) -> bool:
 
 
 def _key(name: str, others: Iterable[str] = ()) -> str:
-    """A name as the beginning of that of a Parameter.
-
-    Args:
-        others: names of the same kind, of which those before it may have the same beginning.
-    """
+    """A name as the beginning of that of a Parameter."""
     before = [word for word in map(_word, takewhile(lambda other: other != name, others)) if word == _word(name)]
     return _word(name) + (f"_{len(before) + 1}" if before else "")
 

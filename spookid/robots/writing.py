@@ -95,11 +95,7 @@ class Rewritten:
 
 
 def rewritten(robot: Parts, identified: Identified) -> Rewritten:
-    """The file that ``Robot.write`` writes.
-
-    Raises:
-        ProblemError: if it has no place for what was found.
-    """
+    """The file that ``Robot.write`` writes."""
     inertials, joints = _inertials(robot, identified), _joints(robot, identified)
     return Rewritten(_content(robot, inertials, joints), inertials, joints)
 

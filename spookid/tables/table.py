@@ -127,7 +127,7 @@ def seconds(time: float) -> str:
 
 
 def minutes(time: float) -> str:
-    """A duration [s] that is foreseen, with one significant digit."""
+    """A duration [s] that is forecast, with one significant digit."""
     return f"{float(f'{time:.0e}'):g} s" if time < 100 else f"{float(f'{time / 60:.0e}'):,g} min"
 
 
@@ -347,7 +347,7 @@ class Listed(Tabular):
         return _cell(self.records()[0])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and list; what is empty is left out."""
+        """Title and list, without empty values."""
         rows = [(name.replace("_", " "), _cell(value)) for name, value in self.records()[0].items()]
         return [self.title, Table(("", "value"), [row for row in rows if row[1]], left=(0, 1))]
 
@@ -393,10 +393,6 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 
 def as_html(blocks: Iterable[Block]) -> str:
     """For notebooks; the first sentence is the title."""
-    title, *others = blocks
-    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{_escaped(block)}</p>" for block in others)
-    return "\n".join([f"<p><strong>{_escaped(title)}</strong></p>", *shown])
-
-
-def _escaped(text: Block) -> str:
-    return html.escape(str(text)).replace("\n", "<br>")
+    title, *others = (b if isinstance(b, Table) else html.escape(b).replace("\n", "<br>") for b in blocks)
+    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{block}</p>" for block in others)
+    return "\n".join([f"<p><strong>{title}</strong></p>", *shown])

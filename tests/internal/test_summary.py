@@ -152,7 +152,7 @@ def test_fit_and_cost_are_those_of_the_solution() -> None:
     misfit = rms(trajectory.observed - trajectory.predicted)
     text = s.summary(verbose=True)
     row = line(text, "theta")
-    assert f"{number(misfit, 3)} rad" in row
+    assert deviation(misfit, "rad") in row
     assert row.split()[-1] == "95"
     assert "95 samples" in s.summary()
     assert number(s.cost.state) in line(text, "state")
