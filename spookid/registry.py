@@ -172,8 +172,11 @@ _DECLARED: tuple[Command, ...] = (
         "show what a problem is made of, its sizes and sparsity; solves nothing",
         "cli.checking:check",
         "",
-        f"{_GUESSED} --trajectory --from --noise --until",
-        {"--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand"},
+        f"{_GUESSED} --trajectory --from --noise --until --verbose",
+        {
+            "--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand",
+            "--verbose": "settings, sizes, coordinates of inertias and base parameters, too",
+        },
     ),
     Command(
         "solve",

@@ -319,7 +319,7 @@ problem = Problem("swing", Model([rod], [hinge], gravity=gravity(9.81)), [Record
 def test_check_tells_what_can_be_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "swing.py"
     path.write_text(PROBLEM)
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path), "--verbose"]) == 0
     _, _, told = capsys.readouterr().out.partition("\n\nBase parameters\n")
     assert "Any motion shows 3 combinations of 10 unknowns" in told
     assert "The motion of recording shows 3 combinations" in told.replace("\n ", "")

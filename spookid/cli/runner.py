@@ -17,6 +17,7 @@ from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import terminal
 from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
+from spookid.estimation.fitting import BEGINNINGS
 from spookid.estimation.solving import solve
 from spookid.records import dataclass
 from spookid.registry import Study
@@ -66,7 +67,8 @@ class Run:
     @contextmanager
     def fitting(self, label: str, problem: Declaration) -> Iterator[Callback]:
         """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
-        with terminal.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
+        names = [parameter.name for parameter in problem.free]
+        with terminal.SolverLine(label, names, self.watched, BEGINNINGS) as line:
 
             def callback(iteration: Iteration) -> None:
                 line.show(iteration)

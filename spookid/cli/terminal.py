@@ -7,6 +7,7 @@ Progress of long work: one live line on stderr that leaves nothing behind.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -19,6 +20,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
+
+from spookid.tables.table import minutes
 
 if TYPE_CHECKING:
     from spookid.kernels.arrays import Array
@@ -171,7 +174,9 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 _COLUMNS, _ROWS = 80, 24
-"""Size of a terminal that does not tell its own."""
+"""Size of a terminal that does not report its own."""
+_LONG = 10.0
+"""Work that takes longer than this says so in advance [s]."""
 
 
 def wanted(quiet: bool) -> bool:
@@ -217,10 +222,12 @@ class SolverLine:
         label: what is solved.
         names: of the free parameters.
         shown: False to write nothing at all.
+        beginnings: as many times as its first iteration a whole fit takes.
     """
 
-    def __init__(self, label: str, names: Sequence[str], shown: bool) -> None:
-        self._label, self._names = label, names
+    def __init__(self, label: str, names: Sequence[str], shown: bool, beginnings: float = math.nan) -> None:
+        self._label, self._names, self._beginnings = label, names, beginnings
+        self._forecast = ""
         self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None
         self._before: Array | None = None
 
@@ -239,7 +246,10 @@ class SolverLine:
         parts = [f"cost {iteration.total:.4g}"]
         if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
-        parts.append(f"{self._bar.format_dict['elapsed']:.1f} s")
+        elapsed = self._bar.format_dict["elapsed"]
+        if iteration.iteration == 1 and self._beginnings * elapsed > _LONG:
+            self._forecast = f" of some {minutes(self._beginnings * elapsed)}"
+        parts.insert(0, f"{elapsed:.1f} s{self._forecast}")
         if self._before is not None and len(self._names):
             parts.append(_largest_change(self._names, self._before, iteration.parameters))
         self._before = iteration.parameters

@@ -48,7 +48,7 @@ _AGAIN = "solve the problem again"
 
 @contextmanager
 def drawing() -> Iterator[Connection | None]:
-    """A copy of this process, which has no other threads yet, that draws figures on another processor; None without one."""
+    """A copy of this process, still without threads, that draws figures on another processor; None without one."""
     if sys.platform != "linux" or processors() < 2:
         yield None
         return

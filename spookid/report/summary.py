@@ -39,7 +39,7 @@ from spookid.tables.table import (
 
 _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
-_SCREEN = 24
+SCREEN = 24
 """Lines of a terminal: more parameters than these are listed by body and joint."""
 _CORRELATED = 0.9
 
@@ -86,27 +86,29 @@ def printed(solution: Solution) -> list[Block]:
 # --- warnings ---
 
 
-def warnings_of(findings: Sequence[Finding], verbose: bool = False) -> Iterator[str]:
+def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int = WIDTH) -> Iterator[str]:
     """Each with its code; the first of them in full, the others by their code."""
     serious = [one for one in findings if verbose or one.severity != "note"]
     for finding in serious if verbose else serious[:_MOST]:
-        yield _in_full(finding, verbose)
+        yield _in_full(finding, verbose, width)
     if not verbose and len(serious) > _MOST:
         codes = ", ".join(dict.fromkeys(one.code for one in serious[_MOST:]))
         yield f"{counted(len(serious) - _MOST, 'more warning')}, in full with --verbose: {codes}"
 
 
-def _in_full(finding: Finding, verbose: bool) -> str:
+def _in_full(finding: Finding, verbose: bool, width: int) -> str:
     """Its code, what is the matter, the evidence for it, its cause, and what to do."""
-    effect = re.split(r"(?<=[a-z]{3}): |(?<=[.?!]) (?=[A-Z])", finding.effect, maxsplit=1)
+    effect = re.split(
+        r"(?<=[a-z]{3}): |(?<=[.?!]) (?=[A-Z])", finding.effect.removeprefix("Is this meant? "), maxsplit=1
+    )
     parts = {"": effect[0].rstrip(".:") + ".", "evidence": effect[1] if effect[1:] else ""}
     parts |= {"cause": finding.cause, "do": finding.advice}
     texts = {label: text if verbose else _brief(text) for label, text in parts.items() if text}
     head = f"{finding.severity.upper()} {finding.code}"
-    fits = len(f"{head}   {texts.get('', '')}") <= WIDTH
+    fits = len(f"{head}   {texts.get('', '')}") <= width
     lines = [f"{head}   {texts.pop('')}" if fits and "" in texts else head]
     for label, text in texts.items():
-        lines += wrapped(text, WIDTH, f"  {label.ljust(8)}  " if label else "  ")
+        lines += wrapped(text, width, f"  {label.ljust(8)}  " if label else "  ")
     return "\n".join(lines)
 
 
@@ -143,7 +145,7 @@ def coordinates(solution: Solution) -> set[str]:
     derived = [*solution.physical.values(), *solution.joints.values()]
     alone = {name for one in derived for name in one.slopes if list(one.slopes.values()) == [1.0]}
     inner = {name for one in solution.physical.values() for name in one.slopes}
-    return inner | alone if len(solution.parameters) > _SCREEN else inner - alone
+    return inner | alone if len(solution.parameters) > SCREEN else inner - alone
 
 
 def parameters(solution: Solution, every: bool = False) -> Table:
@@ -166,7 +168,7 @@ def bodies(solution: Solution) -> list[Block]:
 def joints(solution: Solution) -> list[Block]:
     """A row for each joint and its quantities as columns, if there are too many parameters for a list."""
     names = dict.fromkeys(one.name.removeprefix(f"{one.body} ") for one in solution.joints.values())
-    return _grid("joint", solution.joints, list(names)) if len(solution.parameters) > _SCREEN else []
+    return _grid("joint", solution.joints, list(names)) if len(solution.parameters) > SCREEN else []
 
 
 def _grid(what: str, derived: Mapping[str, Derived], names: Sequence[str]) -> list[Block]:
