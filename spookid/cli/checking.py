@@ -65,7 +65,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
             terminal.say(_foretold(job) + "\n" * run.file.several)
             return Exit.DONE
         for warning in warnings_of(
-            questions(job.problem), True
+            questions(job.problem), True, terminal.columns()
         ):  # first: what is asked about may be too large to build
             terminal.say(warning + "\n")
         title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"

@@ -249,7 +249,7 @@ class SolverLine:
         elapsed = self._bar.format_dict["elapsed"]
         if iteration.iteration == 1 and self._beginnings * elapsed > _LONG:
             self._forecast = f" of some {minutes(self._beginnings * elapsed)}"
-        parts.insert(0, f"{elapsed:.1f} s{self._forecast}")
+        parts.append(f"{elapsed:.1f} s{self._forecast}")
         if self._before is not None and len(self._names):
             parts.append(_largest_change(self._names, self._before, iteration.parameters))
         self._before = iteration.parameters
