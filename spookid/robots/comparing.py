@@ -14,6 +14,7 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
@@ -37,6 +38,8 @@ WINDOW = 1.0
 """Of a window [s]."""
 _MOST, _STEP = 60, 1e-3
 """Windows, evenly along a longer recording, and the longest step that MuJoCo takes [s]."""
+_FINER = 4
+"""Instants of inverse dynamics a step."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
 
@@ -210,7 +213,7 @@ class RobotComparison(Tabular):
         known = [version for version in self.versions if len(version.torques)]
         if known:
             yield (
-                f"Inverse dynamics along {self.recording}, as sampled at the steps of the fit: rms of measured less "
+                f"Inverse dynamics along {self.recording}, by splines through the fit's steps: rms of measured less "
                 "predicted efforts of the motors, and its share of the standard deviation of the measured ones, which "
                 f"are gain times signal plus offset at the estimates; both low-passed at {number(self.cutoff, 3)} Hz"
             )
@@ -358,17 +361,23 @@ class _Log:
         driven = tuple(label for label in labels if label in {motor.hinge for motor in mechanism.motors})
         return _Log(trajectory.t, Motion(tuple(labels), result.step, positions, rates, does), seen, driven)
 
-    def torques(self, robot: Parts, cutoff: float | None) -> Any:
-        """Inverse dynamics of a version; where a position was not measured it is as estimated."""
-        labels = self.motion.joints
+    def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
+        """Inverse dynamics of a version; where a position was not measured it is as estimated.
+
+        Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
+        efforts over them, would be off by their own.
+        """
+        labels, count = self.motion.joints, _FINER * (len(self.t) - 1) + 1
         at = np.where(np.isfinite(self.seen), self.seen, self.motion.positions)
-        did = self.motion.drive.copy()
-        did[-1] = did[-2]  # of no step
-        signals = {f"position {i}": at[:, i] for i in range(len(labels))}
+        impulses = np.vstack([np.zeros(len(labels)), np.cumsum(self.motion.drive[:-1] * self.motion.step, axis=0)])
+        fine = np.linspace(self.t[0], self.t[-1], count)
+        places = make_interp_spline(self.t, at, k=5)(fine)
+        did = make_interp_spline(self.t, impulses, k=5).derivative()(fine)
+        signals = {f"position {i}": places[:, i] for i in range(len(labels))}
         signals |= {f"effort {i}": did[:, i] for i in range(len(labels))}
         positions = {label: f"position {i}" for i, label in enumerate(labels)}
         efforts = {label: f"effort {i}" for i, label in enumerate(labels) if label in self.driven}
-        return efforts_along(robot, Recording(self.t, signals), positions, efforts, hold="previous", cutoff=cutoff)
+        return efforts_along(robot, Recording(fine, signals), positions, efforts, cutoff=cutoff)
 
 
 def _moved(robot: Parts, bodies: list[str], trajectory: Trajectory) -> tuple[list[str], Array, Array]:

@@ -22,7 +22,7 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.files import unreadable
-from spookid.mechanics.motor import Hold, Motor
+from spookid.mechanics.motor import Motor
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.table import quantity
@@ -260,11 +260,10 @@ def efforts_along(
     positions: Mapping[str, str],
     efforts: Mapping[str, str],
     *,
-    hold: Hold = "linear",
     cutoff: float | None = None,
 ) -> MotorEfforts:
     """Inverse dynamics of a robot along a recording, beside the efforts that were recorded."""
-    motors = [Motor(robot.joints[label], name, measured=True, hold=hold) for label, name in efforts.items()]
+    motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
     sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
     problem = Declaration(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
     return inverse_dynamics(problem, cutoff=cutoff)
