@@ -174,8 +174,12 @@ def residual_figure(solution: Solution) -> Figure | None:
     if not rows:
         return None
     result = Figure(figsize=(_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
-    panels = result.subplots(len(rows), 3, squeeze=False, sharey="row")
-    for axes, i in zip(panels, rows, strict=True):
+    panels = result.subplots(len(rows), 4, squeeze=False)
+    for (*axes, last), i in zip(panels, rows, strict=True):
+        for panel in axes[1:]:
+            panel.sharey(axes[0])
+            panel.tick_params(labelleft=False)
+        _correlogram(last, [misfit(t, i) for t in trajectories])
         unit, (size, name) = trajectories[0].units[i], _size(solution, i, points[i])
         _row(axes, points[i], size)
         axes[0].set_ylabel(f"{signals[i]}\n{labelled('residual', name)}", fontsize=9, parse_math=False)
@@ -183,6 +187,7 @@ def residual_figure(solution: Solution) -> Figure | None:
         axes[1].set_xlabel(labelled(f"rate of {signals[i]}", per_second), fontsize=8, parse_math=False)
         axes[2].set_xlabel(labelled(signals[i], unit), fontsize=8, parse_math=False)
     panels[-1, 0].set_xlabel("time [s]", fontsize=8)
+    panels[-1, 3].set_xlabel("autocorrelation, lag [steps]", fontsize=8)
     result.align_ylabels(panels[:, 0])
     pictures.legend(result, _legend(trajectories), 4)
     return result
@@ -230,6 +235,31 @@ def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
         panel.xaxis.set_major_locator(MaxNLocator(4))
     axes[0].yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
     axes[0].set_ylim(-reach or -1.0, reach or 1.0)
+
+
+def _correlogram(panel: Axes, several: Sequence[Array]) -> None:
+    """Autocorrelation over all recordings, and the band in which white noise stays 95 % of the time."""
+    most = min(40, max(min(len(values) for values in several) - 2, 1))
+    lags = np.arange(1, most + 1)
+    values = [correlation(several, int(lag)) for lag in lags]
+    count = sum(np.count_nonzero(np.isfinite(values)) for values in several)
+    if count:
+        half = HALF_WIDTH / np.sqrt(count)
+        panel.axhspan(-half, half, color=GREY, alpha=0.25, linewidth=0)
+    panel.vlines(lags, 0.0, values, color=BLUE, linewidth=1.4)
+    panel.axhline(0.0, color=GREY, linewidth=0.8)
+    panel.set_ylim(-1.05, 1.05)
+    pictures.plain(panel, 7, grid=False)
+
+
+def correlation(several: Sequence[Array], lag: int) -> float:
+    """Autocorrelation of series at a lag, missing samples left out; NaN if there is nothing to correlate."""
+    pairs = [values[lag:] * values[:-lag] for values in several if len(values) > lag]
+    products = np.concatenate([np.zeros(0), *(p[np.isfinite(p)] for p in pairs)])
+    squares = np.concatenate([values[np.isfinite(values)] ** 2 for values in several])
+    if not products.size or not np.any(squares):
+        return float("nan")
+    return float(np.mean(products) / np.mean(squares))
 
 
 def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:

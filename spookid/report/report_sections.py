@@ -31,11 +31,8 @@ _STRUCTURE = (
     "Dots: residuals, measured less estimated, against time, the rate of their signal and the signal itself. Black: "
     "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
     "throughout; an offset throughout is the sensor's; a slope against the rate is a delay; a step where the rate "
-    "changes its sign, dry friction; a bend against the signal, a force that depends on the place."
-)
-_CORRELOGRAM = (
-    "Left: distribution of the residuals, and the normal one (black). Right: their autocorrelation; that of white "
-    "noise stays in the grey band. With autocorrelated residuals white-noise standard errors are too small."
+    "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Right: their "
+    "autocorrelation; that of white noise stays in the grey band."
 )
 
 
@@ -156,9 +153,6 @@ def _fits(solution: Solution) -> list[Block | Tree]:
 
 def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
     blocks: list[Block | Tree] = list(tables.get("residuals", []))
-    if solution.trajectories and solution.trajectories[0].signals:
-        drawn = report_plot.embedded(report_plot.residuals(solution.trajectories))
-        blocks.append(picture(drawn, "Distribution and autocorrelation of the residuals", _CORRELOGRAM))
     if figure := diagnostic_plots.residual_figure(solution):
         count, most = len(solution.trajectories[0].signals), diagnostic_plots.MOST_ROWS
         more = f" The first {most} of {count} signals." if count > most else ""
