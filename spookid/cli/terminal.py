@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -32,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
 """Exit status."""
 PATIENCE = 3.0
-"""How long work may take to let go, but for what it waits for a processor [s]."""
+"""How long work may take to end [s]."""
 
 
 class Interruption:
@@ -92,28 +91,19 @@ class Interruption:
     def _follow(self) -> None:
         """End the process if work does not let go."""
         going = self._told.get()
-        until = _granted() + PATIENCE
+        until = time.monotonic() + PATIENCE
         while going:
             try:
-                going = self._told.get(timeout=max(until - _granted(), 0.0))
-                until = _granted() + PATIENCE
+                going = self._told.get(timeout=max(until - time.monotonic(), 0.0))
+                until = time.monotonic() + PATIENCE
             except Empty:
-                if _granted() >= until:
+                if time.monotonic() >= until:
                     end()
 
     def _unheard(self, unraisable: Any) -> None:
         """Of exceptions that have nowhere to go, those of a signal are no news."""
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             self._unraisable(unraisable)
-
-
-def _granted() -> float:
-    """A clock that stands while the main thread waits for a processor, where the system tells [s]."""
-    try:
-        waited = int(Path("/proc/self/schedstat").read_bytes().split()[1])
-    except (OSError, ValueError, IndexError):
-        waited = 0
-    return time.monotonic() - 1e-9 * waited
 
 
 def end(*_: object) -> None:

@@ -28,8 +28,6 @@ WIDTH = 80
 """Columns of a page: those of a terminal."""
 Section: TypeAlias = tuple[str, list[Block]]
 """A heading, which may be empty, and what is below it."""
-MINIMA = 5
-"""Of several starts, minima with an entry of their own in a legend, and starts that a row names."""
 _SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
 """Where numbers of bodies come from, as columns."""
 _STATE_COST = {
@@ -148,10 +146,10 @@ def _starts(solution: Solution) -> list[Block]:
         return []
     rows: list[TableRow] = []
     for one in solution.basins:
-        likely, which = one.log_likelihoods[0], ", ".join(map(str, one.starts[:MINIMA]))
+        likely, which = one.log_likelihoods[0], ", ".join(map(str, one.starts[:5]))
         ends = [number(x, 6) if math.isfinite(x) else "-" for x in (one.costs[0],)]
         ends.append(f"{likely:.1f}" if math.isfinite(likely) else "-")
-        rows.append((str(len(one.starts)), which + " ..." * (len(one.starts) > MINIMA), one.outcome, *ends))
+        rows.append((str(len(one.starts)), which + " ..." * (len(one.starts) > 5), one.outcome, *ends))
     said = dict.fromkeys(f"{one.outcome}: {one.message}" for one in solution.basins if one.outcome != "converged")
     table = Table(("starts", "which", "end", "cost", "log-likelihood"), rows, left=(1, 2))
     return [starts_sentence(solution), table, *said]

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -25,19 +23,17 @@ from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots, report_plot
-from spookid.report.details import MINIMA, starts_sentence
-from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
+from spookid.report.details import starts_sentence
+from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE
 from spookid.results.motion import misfit
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
-from spookid.tables.table import HALF_WIDTH, labelled, number
+from spookid.tables.table import HALF_WIDTH, labelled
 
 MOST_ROWS, _MOST_RECORDINGS, _MOST_COLUMNS = 6, 2, 4
 """Signals or coordinates that are drawn; recordings below one another, and beside one another."""
-_MUCH = 1.0
-"""Changes of more standard errors than this are drawn in red."""
 _WIDTH = 7.2
 """Of the figure of the residuals [in]."""
 _MOST_NAMES = 7
@@ -49,8 +45,6 @@ _SHOWN = 0.995
 """Share of the residuals that the vertical axis holds at least."""
 WIDTH = 5.6
 """[in]"""
-_MOST_ROWS, _MOST_RECORDINGS = 6, 2
-"""Coordinates and recordings that are drawn."""
 
 
 def pictured(solution: Solution) -> list[tuple[str, str, str]]:
@@ -94,61 +88,35 @@ def _panel(panel: Axes, one: Disturbance, column: int) -> None:
 
 
 def influence_figure(solution: Solution) -> Figure:
-    """How many standard errors each estimate would move without each block of the recordings."""
+    """How many standard errors each estimate would move without each block of the recordings, as colours: a row a
+    parameter, those that move most, and a panel each of the first recordings."""
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
-    stretches = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
-    columns = len(stretches)
-    moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
+    blocks = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    moved = [max((_largest(s[:, i]) for s in blocks), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
-    size = 3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)
+    size = 3.5 + 4.0 * max(len(blocks), 1), 1.6 + 0.45 * max(len(shown), 1)
     picture = Figure(figsize=size, layout="constrained")
-    title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
-    if len(shown) < len(known):
-        title += f" (the {len(shown)} of {len(known)} that change most)"
-    pictures.title(picture, title, 11)
-    panels = picture.subplots(1, max(columns, 1), squeeze=False, sharey=True)[0]
-    if not (shown and columns):
+    more = f" (the {len(shown)} of {len(known)} that change most)" if len(shown) < len(known) else ""
+    pictures.title(picture, f"{solution.problem}: change of each estimate without a block of the samples{more}", 11)
+    panels = picture.subplots(1, max(len(blocks), 1), squeeze=False, sharey=True)[0]
+    if not (shown and blocks):
         panels[0].set_axis_off()
-        why = "A joint fit leaves out no stretches" if shown else "No parameter has a standard error"
+        why = "A joint fit leaves out no blocks" if shown else "No parameter has a standard error"
         pictures.apart(panels[0], f"{why}.")
         return picture
-    scale = 2.1 * max(*moved, 0.1)
-    for panel, edges, changes, trajectory in zip(
-        panels, influence.edges, stretches, solution.trajectories, strict=False
-    ):
-        _rows(panel, edges, changes[:, shown] / errors[shown], scale)
+    most, rows = max(*moved, 0.1), np.arange(len(shown) + 1) - 0.5
+    for panel, edges, changes, trajectory in zip(panels, influence.edges, blocks, solution.trajectories, strict=False):
+        shares = np.ma.masked_invalid((changes[:, shown] / errors[shown]).T)
+        mesh = panel.pcolormesh(edges, rows, shares, cmap="PuOr", vmin=-most, vmax=most, edgecolors="white")
+        panel.set_facecolor(PALE)  # a block without which an estimate is not determined
         panel.set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
         panel.set_xlabel("time [s]")
-    panels[0].set_yticks(-np.arange(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
-    panels[0].set_ylim(0.5 - len(shown), 0.5)
+    panels[0].set_yticks(range(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
+    picture.colorbar(mesh, ax=list(panels), label="standard errors")
     return picture
-
-
-def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
-    """One row a parameter, one apart and ``scale`` standard errors high, and one bar a stretch, red if large; a stretch
-    on which all hangs is shaded."""
-    rows = changes.shape[1]
-    known = np.isfinite(changes)
-    half = np.where(known, 0.0, 0.45)
-    low, high = np.where(known, [[0.0]], -half), np.where(known, changes / scale, half)
-    left, right = (np.broadcast_to(one[:, None], changes.shape) for one in (edges[:-1], edges[1:]))
-    middle = -np.arange(rows)
-    corners = [(left, low), (left, high), (right, high), (right, low)]
-    bars = np.stack([np.stack([x, middle + y], axis=2) for x, y in corners], axis=2).reshape(-1, 4, 2)
-    colours = np.where(known, np.where(np.abs(changes) > _MUCH, RED, BLUE), PALE).ravel().tolist()
-    axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="white", linewidths=0.6))
-    axes.hlines(middle, edges[0], edges[-1], color=GREY, linewidth=0.8)
-    pictures.plain(axes)
-    axes.grid(visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=10)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlim(edges[0], edges[-1])
-    for row, change in enumerate(changes.T):
-        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        text, place = number(_largest(change), 2), (1.0, middle[row])
-        axes.annotate(text, place, (4, 0), **beside, va="center", fontsize=8, color=GREY)
 
 
 def _largest(values: Array, least: float = 0.0) -> float:
@@ -283,27 +251,19 @@ def starts_figure(result: Solution) -> Figure:
     figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
     likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)
     ends = [
-        (-2 * x if likely else cost, i, one.outcome)
+        (-2 * x if likely else cost, COLOURS[i % len(COLOURS)] if one.outcome == "converged" else "none")
         for i, one in enumerate(result.basins)
         for cost, x in zip(one.costs, one.log_likelihoods, strict=True)
     ]
     known = sorted(end for end in ends if math.isfinite(end[0]))
-    heights = np.array([end[0] for end in known])
-    least = float(np.min(heights)) if len(known) else 0.0
-    for place, (height, i, outcome) in enumerate(known):
-        colour = COLOURS[i] if outcome == "converged" and i < len(COLOURS) else GREY
-        face = colour if outcome == "converged" else "none"
-        panel.plot([place + 1], [height - least], "o", color=colour, markerfacecolor=face, markersize=5)
-    alike = 1.0 if likely else max(1e-3 * abs(least), 1e-12)
+    heights = np.array([end[0] for end in known]) - (known[0][0] if known else 0.0)
+    alike = 1.0 if likely else max(1e-3 * abs(known[0][0]) if known else 0.0, 1e-12)
+    faces = [colour for _, colour in known]
+    panel.scatter(np.arange(1, len(known) + 1), heights, s=25, facecolors=faces, edgecolors=GREY)
     panel.set_yscale("symlog", linthresh=alike)
-    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=least)) - least))
+    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=0.0))))
     pictures.round_ticks(panel.xaxis, 9)
-    panel.set_xlabel("starts, the best first", fontsize=9)
+    panel.set_xlabel("starts, the best first; hollow: not converged", fontsize=9)
     panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)
-    settled = [(i, one) for i, one in enumerate(result.basins) if one.outcome == "converged"][:MINIMA]
-    labels = [pictures.entry(f"minimum {i + 1}: {len(one.starts)}", COLOURS[i], "o") for i, one in settled]
-    if len(settled) < len(result.basins):
-        labels.append(pictures.entry("not converged, or further minima", GREY, "o", markerfacecolor="none"))
-    pictures.legend(figure, labels)
     pictures.plain(panel, 8)
     return figure

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spookid.report import animation, details, diagnostic_plots, report_plot, summary
+from spookid.report.skeleton import SYMBOLS
 from spookid.report.study_page import facts, picture, shown
 from spookid.results.folders import Tree
 from spookid.results.motion import rms
@@ -22,11 +23,6 @@ _MOST_FITS = 8
 """Recordings whose fit is drawn."""
 _LONGEST = 40
 """Characters of a formula."""
-_SYMBOLS = (
-    "dots are centres of mass, triangles joints on the ground; rings are hinges, sleeves sliders (with a ring: "
-    "cylinders, with threads: screws), rings with a cross universal joints, with a dot balls, plates planar joints, "
-    "black squares fixed ones; thin lines are rods, broken ones gears. Shapes of bodies are not drawn."
-)
 _STRUCTURE = (
     "Dots: residuals, measured less estimated, against time, the rate of their signal and the signal itself. Black: "
     "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
@@ -78,7 +74,7 @@ def _mechanism(solution: Solution) -> list[Block | Tree]:
         picture(
             report_plot.embedded(report_plot.mechanism(parts, t)),
             "Sketch of the mechanism",
-            f"At the start of {t.name}, later positions pale: {_SYMBOLS}",
+            f"At the start of {t.name}, later positions pale: {SYMBOLS}",
         )
         for t in moving
     ]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.path import Path
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.arrays import Array
@@ -109,11 +108,9 @@ def _joint(panel: Axes, joint: JointOutline, poses: Poses, view: View, named: bo
     """At its end on the child, which a slider carries along, with a line to that on the parent; a triangle stands where
     it is on the ground."""
     line = view.seen(np.stack([place(poses, *end) for end in _ends(joint)]))
-    axis = np.array(joint.axis) if joint.parent == GROUND else poses[joint.parent][1].apply(joint.axis)
-    own = view.seen(np.asarray(axis)[None])[:, 0]
     panel.plot(*line, color="black", linewidth=0.8, zorder=3)
     foot = next((end for end, (body, _) in zip(line.T, _ends(joint), strict=True) if body == GROUND), None)
-    symbol(panel, joint.kind, line[:, 1], own, foot)
+    symbol(panel, joint.kind, line[:, 1], foot)
     if named:
         _write(panel, joint.name, line[:, 1], (7, -13), fontsize=9)
 
@@ -141,65 +138,21 @@ def scale(panel: Axes) -> None:
     panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=GREY)
 
 
-def tripod(panel: Axes, view: View) -> None:
-    """The axes of the world in the lower left corner, each of a round length."""
-    (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
-    length = 10.0 ** np.floor(np.log10((high - low) / 4))
-    length *= next(n for n in (2, 1) if 2 * n * length <= high - low)
-    ends = length * view.rows
-    corner = np.array([left, low]) - np.minimum(ends.min(axis=1), 0.0) + 0.04 * (right - left)
-    for end, name in zip(ends.T, "xyz", strict=True):
-        panel.plot(*zip(corner, corner + end, strict=True), color=GREY, linewidth=1.5)
-        _write(panel, name, corner + end, (3, 2), fontsize=8, color=GREY)
-    panel.annotate(f"{length:g} m each", (0.3, 0.0), xycoords="axes fraction", fontsize=8, color=GREY)
+_MARKERS = {
+    **{"Hinge": "o", "Prismatic": "s", "Cylindrical": "h", "Screw": "X", "Universal": "P", "Spherical": "*"},
+    **{"Planar": "d", "Fixed": "p", "PinInSlot": "H"},
+}
+"""Matplotlib's marker of each kind of joint; others are diamonds."""
+SYMBOLS = (
+    "dots are centres of mass, triangles joints on the ground; rings are hinges, squares sliders, hexagons cylinders, "
+    "crosses universal joints, saltires screws, stars balls, narrow diamonds planar joints, pentagons fixed ones; thin "
+    "lines are rods, broken ones gears. Shapes of bodies are not drawn."
+)
 
 
-Line = list[tuple[float, float]]
-"""Points along an axis and across it."""
-_END_ON = 0.2
-"""Length of a unit vector on paper below which it is seen from its end."""
-_SLEEVE: Line = [(-2, -1), (2, -1), (2, 1), (-2, 1)]
-_PLATE: Line = [(-0.4, -2.2), (0.4, -2.2), (0.4, 2.2), (-0.4, 2.2)]
-_THREADS: list[Line] = [[(x - 0.4, -1), (x + 0.4, 1)] for x in (-1.3, -0.45, 0.45, 1.3)]
-
-
-def symbol(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) -> None:
-    """A joint of a kind at a place on paper, (2,)."""
-    along = axis / np.linalg.norm(axis) if np.linalg.norm(axis) > _END_ON else np.array([1.0, 0.0])
-    if kind == "Hinge":
-        _marker(panel, place, "o" if foot is None else "^", 6 if foot is None else 9)
-        return
+def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
+    """A joint of a kind at a place on paper, (2,), with a pale triangle where it is on the ground."""
     if foot is not None:
-        panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=19, zorder=4.5)
-    if kind in ("Prismatic", "Cylindrical", "Screw"):
-        _marker(panel, place, _shape([_SLEEVE], along), 16)
-    if kind == "Screw":
-        _marker(panel, place, _shape(_THREADS, along, closed=False), 16)
-    elif kind == "Planar":
-        _marker(panel, place, _shape([_PLATE], along), 18)
-    if kind in ("Cylindrical", "Planar"):
-        _marker(panel, place, "o", 5)
-    elif kind in ("Universal", "Spherical"):
-        _marker(panel, place, "o", 10)
-        _marker(panel, place, "+" if kind == "Universal" else "o", 9 if kind == "Universal" else 4, "black")
-    elif kind == "Fixed":
-        _marker(panel, place, "s", 7, "black")
-    elif kind not in ("Prismatic", "Screw"):
-        _marker(panel, place, "D", 8)
-        if kind == "PinInSlot":
-            _marker(panel, place, "o", 4)
-
-
-def _marker(panel: Axes, place: Array, marker: Any, size: float, fill: str = "white") -> None:
-    panel.plot(*place, marker=marker, color="black", mfc=fill, markersize=size, zorder=5, linestyle="none")
-
-
-def _shape(lines: list[Line], along: Array, closed: bool = True) -> Path:
-    """A marker of lines whose points are given along the axis and across it."""
-    across = np.array([-along[1], along[0]])
-    vertices, codes = [], []
-    for line in lines:
-        points = [x * along + y * across for x, y in (*line, line[0])][: None if closed else len(line)]
-        vertices += points
-        codes += [Path.MOVETO, *[Path.LINETO] * (len(points) - 1)]
-    return Path(np.array(vertices), codes)
+        panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=17, zorder=4.5)
+    style = {"color": "black", "mfc": "white", "markersize": 7, "zorder": 5}
+    panel.plot(*place, marker=_MARKERS.get(kind, "D"), linestyle="none", **style)
