@@ -59,10 +59,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Figures are made but not drawn, which takes longer than small fits, nor is the process copied for it: their files are
 # empty.
-_DRAWING = ((pictures, "png", pictures.png), (pictures, "encoded", pictures.encoded))
+_DRAWING = ((pictures, "png", pictures.png),)
 _DRAWING += ((export, "processors", export.processors),)
-pictures.png = lambda _: b""
-pictures.encoded = lambda *_: b""
+pictures.png = lambda *_: b""
 export.processors = lambda: 1
 
 

@@ -16,8 +16,7 @@ from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 from spookid.report import pictures, skeleton
 from spookid.report.pictures import BLACK, GREY, ORANGE
-from spookid.report.skeleton import FULL, Style
-from spookid.report.views import View, view_of
+from spookid.report.skeleton import FULL, Style, View, view_of
 from spookid.results.motion import FRAMES_PER_SECOND, LONGEST, moments, slowness
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory

@@ -22,7 +22,7 @@ from matplotlib.ticker import MaxNLocator
 from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.report import pictures, plots, report_plot
+from spookid.report import pictures, plots
 from spookid.report.details import starts_sentence
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE
 from spookid.results.motion import misfit
@@ -60,13 +60,13 @@ def pictured(solution: Solution) -> list[tuple[str, str, str]]:
             f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
         )
         caption += f" Shown: {'; '.join(words)}." if words else ""
-        found.append((report_plot.embedded(disturbance_figure(one), "png"), f"Process noise, {one.name}", caption))
+        found.append((pictures.embedded(disturbance_figure(one)), f"Process noise, {one.name}", caption))
     return found
 
 
 def disturbance_figure(one: Disturbance) -> Figure:
     """A panel for each coordinate, at most the first six."""
-    result, panels = report_plot.over_time(one.labels[:MOST_ROWS], 0.8, 1.5)
+    result, panels = pictures.over_time(one.labels[:MOST_ROWS], 0.8, 1.5)
     for i, panel in enumerate(panels):
         _panel(panel, one, i)
     result.align_ylabels(panels)

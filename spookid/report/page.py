@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
-from spookid.report import animation, conclusion, export, report_sections, study_page
-from spookid.report.report_sections import Films
+from spookid.report import (
+    animation,
+    conclusion,
+    details,
+    diagnostic_plots,
+    export,
+    pictures,
+    plots,
+    skeleton,
+    study_page,
+    summary,
+)
+from spookid.report.skeleton import SYMBOLS
+from spookid.report.study_page import facts, picture, shown
 from spookid.results import folders
 from spookid.results.folders import Tree
+from spookid.results.motion import rms
 from spookid.results.result import Solution
+from spookid.results.values import Mechanism, Quantity, SensorOutline
 from spookid.results.wording import verdict
 from spookid.solvers.status import Status
-from spookid.tables.table import Block, Table
+from spookid.tables.table import Block, Table, deviation, number, quantity, superscripts
 from spookid.version import __version__
 
+Films: TypeAlias = Sequence[tuple[str, str, str]]
+"""Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
+_MOST_FITS = 8
+"""Recordings whose fit is drawn."""
+_LONGEST = 40
+"""Characters of a formula."""
+_STRUCTURE = (
+    "Dots: residuals, measured less estimated, against time, the rate of their signal and the signal itself. Black: "
+    "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
+    "throughout; an offset throughout is the sensor's; a slope against the rate is a delay; a step where the rate "
+    "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Right: their "
+    "autocorrelation; that of white noise stays in the grey band."
+)
 PAGE = "report.html"
 """Name of the page in its folder."""
 
@@ -100,7 +129,7 @@ def page(
             "message": solution.message,
             "assumptions": list(conclusion.assumptions(solution).items()),
             "notices": [],
-            "sections": report_sections.sections(
+            "sections": sections(
                 solution, (films or {}).get(key, ()), (robots or {}).get(key, ()), f"{key}, written {dates[key]}"
             ),
         }
@@ -138,3 +167,161 @@ def _marker(folder: Path) -> Path | None:
 
 def _anchor(key: str, place: int, kind: str = "") -> str:
     return f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{kind}{place}"
+
+
+# --- sections: a solution in words, tables and pictures ---
+
+
+def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
+    """All of the page about a solution, each with its title and blocks."""
+    tables = dict(details.details(solution))
+    every: dict[str, Iterable[Block | Tree]] = {
+        "Warnings": summary.warnings_of(solution.findings, verbose=True),
+        "Parameters": _parameters(solution, tables),
+        "Mechanism": _mechanism(solution),
+        "Motion": _motion(solution, films),
+        "Data": _data(solution),
+        "Fit": _fits(solution),
+        "The robot's file": robot,
+        "Residuals": _residuals(solution, tables),
+        "Correlations": _correlations(solution),
+        "Identifiability": summary.weak_sentences(solution.sensitivities) or ["The data determine all directions."],
+        "Convergence": _convergence(solution),
+        "Provenance": [facts([("Folder", where), *details.work(solution)])],
+    }
+    return [{"title": title, "blocks": found} for title, blocks in every.items() if (found := shown(blocks))]
+
+
+def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
+    if not solution.parameters:
+        return ["The problem has no parameters."]
+    chosen = {title: blocks for title, blocks in tables.items() if title.startswith(("bodies", "base"))}
+    table = summary.parameters(solution, every=True)
+    blocks: list[Block | Tree] = [table, *summary.noise_line(solution), summary.facts_words(solution)]
+    for title, own in chosen.items():
+        blocks += [{"heading": title[0].upper() + title[1:]}, *own]
+    own = list(summary.constraints(solution))
+    return [*blocks, *([{"heading": "Constraints between parameters"}, *own] if own else [])]
+
+
+def _mechanism(solution: Solution) -> list[Block | Tree]:
+    """Tables of its parts, and a sketch if there is a motion to show it in."""
+    parts = solution.mechanism
+    if parts is None:
+        return ["This folder does not hold the mechanism: an earlier version wrote it. Solve the problem again."]
+    moving = [t for t in solution.trajectories[:1] if np.isfinite(t.q).all(axis=(1, 2)).any()]
+    sketches = [
+        picture(
+            pictures.embedded(skeleton.mechanism(parts, t)),
+            "Sketch of the mechanism",
+            f"At the start of {t.name}, later positions pale: {SYMBOLS}",
+        )
+        for t in moving
+    ]
+    gravity = ", ".join(number(g) for g in parts.gravity)
+    note = f"Values at the estimates, with their formulas of parameters. Gravity ({gravity}) m/s²."
+    return [*sketches, *(table for table in _parts(parts) if table.rows), note]
+
+
+def _parts(parts: Mechanism) -> list[Table]:
+    bodies = [(b.name, _coefficients(b.quantities)) for b in parts.bodies]
+    joints = [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges]
+    ties = [(f"{c.name}, {c.kind}", " and ".join(c.ties), _coefficients(c.quantities)) for c in parts.constraints]
+    motors = [(m.hinge, m.signal, _coefficients(m.quantities)) for m in parts.motors]
+    return [
+        Table(("body", "coefficients"), bodies),
+        Table(("joint", "joins", "coefficients"), joints),
+        Table(("constraint", "between", "coefficients"), ties),
+        Table(("motor on", "input", "coefficients"), motors),
+    ]
+
+
+def _coefficients(quantities: Sequence[Quantity]) -> str:
+    texts = []
+    for q in quantities:
+        value = quantity(q.value, superscripts(q.unit), 4)
+        formula = q.formula if len(q.formula) <= _LONGEST else f"{q.formula[: _LONGEST - 3]}..."
+        texts.append(f"{q.name} = {formula} = {value}" if formula else f"{q.name} {value}")
+    return "; ".join(texts)
+
+
+def _motion(solution: Solution, films: Films) -> list[Block | Tree]:
+    blocks: list[Block | Tree] = [
+        picture(address, f"The mechanism in motion, {name}", f"{name}, as it was estimated. {words}")
+        for name, address, words in films
+    ]
+    more = animation.omitted(solution) if films else ""
+    return [*blocks, *([more] if more else [])]
+
+
+def _data(solution: Solution) -> list[Block | Tree]:
+    """A row for each recording, and one for each sensor."""
+    rows = []
+    for t in solution.trajectories:
+        counts = zip(t.signals, t.samples.sum(axis=0), strict=True)
+        samples = ", ".join(f"{signal} {count:,.0f}" for signal, count in counts)
+        rows.append((t.name, quantity(float(t.t[-1] - t.t[0]), "s", 6), f"{len(t.t):,}", samples))
+    sensors = (
+        [(s.signal, s.title, _sigma(s, solution)) for s in solution.mechanism.sensors] if solution.mechanism else []
+    )
+    seen = [Table(("signal", "what it is", "standard deviation"), sensors)] if sensors else []
+    return [Table(("recording", "duration", "steps", "samples"), rows), *seen]
+
+
+def _sigma(sensor: SensorOutline, solution: Solution) -> str:
+    """Its standard deviation as it was given, or as it was estimated."""
+    if math.isfinite(sensor.sigma):
+        return quantity(sensor.sigma, superscripts(sensor.unit))
+    known = [n for n in solution.noise if n.kind == "sensor" and sensor.signal in n.names]
+    return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
+
+
+def _fits(solution: Solution) -> list[Block | Tree]:
+    """A picture for each recording, and what is said if they are too many."""
+    first = solution.trajectories[:_MOST_FITS]
+    more = len(solution.trajectories) - len(first)
+    blocks: list[Block | Tree] = ["Orange: measured. Blue: estimated. Grey, below on a scale of its own: the residual."]
+    for t in first:
+        drawn = pictures.embedded(plots.narrow_fit(solution, t))
+        blocks += [{"heading": t.name}, picture(drawn, f"Measured and estimated signals of {t.name}")]
+    return [*blocks, *([f"{more} more recordings are in trajectory.npz."] if more else [])]
+
+
+def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
+    blocks: list[Block | Tree] = list(tables.get("residuals", []))
+    if figure := diagnostic_plots.residual_figure(solution):
+        count, most = len(solution.trajectories[0].signals), diagnostic_plots.MOST_ROWS
+        more = f" The first {most} of {count} signals." if count > most else ""
+        drawn = pictures.embedded(figure)
+        blocks.append(picture(drawn, "Residuals against time, rate and signal", _STRUCTURE + more))
+    blocks += [_impulses(solution), *(picture(*one) for one in diagnostic_plots.pictured(solution))]
+    for title in ("noise", "cost", "dry friction", "starts"):
+        blocks += [{"heading": title[0].upper() + title[1:]}, *tables[title]] if title in tables else []
+    return blocks
+
+
+def _impulses(solution: Solution) -> str:
+    """How far the motion is from the mechanics, in a sentence."""
+    if solution.holds_dynamics:
+        return "Deterministic dynamics: the motion obeys the mechanics."
+    lacking = np.concatenate([np.zeros(0), *(t.impulse_residual.ravel() for t in solution.trajectories)])
+    known = np.abs(lacking[np.isfinite(lacking)])
+    if not known.size:
+        return "No impulse residuals are known."
+    largest = number(float(np.max(known)), 3)
+    return (
+        f"Impulse residuals of the mechanics: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s in a step."
+    )
+
+
+def _correlations(solution: Solution) -> list[Block | Tree]:
+    """Pairs of parameters whose errors are correlated."""
+    rows = [(one, other, f"{value:+.2f}") for one, other, value in summary.correlated(solution.sensitivities)]
+    return [Table(("parameter", "parameter", "correlation"), rows)] if rows else ["No correlation is above 0.9."]
+
+
+def _convergence(solution: Solution) -> list[Block | Tree]:
+    noise = ", over the noise of that iteration" if solution.noise else ""
+    words = f"From the top: cost{noise}; each parameter less its final value, relative to its largest; damping."
+    drawn: Any = pictures.embedded(plots.narrow_convergence(solution))
+    return [picture(drawn, "Cost, parameters and damping against the iteration", words)]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
-from spookid.report import report_plot
+from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, ORANGE
 from spookid.report.study_page import picture
 from spookid.results.folders import Tree
@@ -65,10 +65,10 @@ def _pictures(compared: RobotComparison) -> dict[str, str]:
     colours = _COLOURS.format(last.name)
     found = {}
     if len(last.torques):
-        found[f"Torques of the drives. {colours}"] = report_plot.embedded(torques(compared), "png")
+        found[f"Torques of the drives. {colours}"] = pictures.embedded(torques(compared))
     if len(last.replays):
         caption = f"Replays in MuJoCo, each from a dot on. {colours} Lines that leave the panel are off by more."
-        found[caption] = report_plot.embedded(replays(compared), "png")
+        found[caption] = pictures.embedded(replays(compared))
     return found
 
 
@@ -110,7 +110,7 @@ def _until_lost(replay: Array, measured: Array) -> Array:
 
 def _panels(names: Sequence[str], units: Sequence[str]) -> tuple[Figure, list[Axes]]:
     titles = [f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)]
-    return report_plot.over_time(titles[:MOST], 0.4, 1.25)
+    return pictures.over_time(titles[:MOST], 0.4, 1.25)
 
 
 def _limited(panel: Axes, values: Array, margin: float) -> None:

@@ -19,7 +19,7 @@ from solutions import awkward, estimated, pendulum_problem, solution
 from spookid import Finding, ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
-from spookid.report import diagnostic_plots, report_plot, report_sections
+from spookid.report import diagnostic_plots, skeleton
 from spookid.report import page as report
 from spookid.results.values import Mechanism
 
@@ -194,7 +194,7 @@ def test_several_results_share_a_page() -> None:
 
 
 def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_sections, "_MOST_FITS", 1)
+    monkeypatch.setattr(report, "_MOST_FITS", 1)
     parsed = page(solution(2))
     assert "Measured and estimated signals of release 0" in parsed.values("img", "alt")
     assert "Measured and estimated signals of release 1" not in parsed.values("img", "alt")
@@ -268,7 +268,7 @@ def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
     s = solution()
     parts = s.mechanism
     assert parts is not None
-    places = drawn(parts, report_plot.mechanism(parts, s.trajectories[0]))
+    places = drawn(parts, skeleton.mechanism(parts, s.trajectories[0]))
     arm = np.subtract(places["rod"], places["hinge"])
     # The hinge turns about y and its angle is zero where the rod hangs: 0.2 m at about 1.2 rad, seen from 35° and 20°.
     angle = s.trajectories[0].predicted[0, 0]
@@ -276,7 +276,7 @@ def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
     a, e = math.radians(35), math.radians(20)
     np.testing.assert_allclose(arm, [-math.sin(a) * x, math.cos(e) * z - math.sin(e) * math.cos(a) * x], atol=2e-3)
     turned = replace(parts, gravity=(-parts.gravity[2], 0.0, 0.0))
-    assert drawn(turned, report_plot.mechanism(turned, s.trajectories[0])) != places
+    assert drawn(turned, skeleton.mechanism(turned, s.trajectories[0])) != places
 
 
 def test_an_outline_holds_formulas_and_values() -> None:
