@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
@@ -21,12 +19,6 @@ from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison
 from spookid.robots.robot import reread
 from spookid.tables.table import Block
-
-MOST = 8
-"""Joints that are drawn."""
-_MARGIN = 0.15
-"""Of what was measured, above and below it."""
-_COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
 
 
 def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
@@ -61,60 +53,35 @@ def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison
 
 def _pictures(compared: RobotComparison) -> dict[str, str]:
     """Addresses by captions."""
-    last = compared.versions[-1]
-    colours = _COLOURS.format(last.name)
-    found = {}
+    first, last = compared.versions[0], compared.versions[-1]
+    colours, found = f"Orange: measured. Grey: {first.name}. Blue: {last.name}.", dict[str, str]()
     if len(last.torques):
-        found[f"Torques of the drives. {colours}"] = pictures.embedded(torques(compared))
+        lines = compared.t, first.torques, compared.measured, last.torques
+        found[f"Torques of the drives. {colours}"] = _drawn(compared.driven, compared.efforts, *lines)
     if len(last.replays):
-        caption = f"Replays in MuJoCo, each from a dot on. {colours} Lines that leave the panel are off by more."
-        found[caption] = pictures.embedded(replays(compared))
+        every = compared.windows[..., None], first.replays, compared.positions, last.replays
+        lines = tuple(_apart(one) for one in every)  # type: ignore[assignment]
+        caption = f"Replays in MuJoCo, in windows. {colours} Lines that leave the panel are off by more."
+        found[caption] = _drawn(compared.joints, compared.units, *lines)
     return found
 
 
-def torques(compared: RobotComparison) -> Figure:
-    """Torques of the drives, measured and by inverse dynamics, before and after."""
-    first, last = compared.versions[0], compared.versions[-1]
-    figure, panels = _panels(compared.driven, compared.efforts)
-    for i, panel in enumerate(panels):
-        if len(first.torques):
-            panel.plot(compared.t, first.torques[:, i], color=GREY, linewidth=0.8)
-        panel.plot(compared.t, compared.measured[:, i], color=ORANGE, linewidth=1.6)
-        panel.plot(compared.t, last.torques[:, i], color=BLUE, linewidth=0.8)
-        _limited(panel, compared.measured[:, i], 0.6)
-    return figure
+def _apart(windows: Array) -> Array:
+    """Windows (k, N, n) as one series (k (N + 1), n) with a gap behind each."""
+    gaps = np.full((len(windows), 1, windows.shape[2]), np.nan)
+    return np.concatenate([windows, gaps], axis=1).reshape(-1, windows.shape[2])
 
 
-def replays(compared: RobotComparison) -> Figure:
-    """Positions, measured and replayed, before and after."""
-    first, last = compared.versions[0], compared.versions[-1]
-    figure, panels = _panels(compared.joints, compared.units)
-    for i, panel in enumerate(panels):
-        seen = compared.positions[..., i]
-        for k, t in enumerate(compared.windows):
-            if len(first.replays):
-                panel.plot(t, _until_lost(first.replays[k, :, i], seen), color=GREY, linewidth=0.7)
-            panel.plot(t, seen[k], color=ORANGE, linewidth=1.8)
-            panel.plot(t, last.replays[k, :, i], color=BLUE, linewidth=0.9)
-            panel.plot(t[0], seen[k, 0], ".", color=BLUE, markersize=4)
-        _limited(panel, seen, _MARGIN)
-    return figure
-
-
-def _until_lost(replay: Array, measured: Array) -> Array:
-    """A replay up to where it first is outside of what is drawn."""
-    reach = (1 + 2 * _MARGIN) * np.ptp(measured[np.isfinite(measured)]) if np.isfinite(measured).any() else np.inf
-    outside = np.abs(replay - np.nanmean(measured)) > reach
-    return np.where(np.cumsum(outside) > 1, np.nan, replay)
-
-
-def _panels(names: Sequence[str], units: Sequence[str]) -> tuple[Figure, list[Axes]]:
+def _drawn(names: Sequence[str], units: Sequence[str], t: Array, before: Array, measured: Array, after: Array) -> str:
+    """The first joints, (N, n) each."""
     titles = [f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)]
-    return pictures.over_time(titles[:MOST], 0.4, 1.25)
-
-
-def _limited(panel: Axes, values: Array, margin: float) -> None:
-    known = values[np.isfinite(values)]
-    if known.size and np.ptp(known) > 0:
-        reach = margin * float(np.ptp(known))
-        panel.set_ylim(float(known.min()) - reach, float(known.max()) + reach)
+    figure, panels = pictures.over_time(titles[:8], 0.4, 1.25)
+    for i, panel in enumerate(panels):
+        if len(before):
+            panel.plot(t, before[:, i], color=GREY, linewidth=0.8)
+        panel.plot(t, measured[:, i], color=ORANGE, linewidth=1.6)
+        panel.plot(t, after[:, i], color=BLUE, linewidth=0.8)
+        low, high = np.nanmin(measured[:, i], initial=np.inf), np.nanmax(measured[:, i], initial=-np.inf)
+        if low < high < np.inf:
+            panel.set_ylim(low - 0.4 * (high - low), high + 0.4 * (high - low))
+    return pictures.embedded(figure)
