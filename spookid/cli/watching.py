@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, Run, each, start
-from spookid.cli.screen import LogRows, view
+from spookid.cli.screen import LogRows, View
 from spookid.cli.terminal import Interruption
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
 from spookid.data.logs.tables import read_npz
@@ -56,7 +56,7 @@ class _Watch:
         self._arguments, self._run, self._problem, self._label = run.arguments, run, job.problem, job.label
         log = run.arguments.LOG
         self._signals = sorted(signals(job.problem))
-        self._view = view(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
+        self._view = View(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
         told = self._view.complain
         self._log = GrowingLog(log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=told)
         self._checks = LogRows(self._log.path, told)
