@@ -29,7 +29,6 @@ from spookid import (
 )
 from spookid.estimation import grouping, motions, solving
 from spookid.estimation.unexplained import followed_findings
-from spookid.report.conclusion import conclusion
 from spookid.statistics.settled import left_open
 
 TORQUE = 0.02
@@ -56,14 +55,6 @@ def run(problem: Problem, name: str, seed: int) -> Recording:
     torque = problem.inverse_dynamics({"c_x": 0.11}, motion=tuple(part[:, None] for part in motion)).predicted[:, 0]
     noise = random.normal(size=(2, t.size))
     return Recording(t, {"q": motion[0] + 1e-4 * noise[0], "u": torque + TORQUE * noise[1]}, name)
-
-
-def test_the_conclusion_counts_combinations_where_inertias_are_unknown() -> None:
-    text = conclusion(swing())
-    assert "the data determine all 3 base parameters, the least certain" in text
-    assert "they determine b to ± " in text
-    assert "I_xx" not in text.split("known from priors")[0].split(";")[0]
-    assert text.endswith("known from priors.")
 
 
 def test_what_priors_settle_is_told_in_one_sentence() -> None:
