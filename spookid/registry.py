@@ -15,7 +15,7 @@ from spookid.errors import ProblemError
 from spookid.records import dataclass
 
 SOLUTION = "solution.json"
-"""The file that tells the folder of a fit."""
+"""The file that marks the folder of a fit."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Study(Command):
     """A command that asks something of each problem of a file, and writes what it has found into a folder of its own.
 
     Args:
-        kind: what its files are called, if not as the command: ``simulation.json`` tells the folder of ``simulate``.
+        kind: what its files are called, if not as the command: ``simulation.json`` marks the folder of ``simulate``.
         title: what the page calls it.
         whole: True if it takes all problems of a file together.
-        continued: True if its folder keeps what is found as it is found, and the same command goes on in it.
+        continued: True if its folder keeps what is found as it is found, and the same command continues in it.
     """
 
     kind: str = ""
@@ -65,7 +65,7 @@ class Study(Command):
 
     @property
     def marker(self) -> str:
-        """The file that tells its folders."""
+        """The file that marks its folders."""
         return f"{self.kind or self.name}.json"
 
 
@@ -93,7 +93,7 @@ def studies() -> tuple[Study, ...]:
 
 
 def markers() -> tuple[str, ...]:
-    """Files that tell folders of results, whatever has written them."""
+    """Files that mark folders of results, whatever has written them."""
     return SOLUTION, *(study.marker for study in studies())
 
 
@@ -105,7 +105,7 @@ _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, 
 stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
 same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
-Every point is kept in DIR/points once it is solved; the same command goes on
+Every point is kept in DIR/points once it is solved; the same command continues
 where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
@@ -117,10 +117,10 @@ are from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
-_CARRIED = """Mass, centre of mass and inertia about it are told in the frame of NAME, with
-errors of which the run has a part and the arm another. The scale of an arm's
+_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Part of
+their errors is that of the run, part that of the arm. The scale of an arm's
 gains is often known to some per cent only; a run with a payload of known mass
-tells it, and the next run takes what that has found:
+determines it, and the next run takes that:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
@@ -132,7 +132,7 @@ log that was fitted; efforts that it does not have are predicted and not compare
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
-motion is the one whose efforts tell most; errors that are told are those that
+motion is the one whose efforts identify most; the errors that are printed are those that
 `spookid solve` would report, with all sensors, noise and priors. Limits are the
 robot's file's, if the problem was made from one, and those of the flags. The
 CSV has the problem's signals and JOINT_rate.
@@ -230,7 +230,7 @@ _DECLARED: tuple[Command, ...] = (
         _FOLDERS,
         f"--method --filter --unknowns --from --alone {_FIT}",
         {
-            "--from": "folder of results that are to stand beside it, in the place of a fit",
+            "--from": "folder of results to compare with, instead of a fit",
             "--cutoff": "low-pass filter of the regression, and of the fit's initial guess [Hz]",
             "--out": _optional("folder of the regression (default: none is written)"),
         },
@@ -260,7 +260,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Command(
         "excite",
-        "design a motion that tells most of the parameters, within limits",
+        "design a motion that identifies the parameters best, within limits",
         "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
@@ -269,7 +269,7 @@ _DECLARED: tuple[Command, ...] = (
             "--duration": {"help": "seconds", "required": True},
             "--from": "folder of results: its estimates and errors are known beforehand",
             "--quiet": "no progress and no table",
-            "--out": {"help": "the trajectory, a CSV; a picture FILE.png stands beside it", "metavar": "FILE.csv"},
+            "--out": {"help": "the trajectory, a CSV; a picture FILE.png is written beside it", "metavar": "FILE.csv"},
         },
     ),
     Command("new", "write a problem file for a robot and a log of it", "cli.robots:new", _MATCHED),

@@ -202,7 +202,7 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
 
 
 def _base_parameters(problem: Declaration, width: int) -> list[str]:
-    """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
+    """What forces at the joints determine of bodies whose whole inertia is unknown, if there are such."""
     free = stacked(problem.parameter_set.declared)
     inertias = (body.distribution for body in problem.model.bodies)
     if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
@@ -240,7 +240,7 @@ def _names(problem: Declaration, motor: Motor) -> set[str]:
 
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Design a motion, print what it will tell, and write it."""
+    """Design a motion, print what it will identify, and write it."""
     from spookid.problem import Problem
     from spookid.studies.excitation_result import save  # with what plans motions
 
@@ -271,7 +271,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     picture = save(out, found)
     run.say("\n".join([str(found), *_until(job, found.expected), f"\nWritten to {out} and {picture}"]))
     if found.interrupted:
-        on = "the same command goes on with the search that was cut short, from its beginning"
+        on = "the same command repeats the search that was interrupted, from its beginning"
         terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
         return Exit.INTERRUPTED
     kept.end()
@@ -279,7 +279,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _foretold(job: CommandJob) -> str:
-    """What a trajectory will tell of a problem."""
+    """Errors to expect of a trajectory."""
     from spookid.problem import Problem
 
     planned = Recording.from_file(job.arguments.trajectory)

@@ -147,7 +147,7 @@ FLAGS = {
     "--window": flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
     "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": flag(
-        "changes told a day at the most that are none, where the noise is white (default: 1)",
+        "false alarms a day at the most, if the noise is white (default: 1)",
         "N",
         type=_amount,
         default=1.0,

@@ -205,7 +205,7 @@ def _recording(log: Log, stamps: str | None, problem: Declaration, without: Coll
     for name, unit in log.named_units.items():
         if name in signals:
             terminal.complain(
-                f"{name!r} is read as it stands; if the problem file converts it, say --units {name!r}={unit}"
+                f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}"
             )
     read = log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))
     zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}

@@ -151,7 +151,7 @@ class LogRows:
         """What is to be taken of a row; None if nothing is."""
         blind = next((name for name in self._needed if name not in row.values), None)
         if blind is not None:
-            since = "which each row of the first seconds has; rows without it are left out, their motion cannot be told"
+            since = "which each row of the first seconds has; rows without it are left out"
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:

@@ -68,7 +68,7 @@ def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}, and the same command goes on")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}; the same command continues")
         return Exit.INTERRUPTED
     if run.interruption.asked:
         terminal.complain(f"interrupted; the results of {job.label} are in {job.out}")
@@ -97,7 +97,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         with terminal.SolverLine(job.label, names, run.watched) as line:
             return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command goes on") from None
+        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command continues") from None
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Declaration, tuple[Basin, ...]]:

@@ -114,8 +114,8 @@ def end(*_: object) -> None:
     os._exit(INTERRUPTED)
 
 
-_WITHOUT_TERMINAL = 100
-_NARROWEST, _WIDEST = 60, 120
+_COLUMNS, _ROWS, _NARROWEST = 80, 24, 60
+"""Size of a terminal that does not report its own, and the fewest columns that text is laid out in."""
 _unwritten: list[str] = []
 """Why stdout took no more, if that is no wish of who reads it."""
 
@@ -144,9 +144,8 @@ def finish() -> bool:
 
 
 def columns() -> int:
-    """Columns to lay text for stdout out in: those of the terminal, within reason."""
-    width = shutil.get_terminal_size((_WITHOUT_TERMINAL, 24)).columns
-    return min(max(width, _NARROWEST), _WIDEST)
+    """Columns to lay text for stdout out in."""
+    return max(shutil.get_terminal_size((_COLUMNS, _ROWS)).columns, _NARROWEST)
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -163,8 +162,6 @@ def _write(stream: TextIO, text: str) -> None:
             complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
 
 
-_COLUMNS, _ROWS = 80, 24
-"""Size of a terminal that does not report its own."""
 _LONG = 10.0
 """Work that takes longer than this says so in advance [s]."""
 

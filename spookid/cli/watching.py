@@ -204,7 +204,7 @@ class _Watch:
             terminal.complain(f"interrupted after {counted(self._rows, 'row')}")
         else:
             terminal.complain(
-                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} goes on from here"
+                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} continues from here"
             )
         return Exit.INTERRUPTED
 
@@ -231,11 +231,11 @@ def _is_hardly_known(noise: Noise) -> bool:
 
 
 def _hardly(length: str, sizes: Sequence[Noise]) -> str:
-    """What the first seconds do not tell."""
-    names = [f"{'the disturbance of ' * (n.kind == 'disturbance')}{', '.join(n.names)}" for n in sizes]
+    """What the first seconds do not determine."""
+    names = [f"the {'process noise' if n.kind == 'disturbance' else 'noise'} of {', '.join(n.names)}" for n in sizes]
     return (
-        f"{length} hardly tell how large the noise of {' and '.join(names)} is: errors may be too small, and changes "
-        "are told once it is clear how estimates scatter; --warm-up gives it more"
+        f"{length} identify {' and '.join(names)} weakly: errors may be too small, and changes are "
+        "reported once the scatter of the estimates is known; a longer --warm-up helps"
     )
 
 

@@ -94,7 +94,7 @@ class Film:
             return f"Pale: the pose that measured signals and joints alone give{gaps}."
         if self.markers:
             return "Crosses: points as they were measured, which determine no pose."
-        return "What was measured determines no pose, so that the estimated motion stands alone."
+        return "The measured signals determine no pose; only the estimated motion is drawn."
 
     @property
     def pace(self) -> str:

@@ -83,7 +83,7 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
     several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
     if several or robot.constraints or any(body.free for body in robot.bodies.values()):
         what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
-        raise ProblemError(f"replays are of hinges and sliders that stand on the ground; {what}")
+        raise ProblemError(f"replays are of hinges and sliders on the ground; {what}")
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)

@@ -89,7 +89,7 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
             raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; it has {', '.join(names) or 'none'}")
     for name in names:
         if name not in values:
-            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, which the values lack; add it")
+            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, for which there is no value; add it")
     bodies: dict[str, dict[str, float]] = {}
     for body in robot.bodies.values():
         quantities = () if body.distribution is None else body.distribution.quantities

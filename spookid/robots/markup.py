@@ -231,7 +231,7 @@ class _Builder:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         start = self._parser.CurrentByteIndex
         if len(self._open) >= _DEEPEST:
-            raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements stand inside each other; take some out")
+            raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements are inside each other; take some out")
         parent = self._open[-1] if self._open else None
         element = Element(tag, attributes, self._place(), start, self._tag_end(start), parent=parent)
         if parent is None:

@@ -2,7 +2,7 @@
 
 Several joints of one body are one joint of the package.
 
-Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format stands at
+Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format is described at
 https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 """
 

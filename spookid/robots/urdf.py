@@ -1,6 +1,6 @@
 """URDF: links and joints of a file's elements. Meshes are never opened; visuals, collisions and the like are left out.
 
-The format stands at https://wiki.ros.org/urdf/XML.
+The format is described at https://wiki.ros.org/urdf/XML.
 
 Which format a robot's file has, and what it says.
 """

@@ -69,7 +69,7 @@ def _check_target(document: Document, target: Path, beside: Path) -> None:
         name = element.attributes.get("file", "") if element.tag == "include" else ""
         if name and not (target.parent / name).is_file():
             raise ProblemError(
-                f"{target} would lack {name!r}, which {document.path} includes and which is not found from that "
+                f"{target} would not find {name!r}, which {document.path} includes, from that "
                 f"folder; write into {document.file.parent}"
             )
 
@@ -161,7 +161,7 @@ def _content(
 def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str) -> Element:
     if name not in elements:
         raise ProblemError(
-            f"{robot.source.document.path}: {what} {name!r} stands in no element of this file's own, as after "
+            f"{robot.source.document.path}: {what} {name!r} is in no element of this file's own, as after "
             "<include> or <replicate>; write it out"
         )
     return elements[name]

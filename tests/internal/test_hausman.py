@@ -199,7 +199,7 @@ def test_errors_of_a_sensor_that_last_are_no_disturbance() -> None:
     assert solution.choice is not None
     assert solution.choice.estimator == "hard"
     assert "hard (all noise" in solution.summary()
-    assert "disturbance of pin none;" in solution.summary()
+    assert "process noise none (deterministic dynamics)" in solution.summary()
     assert noisy.choice == Choice("noise", "as asked")
     assert solution["J"].std_err < noisy["J"].std_err / 1.5
     assert max(map(abs, offs(solution))) < 4
