@@ -162,7 +162,8 @@ def parameters(solution: Solution, every: bool = False) -> Table:
 
 def bodies(solution: Solution) -> list[Block]:
     """A row for each body whose mass, centre of mass or moments depend on parameters."""
-    return _grid("body", solution.physical, ("mass", "c_x", "c_y", "c_z", "I_xx", "I_yy", "I_zz"))
+    groups = ("mass", "c_x", "c_y", "c_z"), ("I_xx", "I_yy", "I_zz")
+    return [table for names in groups for table in _grid("body", solution.physical, names)]
 
 
 def joints(solution: Solution) -> list[Block]:
@@ -227,7 +228,7 @@ def _weak(solution: Solution, verbose: bool) -> list[Block]:
         rows.append((f"{more} more", "in full with --verbose"))
     if count := len(weak) - len(plain):
         what = "of masses, centres and moments"
-        rows.append((counted(count, "combination"), f"{what}: --verbose lists them and the base parameters"))
+        rows.append((counted(count, "combination"), f"{what}; see --verbose"))
     if verbose and (names := settled_parameters(solution.sensitivities)):
         rows.append((", ".join(names), "weakly identifiable; determined by priors"))
     return [f"{name}: {advice}" for name, advice in rows]

@@ -82,7 +82,7 @@ def test_a_measured_torque_stands_in_the_table_of_the_fit(tmp_path: Path) -> Non
         assert all(half.steps == 2 * fit.steps + 1 and half.rms > fit.rms for half in finer)
     # Each of the five samples in a step errs by itself.
     assert all(TORQUE / 5 < size < TORQUE for size in sizes)
-    (row,) = (line for line in solution.summary().splitlines() if line.startswith("  u, mean of a step"))
+    (row,) = (line for line in solution.summary(verbose=True).splitlines() if line.startswith("  u, mean of a step"))
     assert row.endswith(f"{'one' if sizes[0] > sizes[1] else 'other'}: {max(sizes):.3g} N m")
     solution.save(tmp_path / "r")
     assert [t.efforts for t in load(tmp_path / "r").trajectories] == [t.efforts for t in solution.trajectories]
