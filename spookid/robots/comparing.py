@@ -277,24 +277,22 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
     if lacking := _lacking(new, result):
         words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
         files[f"the new file with {' and '.join(words)}"] = new.with_(joints=lacking), lacking
-    torques, cutoff, reasons = dict[str, MotorEfforts](), None, {name: list[str]() for name in files}
-    replays = dict[str, Array]()
-    for name, (own, springs) in files.items():
-        try:
-            torques[name] = log.torques(own, cutoff)
-            cutoff = torques[name].cutoff
-        except ProblemError as error:
-            reasons[name].append(f"no inverse dynamics, for {error}")
-        try:
-            replays[name] = replayed(own, log.motion, springs)
-        except ProblemError as error:
-            reasons[name].append(f"no replays, for {error}")
     none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.motion.joints)))
-    versions = tuple(
-        Version(name, torques[name].efforts if name in torques else none, replays.get(name, nowhere), tuple(why))
-        for name, why in reasons.items()
-    )
-    told, along = next(iter(torques.values()), None), log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
+    versions: list[Version] = []
+    efforts: MotorEfforts | None = None
+    for name, (own, springs) in files.items():
+        reasons, predicted, positions = list[str](), none, nowhere
+        try:
+            efforts = log.torques(own, efforts.cutoff if efforts else None)
+            predicted = efforts.efforts
+        except ProblemError as error:
+            reasons.append(f"no inverse dynamics, for {error}")
+        try:
+            positions = replayed(own, log.motion, springs)
+        except ProblemError as error:
+            reasons.append(f"no replays, for {error}")
+        versions.append(Version(name, predicted, positions, tuple(reasons)))
+    along = log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
     return RobotComparison(
         robot.name,
         trajectory.name,
@@ -302,12 +300,12 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
         tuple(robot.coordinates[label].unit for label in log.motion.joints),
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
-        np.zeros(0) if told is None else told.t,
-        none if told is None else told.measured,
-        np.nan if told is None else told.cutoff,
+        np.zeros(0) if efforts is None else efforts.t,
+        none if efforts is None else efforts.measured,
+        np.nan if efforts is None else efforts.cutoff,
         trajectory.t[along],
         log.seen[along],
-        versions,
+        tuple(versions),
     )
 
 
@@ -321,9 +319,10 @@ def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
     for motor in result.mechanism.motors if result.mechanism else ():
         values = {quantity.name: quantity.value for quantity in motor.quantities}
         inertia = values.get("shaft inertia", 0.0) + values.get("ratio", 1.0) ** 2 * values.get("rotor inertia", 0.0)
-        if inertia and motor.hinge in new.joints:
-            own = found.setdefault(motor.hinge, {})
-            own["armature"] = inertia + own.get("armature", float(ca.DM(new.joints[motor.hinge].armature)))
+        # An armature that depends on parameters has those of its motors in it.
+        if inertia and motor.hinge in new.joints and f"{motor.hinge} armature" not in result.joints:
+            own = float(ca.DM(new.joints[motor.hinge].armature))
+            found.setdefault(motor.hinge, {})["armature"] = inertia + own
     return found
 
 
