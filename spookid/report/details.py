@@ -83,7 +83,8 @@ def residuals(solution: Solution) -> Table:
         sizes = [(fit.rms, name) for fit, name in fits]
         rows.append((f"{one.signal}, mean of a step", *_sizes(total, largest, one.unit), f"{steps:,}", sizes))
     units = [*motions[0].units, *(one.unit for one in motions[0].efforts or ())]
-    head = ("signal", "rms", "largest", "samples", f"worst of {len(motions)} recordings")
+    several = f"worst of {len(motions)} recordings" if len(motions) > 1 else ""
+    head = ("signal", "rms", "largest", "samples", several)
     return Table(
         head, [(*row[:-1], _worst(row[-1], unit)) for row, unit in zip(rows, units, strict=True)], left=range(5)
     )

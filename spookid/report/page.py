@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -176,7 +176,7 @@ def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], wh
     """All of the page about a solution, each with its title and blocks."""
     tables = dict(details.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
-        "Warnings": summary.warnings_of(solution.findings, verbose=True),
+        "Warnings": _warnings(solution),
         "Parameters": _parameters(solution, tables),
         "Mechanism": _mechanism(solution),
         "Motion": _motion(solution, films),
@@ -192,12 +192,22 @@ def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], wh
     return [{"title": title, "blocks": found} for title, blocks in every.items() if (found := shown(blocks))]
 
 
+def _warnings(solution: Solution) -> Iterator[Block | Tree]:
+    for finding in solution.findings:
+        parts = summary.parts_of(finding)
+        yield {"heading": f"{finding.severity.upper()} {finding.code}"}
+        yield parts.pop("", "")
+        yield facts(list(parts.items()))
+
+
 def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
     if not solution.parameters:
         return ["The problem has no parameters."]
     chosen = {title: blocks for title, blocks in tables.items() if title.startswith(("bodies", "base"))}
     table = summary.parameters(solution, every=True)
-    blocks: list[Block | Tree] = [table, *summary.noise_line(solution), summary.facts_words(solution)]
+    grids = [*summary.bodies(solution), *summary.joints(solution)]
+    blocks: list[Block | Tree] = [*grids, *([summary.LEGEND] if grids else []), table]
+    blocks += [*summary.noise_line(solution), summary.facts_words(solution)]
     for title, own in chosen.items():
         blocks += [{"heading": title[0].upper() + title[1:]}, *own]
     own = list(summary.constraints(solution))

@@ -42,6 +42,7 @@ _MOST = 3
 SCREEN = 24
 """Lines of a terminal: more parameters than these are listed by body and joint."""
 _CORRELATED = 0.9
+LEGEND = "0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior."
 
 
 def summarize(solution: Solution, verbose: bool = False) -> str:
@@ -96,14 +97,18 @@ def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int =
         yield f"{counted(len(serious) - _MOST, 'more warning')}, in full with --verbose: {codes}"
 
 
-def _in_full(finding: Finding, verbose: bool, width: int) -> str:
-    """Its code, what is the matter, the evidence for it, its cause, and what to do."""
-    effect = re.split(
+def parts_of(finding: Finding) -> dict[str, str]:
+    """What is the matter, the evidence for it, its cause, and what to do, by their labels."""
+    what, *evidence = re.split(
         r"(?<=[a-z]{3}): |(?<=[.?!]) (?=[A-Z])", finding.effect.removeprefix("Is this meant? "), maxsplit=1
     )
-    parts = {"": effect[0].rstrip(".:") + ".", "evidence": effect[1] if effect[1:] else ""}
-    parts |= {"cause": finding.cause, "do": finding.advice}
-    texts = {label: text if verbose else _brief(text) for label, text in parts.items() if text}
+    parts = {"": what.rstrip(".:") + ".", "evidence": " ".join(evidence), "cause": finding.cause, "do": finding.advice}
+    return {label: text for label, text in parts.items() if text.strip(".")}
+
+
+def _in_full(finding: Finding, verbose: bool, width: int) -> str:
+    """As lines."""
+    texts = {label: text if verbose else _brief(text) for label, text in parts_of(finding).items()}
     head = f"{finding.severity.upper()} {finding.code}"
     fits = len(f"{head}   {texts.get('', '')}") <= width
     lines = [f"{head}   {texts.pop('')}" if fits and "" in texts else head]
@@ -129,7 +134,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
         return []
     table, grids = parameters(solution, verbose), [bodies(solution), joints(solution)]
     sections = [("", blocks) for blocks in grids]
-    notes = ["0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior."] if any(grids) else []
+    notes = [LEGEND] if any(grids) else []
     if any(estimate.at_bound for estimate in solution.parameters.values()):
         notes.append("Standard errors presume that parameters at a bound stay there.")
     if solution.sensitivities.raised:

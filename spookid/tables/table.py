@@ -86,12 +86,13 @@ def estimated(name: str, value: float, error: float, unit: str) -> tuple[str, ..
     power = 0 if -3 <= first < _MOST_DECIMALS - 1 else first
     places, scale = min(power - last, _MOST_DIGITS + power - first), 10.0**power
     ends = (_rounded((value + side * HALF_WIDTH * error) / scale, places - 1) for side in (-1, 1))
-    share = 100 * error / abs(value) if value else 0.0
+    share = 100 * error / abs(value) if value else math.inf
+    relative = number(share, 1) if share < 0.1 else f"{share:.1f}" if share < 9.95 else f"{min(share, 100):.0f}"
     return (
         name + (f" x1e{power}" if power else ""),
         _rounded(value / scale, places),
         _rounded(error / scale, power - last),
-        f"{number(share, 1) if share < 0.1 else f'{share:.1f}' if share < 9.95 else f'{share:.0f}'} %" if value else "",
+        f"{'> ' * (share > 100)}{relative} %",
         " .. ".join(ends),
         unit,
     )
