@@ -32,27 +32,16 @@ from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.tables.table import HALF_WIDTH, labelled
 
-MOST_ROWS, _MOST_RECORDINGS, _MOST_COLUMNS = 6, 2, 4
-"""Signals or coordinates that are drawn; recordings below one another, and beside one another."""
-_WIDTH = 7.2
-"""Of the figure of the residuals [in]."""
-_MOST_NAMES = 7
-"""Recordings that are told apart."""
-_MOST_BINS = 24
-_LEAST_SAMPLES = 12
-"""Of a bin."""
-_SHOWN = 0.995
-"""Share of the residuals that the vertical axis holds at least."""
-WIDTH = 5.6
-"""[in]"""
+MOST_ROWS, _MOST_COLUMNS = 6, 4
+"""Signals or coordinates that are drawn below one another, and recordings beside one another."""
 
 
 def pictured(solution: Solution) -> list[tuple[str, str, str]]:
     """Picture, title and caption for each of the first recordings where the process noise was estimated."""
     every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
     found = []
-    for one in every[:_MOST_RECORDINGS]:
-        count, more = len(one.labels), len(every) - _MOST_RECORDINGS
+    for one in every[:2]:
+        count, more = len(one.labels), len(every) - 2
         words = [f"the first {MOST_ROWS} of {count} coordinates"] if count > MOST_ROWS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
         caption = (
@@ -141,7 +130,7 @@ def residual_figure(solution: Solution) -> Figure | None:
     rows = [i for i, of_one in enumerate(points) if any(p.residual.size for p in of_one)]
     if not rows:
         return None
-    result = Figure(figsize=(_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
+    result = Figure(figsize=(7.2, 0.6 + 1.9 * len(rows)), layout="constrained")
     panels = result.subplots(len(rows), 4, squeeze=False)
     for (*axes, last), i in zip(panels, rows, strict=True):
         for panel in axes[1:]:
@@ -186,7 +175,7 @@ def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
     """Residuals in light colours, one a recording, and in dark what they are on the average."""
     residual = np.concatenate([p.residual for p in points]) / size
     dot = 2.6 if len(residual) > 400 else 4.5
-    reach = 1.2 * float(np.quantile(np.abs(residual), _SHOWN))
+    reach = 1.2 * float(np.quantile(np.abs(residual), 0.995))  # an outlier would press all others together
     for j, panel in enumerate(axes):
         for i, p in enumerate(points):
             numbers, shown = plots.thinned(np.arange(len(p.residual), dtype=np.float64), p.residual / size)
@@ -233,14 +222,14 @@ def correlation(several: Sequence[Array], lag: int) -> float:
 def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """Means of y over bins with as many samples each, along x: mean of x, mean of y, and its standard error if the
     samples are independent."""
-    count = int(np.clip(len(y) // _LEAST_SAMPLES, 1, _MOST_BINS))
+    count = max(int(np.log2(max(len(y), 1))) + 1, 1)  # Sturges' rule
     bins = np.array_split(np.argsort(x, kind="stable"), count)
     spread = [np.std(y[b]) / math.sqrt(len(b)) for b in bins]
     return np.array([np.mean(x[b]) for b in bins]), np.array([np.mean(y[b]) for b in bins]), np.array(spread)
 
 
 def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
-    several = trajectories if 1 < len(trajectories) <= _MOST_NAMES else ()
+    several = trajectories if 1 < len(trajectories) <= len(COLOURS) else ()
     dots = [pictures.entry(f" {t.name}", COLOURS[i], ".", markersize=7, alpha=0.6) for i, t in enumerate(several)]
     mean = pictures.entry("mean over a bin", DARK, linestyle="-", linewidth=1.3)
     return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]
