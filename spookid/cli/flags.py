@@ -251,6 +251,13 @@ _LOG = {
         **SEVERAL,
     ),
 }
+_ALONG = {
+    "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
+    "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+    **_LOG,
+    "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+    "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+}
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
@@ -273,21 +280,13 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
         "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
         "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
-        "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-        "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
-        **_LOG,
-        "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
-        "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+        **_ALONG,
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
     },
     "predict": {
         "result": flag("folder of results", "RESULT"),
         "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
-        "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-        "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
-        **_LOG,
-        "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
-        "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+        **_ALONG,
         "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
     },
     "report": {

@@ -32,7 +32,7 @@ from spookid.robots.logs import Log, opened
 from spookid.robots.report_section import section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
-from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
+from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.tables.table import Table, seconds
@@ -41,8 +41,7 @@ from spookid.tables.table import Table, seconds
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
     out = Path(arguments.out)
-    if out.suffix != ".py":
-        raise ProblemError(f"--out {out}: a problem is a Python file; give a name that ends in .py")
+    _check_out(out, ".py", "a problem is a Python file")
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
@@ -104,6 +103,14 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
+def _check_out(out: Path | None, ending: str, kind: str) -> None:
+    """Refuse a file that cannot be written, before there is something to lose."""
+    if out is not None and out.suffix != ending:
+        raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
+    if out is not None:
+        folders.check_file(out)
+
+
 def _robot(arguments: Namespace, path: str) -> Robot:
     return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend)
 
@@ -115,10 +122,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
-    if out is not None and out.suffix != ".json":
-        raise ProblemError(f"--out {out}: a payload is written as JSON; give a name that ends in .json")
-    if out is not None:
-        folders.check_file(out)
+    _check_out(out, ".json", "a payload is written as JSON")
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
@@ -148,28 +152,22 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
 def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
     out = None if arguments.out is None else Path(arguments.out)
-    if out is not None and out.suffix != ".csv":
-        raise ProblemError(f"--out {out}: efforts are written as CSV; give a name that ends in .csv")
-    if out is not None:
-        folders.check_file(out)
+    _check_out(out, ".csv", "efforts are written as CSV")
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
     recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
+    kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
     terminal.say(f"{result.problem}: {arguments.log} with the estimates of {arguments.result}\n\n{found}")
     if out is not None:
-        columns = {f"{label} [{unit}]": found.efforts[:, i] for i, (label, unit) in enumerate(_labelled(found))}
-        columns |= {f"{label} measured": found.measured_efforts[:, i] for i, (label, _) in enumerate(_labelled(found))}
+        heads = [f"{label} [{unit}]" for label, unit in zip(found.motors, found.units, strict=True)]
+        columns = {f"{head} {kind}": efforts[:, i] for kind, efforts in kinds.items() for i, head in enumerate(heads)}
         rows = zip(found.t, *columns.values(), strict=True)
         folders.write(out, Table(("t", *columns), [tuple(map(repr, map(float, row))) for row in rows]).csv())
         terminal.say(f"Written to {out}")
     return Exit.DONE
-
-
-def _labelled(found: MotorEfforts) -> list[tuple[str, str]]:
-    return list(zip(found.motors, found.units, strict=True))
 
 
 def _problem(arguments: Namespace, result: Solution) -> Declaration:
