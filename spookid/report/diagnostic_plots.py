@@ -23,7 +23,7 @@ from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import pictures, plots
-from spookid.report.details import starts_sentence
+from spookid.report.conclusion import starts_sentence
 from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE
 from spookid.results.motion import misfit
 from spookid.results.result import Solution

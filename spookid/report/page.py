@@ -19,7 +19,6 @@ from spookid.registry import markers
 from spookid.report import (
     animation,
     conclusion,
-    details,
     diagnostic_plots,
     export,
     pictures,
@@ -174,7 +173,7 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
 
 def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
     """All of the page about a solution, each with its title and blocks."""
-    tables = dict(details.details(solution))
+    tables = dict(conclusion.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": _warnings(solution),
         "Parameters": _parameters(solution, tables),
@@ -187,7 +186,7 @@ def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], wh
         "Correlations": _correlations(solution),
         "Identifiability": summary.weak_sentences(solution.sensitivities) or ["The data determine all directions."],
         "Convergence": _convergence(solution),
-        "Provenance": [facts([("Folder", where), *details.work(solution)])],
+        "Provenance": [facts([("Folder", where), *conclusion.work(solution)])],
     }
     return [{"title": title, "blocks": found} for title, blocks in every.items() if (found := shown(blocks))]
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from spookid.report.details import WIDTH, Section, details
+from spookid.report.conclusion import WIDTH, Section, details
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.wording import (
