@@ -44,35 +44,7 @@ _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
 
 
-@dataclass(frozen=True, eq=False)
-class Motion:
-    """Of n joints at N steps, and what drives them."""
-
-    joints: tuple[str, ...]
-    step: float
-    """[s]."""
-    positions: Array
-    """(N, n) [rad or m]."""
-    rates: Array
-    """(N, n)."""
-    drive: Array
-    """In mean over the step that begins there, (N, n) [N m or N]."""
-
-    @property
-    def starts(self) -> Integers:
-        """Where windows begin, each behind the one before; those left out where not all of one is known."""
-        size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
-        whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
-        kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
-        return np.asarray(whole[kept], dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        """Steps of a window."""
-        return max(round(WINDOW / self.step), 1)
-
-
-def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, float]]) -> Array:
+def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
     """Positions of all joints along the windows, (windows, steps, n) [rad or m]; not finite from where on MuJoCo finds
     no motion."""
     try:
@@ -269,15 +241,15 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
     trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
-    log = _Log.of(robot, result, trajectory)
-    content = rewritten(robot, from_result(robot, result)).content
+    log = Along.of(robot, result, trajectory)
+    content, *_ = rewritten(robot, from_result(robot, result))
     found = described(parse(robot.source.document.path, content))
     new = Parts(*found, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
     files: dict[str, tuple[Parts, Mapping[str, Mapping[str, float]]]] = {BEFORE: (robot, {}), AFTER: (new, {})}
     if lacking := _lacking(new, result):
         words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
         files[f"the new file with {' and '.join(words)}"] = new.with_(joints=lacking), lacking
-    none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.motion.joints)))
+    none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.joints)))
     versions: list[Version] = []
     efforts: MotorEfforts | None = None
     for name, (own, springs) in files.items():
@@ -288,16 +260,16 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
         except ProblemError as error:
             reasons.append(f"no inverse dynamics, for {error}")
         try:
-            positions = replayed(own, log.motion, springs)
+            positions = replayed(own, log, springs)
         except ProblemError as error:
             reasons.append(f"no replays, for {error}")
         versions.append(Version(name, predicted, positions, tuple(reasons)))
-    along = log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
+    along = log.starts[:, None] + 1 + np.arange(log.size)[None]
     return RobotComparison(
         robot.name,
         trajectory.name,
-        log.motion.joints,
-        tuple(robot.coordinates[label].unit for label in log.motion.joints),
+        log.joints,
+        tuple(robot.coordinates[label].unit for label in log.joints),
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
         np.zeros(0) if efforts is None else efforts.t,
@@ -327,17 +299,38 @@ def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Log:
-    """What a result knows of a recording, in a robot's joints."""
+class Along:
+    """What a result knows of a recording, in n joints of a robot at N steps."""
 
+    joints: tuple[str, ...]
+    driven: tuple[str, ...]
+    step: float
+    """[s]."""
     t: Array
-    motion: Motion
+    positions: Array
+    """Estimated, (N, n) [rad or m]."""
+    rates: Array
+    """(N, n)."""
+    drive: Array
+    """In mean over the step that begins there, (N, n) [N m or N]."""
     seen: Array
     """Measured positions, (N, n), NaN where there are none."""
-    driven: tuple[str, ...]
+
+    @property
+    def starts(self) -> Integers:
+        """Where windows begin, each behind the one before; those left out where not all of one is known."""
+        size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
+        whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
+        kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
+        return np.asarray(whole[kept], dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """Steps of a window."""
+        return max(round(WINDOW / self.step), 1)
 
     @staticmethod
-    def of(robot: Parts, result: Solution, trajectory: Trajectory) -> _Log:
+    def of(robot: Parts, result: Solution, trajectory: Trajectory) -> Along:
         """Of one recording."""
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
@@ -358,7 +351,7 @@ class _Log:
             if motor.hinge in labels:
                 does[:, labels.index(motor.hinge)] += drive[:, m]
         driven = tuple(label for label in labels if label in {motor.hinge for motor in mechanism.motors})
-        return _Log(trajectory.t, Motion(tuple(labels), result.step, positions, rates, does), seen, driven)
+        return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
     def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
         """Inverse dynamics of a version; where a position was not measured it is as estimated.
@@ -366,9 +359,9 @@ class _Log:
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.
         """
-        labels, count = self.motion.joints, _FINER * (len(self.t) - 1) + 1
-        at = np.where(np.isfinite(self.seen), self.seen, self.motion.positions)
-        impulses = np.vstack([np.zeros(len(labels)), np.cumsum(self.motion.drive[:-1] * self.motion.step, axis=0)])
+        labels, count = self.joints, _FINER * (len(self.t) - 1) + 1
+        at = np.where(np.isfinite(self.seen), self.seen, self.positions)
+        impulses = np.vstack([np.zeros(len(labels)), np.cumsum(self.drive[:-1] * self.step, axis=0)])
         fine = np.linspace(self.t[0], self.t[-1], count)
         places = make_interp_spline(self.t, at, k=5)(fine)
         did = make_interp_spline(self.t, impulses, k=5).derivative()(fine)
