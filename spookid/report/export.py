@@ -6,8 +6,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, partial
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
@@ -103,12 +103,15 @@ def save(
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
-    with _begun(solution, directory, aside if figures else None) as drawn:
-        solution.settled()  # so that the times tell all of it
+    kept = beside(Path(directory).resolve(), "part")
+    try:
+        asked = aside is not None and figures and _asked(aside, solution, kept)
+        solution.settled()  # so that the times are those of all of it
         summary = summarize(solution)
         if show is not None:
             show(summary)
         files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summary}
+        drawn = _answered(aside) if aside is not None and asked else {}
         if figures:
             files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
         if solution.outliers:
@@ -118,38 +121,29 @@ def save(
 
             files |= animation.writers(solution)
         folders.save(directory, files)
+    finally:
+        remove(kept)
+
+
+def _asked(aside: Connection, solution: Solution, folder: Path) -> bool:
+    """True if the other process draws the figures; what cannot be computed for it is reported by ``settled``."""
+    with suppress(Exception):
+        keep(solution, folder)
+        aside.send(folder)
+        return True
+    return False
+
+
+def _answered(aside: Connection) -> Mapping[str, bytes]:
+    """Figures by name; those are missing that could not be drawn."""
+    with suppress(EOFError, OSError):
+        return dict(aside.recv())
+    return {}
 
 
 def _shown(solution: Solution) -> list[str]:
     """Names of its figures."""
     return [name for name in _FIGURES if name != "starts.png" or solution.basins]
-
-
-@contextmanager
-def _begun(
-    solution: Solution, directory: folders.AnyPath, aside: Connection | None
-) -> Iterator[Callable[[], Mapping[str, bytes]]]:
-    """Figures that are drawn from now on, by name; those are missing that could not be."""
-    with ExitStack() as held:
-        asked = False
-        # What cannot be computed is reported by `settled`, and what cannot be kept here is no loss.
-        with suppress(Exception):
-            if aside is not None:
-                folder = beside(Path(directory).resolve(), "part")
-                held.callback(remove, folder)
-                keep(solution, folder)
-                aside.send(folder)
-                asked = True
-
-        @cache
-        def drawn() -> Mapping[str, bytes]:
-            with suppress(EOFError, OSError):
-                if asked and aside is not None:
-                    return dict(aside.recv())
-            return {}
-
-        yield drawn
-        drawn()  # nothing is left in the pipe
 
 
 def _drawn(name: str, solution: Solution) -> bytes:
@@ -158,8 +152,8 @@ def _drawn(name: str, solution: Solution) -> bytes:
     return pictures.png(getattr(import_module(f"spookid.report.{module}"), function)(solution))
 
 
-def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Solution, name: str, path: Path) -> None:
-    path.write_bytes(drawn().get(name) or _drawn(name, solution))
+def _write(drawn: Mapping[str, bytes], solution: Solution, name: str, path: Path) -> None:
+    path.write_bytes(drawn.get(name) or _drawn(name, solution))
 
 
 def keep(solution: Solution, directory: folders.AnyPath) -> None:
