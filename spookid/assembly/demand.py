@@ -57,5 +57,4 @@ def _check(problem: Declaration, steps: int, what: str, needed: float) -> None:
 
 def size(count: float) -> str:
     """Bytes in words."""
-    unit, name = (1e9, "GB") if count >= 1e9 else (1e6, "MB")
-    return f"{float(f'{count / unit:.1e}'):g} {name}"
+    return f"{number(count / 1e9, 2)} GB" if count >= 1e9 else f"{number(count / 1e6, 2)} MB"

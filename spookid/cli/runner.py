@@ -17,7 +17,6 @@ from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import terminal
 from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
-from spookid.estimation.fitting import BEGINNINGS
 from spookid.estimation.solving import solve
 from spookid.records import dataclass
 from spookid.registry import Study
@@ -68,7 +67,7 @@ class Run:
     def fitting(self, label: str, problem: Declaration) -> Iterator[Callback]:
         """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
         names = [parameter.name for parameter in problem.free]
-        with terminal.SolverLine(label, names, self.watched, BEGINNINGS) as line:
+        with terminal.SolverLine(label, names, self.watched) as line:
 
             def callback(iteration: Iteration) -> None:
                 line.show(iteration)

@@ -7,7 +7,6 @@ Progress of long work: one live line on stderr that leaves nothing behind.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import signal
@@ -209,10 +208,10 @@ class SolverLine:
         label: what is solved.
         names: of the free parameters.
         shown: False to write nothing at all.
-        beginnings: as many times as its first iteration a whole fit takes.
+        beginnings: as many times as its first iteration a whole fit takes, as ``spookid check`` has it.
     """
 
-    def __init__(self, label: str, names: Sequence[str], shown: bool, beginnings: float = math.nan) -> None:
+    def __init__(self, label: str, names: Sequence[str], shown: bool, beginnings: float = 5.0) -> None:
         self._label, self._names, self._beginnings = label, names, beginnings
         self._forecast = ""
         self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None

@@ -364,7 +364,7 @@ def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, A
     return name, times, poses, rates
 
 
-BEGINNINGS = 5
+_BEGINNINGS = 5
 """Fits of one iteration that a whole fit takes as long as, with its refinement and its tables, once its functions are
 made: with the other count, what keeps forecasts of 14 problems of this repository within 0.49 and 1.99 of the truth."""
 _ASSEMBLIES = 8
@@ -384,4 +384,4 @@ def seconds(assembly: Assembly, building: float) -> float:
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began
     once = spent * times.compile / times.total  # both are wall times: other work lengthens them alike
-    return _ASSEMBLIES * building + once + BEGINNINGS * (spent - once)
+    return _ASSEMBLIES * building + once + _BEGINNINGS * (spent - once)
