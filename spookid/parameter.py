@@ -154,6 +154,11 @@ class Parameter(ca.SX):  # type: ignore[misc]
         """What each has its own of; None if there is one of it."""
         return self._per
 
+    def __repr__(self) -> str:
+        facts = {"lower": self.lower, "upper": self.upper, "unit": self.unit}
+        shown = [f"{name}={value!r}" for name, value in facts.items() if value not in (-math.inf, math.inf, "")]
+        return f"Parameter({', '.join([repr(self.name), repr(self.guess), *shown])})"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""
         return self

@@ -106,8 +106,8 @@ stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
 same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
 Every point is kept in DIR/points once it is solved; the same command continues
-where it was interrupted. A point is solved anew if the problem, the settings or
-the versions have changed. With a dict `problems`, each has its DIR/key.
+where it was interrupted. A point is solved anew if the problem, the settings
+or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
 _MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
@@ -117,18 +117,22 @@ are from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
-_CARRIED = """Mass, centre of mass and inertia about it are in the frame of NAME, with
-errors of which the run has a part and the arm another. The scale of an arm's
+_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Part of
+their errors is that of the run, part that of the arm. The scale of an arm's
 gains is often known to some per cent only; a run with a payload of known mass
-determines it, and the next run takes what that has found:
+determines it, and the next run takes that:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
 """
+_LIKE = """Efforts are torques or forces along the joints, by inverse dynamics with the estimates of
+RESULT. Predicted and measured ones pass the same low-pass filter. LOG has the names of the
+log that was fitted; efforts that it does not have are predicted and not compared.
+"""
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
-motion is the one whose efforts determine the parameters best; errors are those that
+motion is the one whose efforts identify most; the errors that are printed are those that
 `spookid solve` would report, with all sensors, noise and priors. Limits are the
 robot's file's, if the problem was made from one, and those of the flags. The
 CSV has the problem's signals and JOINT_rate.
@@ -168,15 +172,18 @@ _DECLARED: tuple[Command, ...] = (
         "show what a problem is made of, its sizes and sparsity; solves nothing",
         "cli.checking:check",
         "",
-        f"{_GUESSED} --trajectory --from --noise --until",
-        {"--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand"},
+        f"{_GUESSED} --trajectory --from --noise --until --verbose",
+        {
+            "--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand",
+            "--verbose": "settings, sizes, coordinates of inertias and base parameters, too",
+        },
     ),
     Command(
         "solve",
         "estimate states and parameters, and write a folder of results",
         "cli.solving:solve",
         _FOLDERS,
-        f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures",
+        f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures --verbose",
         {
             "--starts": {"help": "guesses to start from, drawn at random (default: 1, the given one)", "default": 1},
             "--seed": "of these guesses (default: 0)",
@@ -253,7 +260,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Command(
         "excite",
-        "design the motion that determines the parameters best, within limits",
+        "design a motion that identifies the parameters best, within limits",
         "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
@@ -262,7 +269,7 @@ _DECLARED: tuple[Command, ...] = (
             "--duration": {"help": "seconds", "required": True},
             "--from": "folder of results: its estimates and errors are known beforehand",
             "--quiet": "no progress and no table",
-            "--out": {"help": "the trajectory, a CSV; a picture FILE.png stands beside it", "metavar": "FILE.csv"},
+            "--out": {"help": "the trajectory, a CSV; a picture FILE.png is written beside it", "metavar": "FILE.csv"},
         },
     ),
     Command("new", "write a problem file for a robot and a log of it", "cli.robots:new", _MATCHED),
@@ -272,6 +279,9 @@ _DECLARED: tuple[Command, ...] = (
         "find what an arm that was fitted carries along a run, without a fit",
         "cli.robots:payload",
         _CARRIED,
+    ),
+    Command(
+        "predict", "predict the efforts of the motors along another log, without a fit", "cli.robots:predict", _LIKE
     ),
     Command(
         "watch",

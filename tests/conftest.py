@@ -16,7 +16,7 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from spookid.kernels.library import SETTING, library, warning  # noqa: E402
-from spookid.report import forked, pictures  # noqa: E402
+from spookid.report import export, pictures  # noqa: E402
 from spookid.results import lazy  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -59,11 +59,10 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Figures are made but not drawn, which takes longer than small fits, nor is the process copied for it: their files are
 # empty.
-_DRAWING = ((pictures, "png", pictures.png), (pictures, "encoded", pictures.encoded))
-_DRAWING += ((forked, "processors", forked.processors),)
-pictures.png = lambda _: b""
-pictures.encoded = lambda *_: b""
-forked.processors = lambda: 1
+_DRAWING = ((pictures, "png", pictures.png),)
+_DRAWING += ((export, "processors", export.processors),)
+pictures.png = lambda *_: b""
+export.processors = lambda: 1
 
 
 @pytest.fixture

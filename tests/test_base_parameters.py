@@ -292,7 +292,7 @@ def test_a_fit_tells_combinations_from_the_data_and_the_rest_from_the_prior(tmp_
     assert (mass.known_from, mass.body) == ("prior", "rod")
     assert mass.estimate == pytest.approx(1.0, abs=0.1)
     assert mass.std_err == pytest.approx(0.3, rel=0.1)
-    assert re.search(r"^Known of bodies\n +body.* from the prior\n +rod ", solution.summary(), re.MULTILINE)
+    assert "from the prior" in solution.summary(verbose=True)
     found = problem.base_parameters().combinations[0]
     assert solution(found.formula).std_err == pytest.approx(moment.std_err)
 
@@ -319,7 +319,7 @@ problem = Problem("swing", Model([rod], [hinge], gravity=gravity(9.81)), [Record
 def test_check_tells_what_can_be_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "swing.py"
     path.write_text(PROBLEM)
-    assert main(["check", str(path)]) == 0
+    assert main(["check", str(path), "--verbose"]) == 0
     _, _, told = capsys.readouterr().out.partition("\n\nBase parameters\n")
     assert "Any motion shows 3 combinations of 10 unknowns" in told
     assert "The motion of recording shows 3 combinations" in told.replace("\n ", "")

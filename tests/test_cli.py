@@ -253,12 +253,12 @@ def test_without_a_recording_yet(here, capsys):
 def test_check_shows_everything(here, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     text = ONE.replace("[run()])", "[run()], coulomb=b, gain=Parameter('K', 0.5))")
-    assert main(["check", write(text), "--fix", "b", "--set", "b=0.25"]) == 0
+    assert main(["check", write(text), "--fix", "b", "--set", "b=0.25", "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     asked, _, page = out.partition("\n\n")
-    assert asked.startswith("Is this meant? Along recording 'run' the model")  # of so much friction
-    assert page.startswith("swing (swing.py)\n================\nA rod that swings.\n\n")
+    assert asked.startswith("WARNING question.model\n  Along recording 'run' the model")
+    assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit takes some .* memory", page)
     for line in (
         r"Bodies   1  rod",
         r"Joints   1  pivot \(Hinge, GROUND to rod\)",
@@ -271,19 +271,19 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"Settings    stepper variational, friction smooth, step h = 0\.01 s, state weight κ = 10000, cutoff .*",
         r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
         r"Size        103 unknowns \(101 of states, 2 of parameters\), 198 residuals, [\d,]+ Jac.*",
-        r"  - The input 'u' is zero throughout: nothing can be learnt of its motor's gain on 'pivot'\.",
+        r"WARNING input.zero   The input 'u' is zero throughout\.",
     ):
         assert re.search(f"^{line}$", out, re.MULTILINE), line
 
 
 def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    assert main(["check", write(ONE), "--state-weight", "auto"]) == 0
+    assert main(["check", write(ONE), "--state-weight", "auto", "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
-    assert "Identifiability, linearized at the initial guess\n  Directions are seen at " in out
+    assert "Identifiability, linearized at the initial values\n  Directions are seen at " in out
     assert "the paper's weight" not in out
     assert main(["check", write(ONE), "--state-weight", "100"]) == 0
     assert "state_weight=100 is the paper's weight; estimates and errors hang on it." in capsys.readouterr().out
@@ -295,16 +295,13 @@ def test_check_fits_the_terminal(here, capsys, monkeypatch, width):
     assert main(["check", write(TWO)]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= width
-    assert [line for line in out.splitlines() if line.startswith("swing")] == [
-        "swing_a (swing.py::a)",
-        "swing_b (swing.py::b)",
-    ]
+    assert re.findall(r"^swing_.*?\)", out, re.MULTILINE) == ["swing_a (swing.py::a)", "swing_b (swing.py::b)"]
 
 
 def test_check_takes_the_settings_of_a_solve(here, capsys):
     flags = ["--step", "0.02", "--state-weight", "7", "--cutoff", "5", "--friction-width", "0.3"]
     flags += ["--stepper", "spook", "--friction", "smooth"]
-    assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags]) == 0
+    assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags, "--verbose"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial guess 5 Hz" in out
     assert "friction width pivot 0.3 rad/s Size" in out
@@ -315,7 +312,7 @@ def test_check_of_a_problem_without_parameters_or_docstring(here, capsys):
     assert main(["check", write(text)]) == 0
     out = capsys.readouterr().out
     assert "Parameters\n  none\n" in out
-    assert out.startswith("swing (swing.py)\n================\n\nBodies")
+    assert out.startswith("swing (swing.py): 1 body, 1 joint, 0 free parameters")
 
 
 def test_check_goes_on_after_a_wrong_problem(here, capsys):
@@ -374,7 +371,7 @@ def test_solve_writes_results_where_the_contract_says(here, capsys):
     assert main(["solve", write(ONE)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("swing: converged in ")
+    assert out.startswith("swing: converged\n")
     assert out.endswith("\n\nWritten to results/swing\n")
     assert {path.name for path in Path("results/swing").iterdir()} == FILES
     assert [path.name for path in Path("results").iterdir()] == ["swing"]
@@ -418,7 +415,7 @@ def test_an_infinite_state_weight(here, capsys):
     assert tree("out")["cost"]["state"] == 0
     assert load("out").state_weight == np.inf
     assert tree("out")["dynamics"] == "hard"
-    assert "hard dynamics Dynamics" in " ".join(Path("out/summary.txt").read_text().split())
+    assert "process noise none (deterministic" in Path("out/summary.txt").read_text()
     for weight in ("-inf", "nan"):
         message = wrong(capsys, "solve", write(ONE), f"--state-weight={weight}", "--stepper", "variational")
         assert f"state_weight is {weight}; it must be" in message
@@ -775,7 +772,7 @@ def test_ctrl_c(here, data):
     assert terminal.end() == 130
     assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
     assert terminal.seen.endswith(
-        "spookid: interrupted; the best iterate of swing is in out, and the same command goes on\r\n"
+        "spookid: interrupted; the best iterate of swing is in out; the same command continues\r\n"
     )
     assert tree("out")["status"] == "interrupted"
     assert {path.name for path in Path("out").iterdir()} == FILES

@@ -105,7 +105,7 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     np.testing.assert_array_less(found.errors, [0.01, 0.03])  # of some 3 N m that gravity and inertia take
     np.testing.assert_allclose(found.measured_efforts, found.measured * [-2 * TRUTH["K"], 0.25])
     assert found.t[0] == pytest.approx(3 / 20.0, abs=2 * H)
-    assert f"at {len(found.t)} instants, low-passed at 20 Hz\n" in str(found)
+    assert f"at {len(found.t)} instants: efforts of the motors' signals, low-passed at 20 Hz\n" in str(found)
     assert f"{found.errors[0]:.4g} N m" in str(found)
     assert len(found.records()) == 2 * len(found.t)
     wrong = problem.inverse_dynamics({"c": 0.0}, problem.recordings[0], cutoff=20.0)

@@ -282,7 +282,7 @@ def test_check_tells_the_width_of_each_coordinate(tmp_path, capsys):
         "recording = Recording(t, {'x': np.sin(5 * t), 'turn': np.cos(3 * t)})\n"
         "problem = Problem('sleeve', Model([body], [sleeve], gravity=gravity(0)), [recording], [x, turn], step=0.01)\n"
     )
-    assert main(["check", str(file)]) == 0
+    assert main(["check", str(file), "--verbose"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     labels = [freedom.label for freedom in load_problem(file).model.freedoms]
     assert re.search(rf"friction width {labels[0]} [\d.]+ m/s, {labels[1]} [\d.]+ rad/s", words), words

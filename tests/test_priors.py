@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -29,9 +30,8 @@ def test_estimates_say_whether_data_or_priors_tell_them(tmp_path):
     assert solution(Parameter("one", 1.0) + Parameter("two", 1.0)).from_prior == pytest.approx(0, abs=1e-6)
     assert (without["one"].known_from, without["two"].known_from, without["two"].from_prior) == ("given", "data", 0)
     assert {e.known_from for e in two_frictions(None).solve().parameters.values()} == {"nothing"}
-    (row,) = (line for line in solution.summary().splitlines() if line.endswith("from the prior"))
-    assert row.split()[0] == "one"
-    assert "one known from priors" in str(solution)
+    (row,) = re.findall(r"^(\w+) [^\n]*\n? *from the prior$", solution.summary(), re.MULTILINE)
+    assert row == "one"
     solution.save(tmp_path / "r")
     back = load(tmp_path / "r")
     assert back["one"] == one

@@ -230,9 +230,9 @@ def test_what_includes_others_is_written_where_they_are_found(tmp_path: Path) ->
     own, others = (robot.with_(joints={name: {"viscous": Parameter("b", 0.1)}}) for name in "ab")
     own.write(tmp_path / "new.xml", {"b": 0.2})
     assert robots.read(tmp_path / "new.xml").joints["a"].viscous == 0.2
-    with pytest.raises(ProblemError, match=r"would lack 'tip.xml', which .*arm\.xml includes"):
+    with pytest.raises(ProblemError, match=r"would not find 'tip.xml', which .*arm\.xml includes"):
         own.write(tmp_path / "elsewhere" / "new.xml", {"b": 0.2})
-    with pytest.raises(ProblemError, match="joint 'b' stands in no element of this file's own, as after <include>"):
+    with pytest.raises(ProblemError, match="joint 'b' is in no element of this file's own, as after <include>"):
         others.write(tmp_path / "other.xml", {"b": 0.2})
     assert not {"elsewhere", "other.xml"} & {one.name for one in tmp_path.iterdir()}
 
@@ -296,7 +296,7 @@ def test_a_gain_that_the_log_does_not_tell_is_like_the_others(solved: Path, tmp_
     assert usual == pytest.approx(GAINS["shoulder"], rel=0.3)
     assert gains["shoulder_gain"].prior is None
     assert gains["elbow_gain"].prior == pytest.approx((usual, 0.2 * usual), rel=0.01)
-    assert "The log hardly tells the gain of elbow," in out.read_text(encoding="utf-8")
+    assert "The log identifies weakly the gain of elbow," in out.read_text(encoding="utf-8")
 
 
 def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,3 +408,28 @@ def test_results_of_another_mechanism(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(ARM)
     with pytest.raises(ProblemError, match="have nothing of robot 'arm': they know"):
         robots.read(tmp_path / "arm.urdf").write(tmp_path / "new.urdf", solution())
+
+
+def test_torques_of_a_log_are_predicted(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    solution, problem = load(solved / "res"), load_problem(solved / "arm.py")
+    out, log = tmp_path / "efforts.csv", solved / "log.csv"
+    capsys.readouterr()
+    assert main(["predict", str(solved / "res"), str(log), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    expected = problem.inverse_dynamics(solution)
+    assert f"low-passed at {expected.cutoff:g} Hz" in text
+    for label, error in zip(expected.motors, expected.errors, strict=True):
+        row = next(line for line in text.splitlines() if line.strip().startswith(label)).split()
+        assert float(row[5]) == pytest.approx(error, rel=1e-3)
+    rows = np.genfromtxt(out, delimiter=",", skip_header=1)
+    np.testing.assert_allclose(rows[:, 1 : 1 + len(expected.motors)], expected.efforts, rtol=1e-9)
+    compared = robots.read(solved / "arm.urdf", held={"slide": 0.0}).compare(solution)
+    assert compared.cutoff == expected.cutoff
+    np.testing.assert_allclose(compared.torque_errors(compared.versions[-1]), expected.errors, rtol=0.25)
+    bare = tmp_path / "bare.csv"
+    header, *lines = log.read_text().splitlines()
+    kept = [i for i, name in enumerate(header.split(",")) if "current" not in name]
+    bare.write_text("\n".join(",".join(line.split(",")[i] for i in kept) for line in (header, *lines)))
+    assert main(["predict", str(solved / "res"), str(bare)]) == 0
+    assert "these are predicted, and not compared" in capsys.readouterr().err
+    assert main(["predict", str(solved / "res"), str(log), "--out", "efforts.txt"]) == 2

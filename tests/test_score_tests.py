@@ -179,7 +179,7 @@ def test_outliers_are_told(seed: int) -> None:
 
 def test_what_is_lacking_stands_before_the_estimates() -> None:
     text = fitted(0, lambda theta, _: theta + 0.02).summary()
-    assert text.index("The residuals are not noise") < text.index("Parameters")
+    assert text.index("The residuals are not noise") < text.index("parameter ")
     assert text.count("The residuals are not noise") == 1
 
 

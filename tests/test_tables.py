@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from solutions import pendulum_problem, recording, solution
 
-from spookid import GROUND, Body, Finding, Hinge, Model, Motor, ProblemError, sweep
+from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, sweep
 from spookid.__main__ import main
 from spookid.studies import audit
 
@@ -63,11 +63,8 @@ def test_a_problem_shows_its_parameters_recordings_and_settings() -> None:
         assert words in html
 
 
-def test_a_printed_solution_points_to_its_notices() -> None:
-    assert "2 notices: see summary()." in str(
-        solution().changed(findings=(Finding("start.inferred"), Finding("weight.paper")))
-    )
-    assert "notice" not in str(solution().changed(findings=()))
+def test_a_printed_solution_is_its_summary() -> None:
+    assert str(solution()) == solution().summary()
 
 
 # --- data frames ---

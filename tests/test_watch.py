@@ -35,7 +35,7 @@ ONSET, END = 7.5, 9.6
 """Of a change, and of the log [s]; it must be told before."""
 FIRST = ("--warm-up", "2")
 """Enough where nothing is to be told."""
-ROUGHLY = "1.5 s hardly tell how large the noise of the disturbance of pivot is"
+ROUGHLY = "1.5 s identify the process noise of pivot weakly"
 STAMP = r"\d\d:\d\d:\d\d"
 
 
@@ -179,7 +179,7 @@ def test_a_log_that_grows_in_pieces_is_followed_until_it_is_interrupted_and_resu
     out, err = capsys.readouterr()
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["5.00", "6.00", "7.00"]
     count = text[:cut].count("\n") - 1
-    assert err == f"spookid: interrupted after {count} rows; --resume kept.npz goes on from here\n"
+    assert err == f"spookid: interrupted after {count} rows; --resume kept.npz continues from here\n"
     # The same log to its end, on a terminal: what was seen is passed over, one table is rewritten below what is told.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main(["watch", "swing.py", "friction.csv", "--resume", "kept.npz"]) == 0

@@ -129,7 +129,7 @@ def mechanism(problem: Problem, values: Mapping[str, float]) -> Mechanism:
     model, values = problem.model, problem.parameter_set.on(values)
     return Mechanism(
         bodies=tuple(_body(body, values) for body in model.bodies),
-        hinges=tuple(_joint(joint, values) for joint in model.joints),
+        hinges=tuple(_joint(joint, values, problem.stepper.rigid) for joint in model.joints),
         motors=(*(_motor(one, values) for one in model.motors), *(_servo(one, values) for one in model.servos)),
         sensors=tuple(_sensor(sensor, problem, values) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
@@ -158,13 +158,13 @@ def _of_inertia(inertia: FullInertia, name: str, entry: ca.SX, unit: str, values
     return replace(told, formula=type(inertia).__name__) if of_many else told
 
 
-def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
-    compliance = [("compliance", "m/N"), ("angular compliance", "rad/(N m)")]
+def _joint(joint: Joint, values: Mapping[str, float], rigid: bool) -> JointOutline:
+    compliance = [] if rigid else [("compliance", "m/N"), ("angular compliance", "rad/(N m)")]
     quantities = [_quantity(name, joint.compliance[i], unit, values) for i, (name, unit) in enumerate(compliance)]
     for name in UNITS:
         quantities += _coefficients(joint, name, values)
     quantities += [quantity for load in joint.loads for quantity in _of_load(load, joint, values)]
-    if not is_zero(joint.damping):
+    if not (rigid or is_zero(joint.damping)):
         quantities.append(_quantity("damping", joint.damping, "s", values))
     if joint.stribeck is not None:
         kind = joint.coordinates[0].unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -31,16 +32,16 @@ from spookid.estimation.questions import questions
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
-from spookid.report.conclusion import parameters, parts
+from spookid.report.conclusion import parameters, parts, sizes
 from spookid.report.export import load
-from spookid.report.summary import weak_sentences
+from spookid.report.summary import SCREEN, warnings_of, weak_sentences
 from spookid.results import folders
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
 from spookid.studies.job import KeptFits, unfinished
-from spookid.tables.table import Table, minutes, number, wrapped
+from spookid.tables.table import Table, counted, minutes, number, wrapped
 
 if TYPE_CHECKING:
     from spookid.studies.expected import ExpectedErrors
@@ -61,53 +62,62 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
     def work(job: CommandJob) -> Exit:
         if arguments.trajectory is not None:
-            pass  # with what plans motions
-
             terminal.say(_foretold(job) + "\n" * run.file.several)
             return Exit.DONE
-        title = f"{job.problem.name} ({job.place})"
-        for question in questions(job.problem):  # first, for what is asked about may be too large to be built
-            terminal.say("\n".join(wrapped(question.text, terminal.columns())) + "\n")
-        page = describe(job.problem, title, run.file.description, terminal.columns(), loading)
+        for warning in warnings_of(
+            questions(job.problem), True, terminal.columns()
+        ):  # first: what is asked about may be too large to build
+            terminal.say(warning + "\n")
+        title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"
+        page = describe(job.problem, title, run.file.description, terminal.columns(), arguments.verbose, loading)
         terminal.say(page + "\n" * run.file.several)
         return Exit.DONE
 
     return each(run, lambda job: partial(work, job))
 
 
-def describe(problem: Problem, title: str, description: str, width: int, loading: float = 0.0) -> str:
-    """Everything that can be said about a problem before it is solved, or before anything of it is recorded.
-
-    Args:
-        title: how the user called it.
-        description: of its file; may be empty.
-        width: columns of a line.
-        loading: processor time that a command takes before it begins a fit [s].
-    """
-    named = [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])]
-    mechanism = Table((), (table := parts(problem)).rows, table.left).text(width).splitlines()
-    known = parameters(problem).text(width, "  ").splitlines() if problem.parameters else ["  none"]
+def describe(
+    problem: Problem, title: str, description: str, width: int, verbose: bool = True, loading: float = 0.0
+) -> str:
+    """Everything that can be said about a problem before it is solved, or before anything of it is recorded."""
+    table = parts(problem)
+    mechanism = Table((), table.rows, table.left).text(width).splitlines()
     if problem.recordings:
         began = time.process_time()
         assembly = assemble(problem)
-        building = time.process_time() - began
+        title += f"; {_demand(assembly, loading, time.process_time() - began)}"
+        findings = ranked([*assembly.findings, *papers_weight(problem), *_silent_motors(assembly)])
+        warnings = ["\n\n".join(warnings_of(findings, verbose, width))] if findings else []
         recordings = _recordings(assembly, width)
-        sizes = _size(assembly, width, loading, building)
-        of_fit = [_settings(assembly, width), sizes, _identifiability(assembly, width)]
-        notices = _notices(assembly, width)
+        of_fit = [_identifiability(assembly, width, verbose)]
+        of_fit += [_settings(assembly, width), _size(assembly, width)] if verbose else []
     else:
         signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
         needed = (
             f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
         )
-        recordings, of_fit, notices = ["Recordings", *wrapped(needed, width, "  ")], [], []
-    quick = problem.recordings or len(problem.model.bodies) <= _MOST
+        warnings, of_fit = [], []
+        recordings = ["Recordings", *wrapped(needed, width, "  ")]
+    quick = verbose and (problem.recordings or len(problem.model.bodies) <= _MOST)
     base = _base_parameters(problem, width) if quick else []
-    sections = [named, mechanism, recordings, ["Parameters", *known], *of_fit, base, notices]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    named = [*wrapped(title, width), *(wrapped(description, width) if description else [])]
+    sections = [named, warnings, mechanism, recordings, _parameters(problem, width, verbose), *of_fit, base]
+    return "\n\n".join("\n".join(section) for section in sections if any(section))
 
 
 # --- sections, each a list of lines ---
+
+
+def _parameters(problem: Problem, width: int, verbose: bool) -> list[str]:
+    """Of many those that are no coordinates of inertias."""
+    table = parameters(problem)
+    pi = ca.vertcat(ca.SX(0, 1), *(b.distribution.pi for b in problem.model.bodies if b.distribution is not None))
+    inner = {p.name for p in parameters_in([pi], "inertias")} if pi.numel() else set()
+    hidden = inner if len(table.rows) > SCREEN and not verbose else set()
+    rows = [row for row in table.rows if row[0] not in hidden]
+    more = [f"  and {counted(len(hidden), 'coordinate')} of inertias: --verbose lists them"] if hidden else []
+    lines = Table(table.head, rows, table.left).text(width, "  ").splitlines() if rows else ["  none"]
+    return ["Parameters", *lines, *more]
 
 
 def _recordings(assembly: Assembly, width: int) -> list[str]:
@@ -150,7 +160,7 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     return lines
 
 
-def _size(assembly: Assembly, width: int, loading: float, building: float) -> list[str]:
+def _size(assembly: Assembly, width: int) -> list[str]:
     transcription = assembly.transcription
     parameters = len(transcription.names)
     states = transcription.unknowns - parameters
@@ -158,7 +168,7 @@ def _size(assembly: Assembly, width: int, loading: float, building: float) -> li
     text = (
         f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
         f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros "
-        f"({number(100 * density, 2)} %); {_demand(assembly, loading, building)}"
+        f"({number(100 * density, 2)} %)"
     )
     return wrapped(text, width, "Size        ")
 
@@ -172,26 +182,27 @@ def _demand(assembly: Assembly, loading: float, building: float) -> str:
     return f"a fit takes {memory} and {minutes(duration)} on one core, to a factor of 2"
 
 
-def _identifiability(assembly: Assembly, width: int) -> list[str]:
-    """What a fit will be able to tell, as far as the initial guess can say."""
+def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]:
+    """What a fit will be able to determine, as far as the initial values show."""
     if not assembly.transcription.names:
         return []
-    head = "Identifiability, linearized at the initial guess"
     identifiability = a_priori(assembly).sensitivities
     values = identifiability.singular_values
+    lines = ["Identifiability, linearized at the initial values"]
     if not np.all(np.isfinite(values)):
         reason = next(iter(identifiability.reasons.values()))
-        return [head, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
-    spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
-    lines = wrapped(spectrum, width, "  ")
+        return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
+    if verbose:
+        spectrum = ", ".join(number(value, 2) for value in values)
+        lines += wrapped(f"Directions are seen at {spectrum} sigma for a change of 100 %.", width, "  ")
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
-        lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
-    return [head, *lines]
+        lines += wrapped(f"No direction is weak (below {number(WEAK)} sigma for a change of 100 %).", width, "  ")
+    return lines
 
 
 def _base_parameters(problem: Problem, width: int) -> list[str]:
-    """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
+    """What forces at the joints determine of bodies whose whole inertia is unknown, if there are such."""
     free = stacked(problem.parameter_set.declared)
     inertias = (body.distribution for body in problem.model.bodies)
     if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
@@ -203,12 +214,6 @@ def _base_parameters(problem: Problem, width: int) -> list[str]:
     rows = here.by_body().text(width, "  ").splitlines()
     told = (line for words in (*here.remarks(), _MORE) for line in wrapped(words, width, "  "))
     return ["Base parameters", *wrapped(text, width, "  "), *rows, *told]
-
-
-def _notices(assembly: Assembly, width: int) -> list[str]:
-    findings = ranked([*assembly.findings, *papers_weight(assembly.problem), *_silent_motors(assembly)])
-    lines = [line for finding in findings for line in wrapped(finding.text, width, "  - ")]
-    return ["Notices", *lines] if lines else []
 
 
 def _silent_motors(assembly: Assembly) -> list[Finding]:
@@ -235,7 +240,7 @@ def _names(problem: Problem, motor: Motor) -> set[str]:
 
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Design a motion, print what it will tell, and write it."""
+    """Design a motion, print what it will identify, and write it."""
     from spookid.studies.excitation_result import save  # with what plans motions
 
     out, run = Path(arguments.out), start(arguments, interruption)
@@ -253,16 +258,19 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     given = {"noise": _noise(job), "known": _known(job), "initial": _at_coordinates(job, "home") or None}
     kept = KeptFits(unfinished(out), sorted((n, v) for n, v in vars(arguments).items() if not callable(v)))
     with terminal.line(f"{name}: planning", run.watched) as show, kept.searching(problem):
+        began = time.monotonic()
 
         def seen(start: int, iteration: int, value: float) -> None:
-            show(f"{name}: start {start}, iteration {iteration}, criterion {value:.5g}")
+            whole = (time.monotonic() - began) * arguments.starts / (start - 1) if start > 1 else math.nan
+            forecast = f" of some {minutes(whole)}" if whole > 0 else ""
+            show(f"{name}: start {start} of {arguments.starts}{forecast}, iteration {iteration}, criterion {value:.5g}")
             interruption.checkpoint()
 
         found = problem.excite(arguments.duration, _limits(job), criterion=criterion, **options, **given, progress=seen)
     picture = save(out, found)
     run.say("\n".join([str(found), *_until(job, found.expected), f"\nWritten to {out} and {picture}"]))
     if found.interrupted:
-        on = "the same command goes on with the search that was cut short, from its beginning"
+        on = "the same command repeats the search that was interrupted, from its beginning"
         terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
         return Exit.INTERRUPTED
     kept.end()
@@ -270,7 +278,8 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _foretold(job: CommandJob) -> str:
-    """What a trajectory will tell of a problem."""
+    """Errors to expect of a trajectory."""
+
     planned = Recording.from_file(job.arguments.trajectory)
     try:
         errors = job.problem.expected_errors(planned, noise=_noise(job), known=_known(job))

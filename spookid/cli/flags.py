@@ -148,7 +148,7 @@ FLAGS = {
     "--window": flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
     "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": flag(
-        "changes told a day at the most that are none, where the noise is white (default: 1)",
+        "false alarms a day at the most, if the noise is white (default: 1)",
         "N",
         type=_amount,
         default=1.0,
@@ -223,6 +223,7 @@ FLAGS = {
     "--plan": flag("the stages of the fit before it, and what each of them took after it", action="store_true"),
     "--no-figures": flag("numbers and summary alone, which are there sooner", action="store_true"),
     "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
+    "--verbose": flag("all warnings and parameters, residuals, costs, times and versions", action="store_true"),
     "--quiet": flag("no progress, no summary and no table", action="store_true"),
 }
 SETTINGS = {
@@ -254,6 +255,13 @@ _LOG = {
         **SEVERAL,
     ),
 }
+_ALONG = {
+    "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
+    "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+    **_LOG,
+    "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+    "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+}
 _GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
@@ -276,12 +284,14 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
         "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
         "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
-        "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-        "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
-        **_LOG,
-        "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
-        "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+        **_ALONG,
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
+    },
+    "predict": {
+        "result": flag("folder of results", "RESULT"),
+        "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
+        **_ALONG,
+        "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
     },
     "report": {
         "directory": flag("what a command of spookid wrote", "DIR"),

@@ -34,7 +34,7 @@ _STATUS = """exit status:
   3    not converged, or a simulation came to a step that has no solution, or
        the run of a payload does not fit; what there is, is written and says so
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far,
-       and the same command goes on where it stood, to the same digits
+       and the same command continues from there, to the same digits
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
 
@@ -124,7 +124,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: Command, whole:
     else:
         parser.set_defaults(**_UNSAID)
         parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
-        settings = parser.add_argument_group("settings in the place of the problem's own")
+        settings = parser.add_argument_group("settings instead of the problem's own")
         places = [(parser, {name: FLAGS.get(name, {}) for name in command.flags.split()}), (settings, SETTINGS)]
     for place, flags in places:
         for name, how in flags.items():

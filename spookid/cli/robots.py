@@ -1,6 +1,6 @@
 """The commands that begin and end with a robot's file: ``new`` and ``export``.
 
-The command ``payload``: what an arm that was fitted carries along a run.
+The commands ``payload`` and ``predict``: what a fitted arm carries along a run, and what its motors do there.
 
 ``spookid report``: one page about a folder of results.
 """
@@ -10,8 +10,11 @@ from __future__ import annotations
 import shlex
 import time
 from argparse import Namespace
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
@@ -29,16 +32,16 @@ from spookid.robots.logs import Log, opened
 from spookid.robots.report_section import section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
+from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
-from spookid.tables.table import seconds
+from spookid.tables.table import Table, seconds
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
     out = Path(arguments.out)
-    if out.suffix != ".py":
-        raise ProblemError(f"--out {out}: a problem is a Python file; give a name that ends in .py")
+    _check_out(out, ".py", "a problem is a Python file")
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
@@ -100,6 +103,14 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
+def _check_out(out: Path | None, ending: str, kind: str) -> None:
+    """Refuse a file that cannot be written, before there is something to lose."""
+    if out is not None and out.suffix != ending:
+        raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
+    if out is not None:
+        folders.check_file(out)
+
+
 def _robot(arguments: Namespace, path: str) -> Robot:
     return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend)
 
@@ -111,10 +122,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
-    if out is not None and out.suffix != ".json":
-        raise ProblemError(f"--out {out}: a payload is written as JSON; give a name that ends in .json")
-    if out is not None:
-        folders.check_file(out)
+    _check_out(out, ".json", "a payload is written as JSON")
     result = exports.load(arguments.result)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
@@ -141,6 +149,27 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
+def predict(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
+    out = None if arguments.out is None else Path(arguments.out)
+    _check_out(out, ".csv", "efforts are written as CSV")
+    result = exports.load(arguments.result)
+    problem = _problem(arguments, result)
+    log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
+    recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
+    values = {**result.values, **dict(arguments.set)}
+    found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
+    kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
+    terminal.say(f"{result.problem}: {arguments.log} with the estimates of {arguments.result}\n\n{found}")
+    if out is not None:
+        heads = [f"{label} [{unit}]" for label, unit in zip(found.motors, found.units, strict=True)]
+        columns = {f"{head} {kind}": efforts[:, i] for kind, efforts in kinds.items() for i, head in enumerate(heads)}
+        rows = zip(found.t, *columns.values(), strict=True)
+        folders.write(out, Table(("t", *columns), [tuple(map(repr, map(float, row))) for row in rows]).csv())
+        terminal.say(f"Written to {out}")
+    return Exit.DONE
+
+
 def _problem(arguments: Namespace, result: Solution) -> Problem:
     """That of the results, from the file that was solved or the one that is given."""
     source = arguments.problem or result.source
@@ -161,9 +190,10 @@ def _problem(arguments: Namespace, result: Solution) -> Problem:
     return problem
 
 
-def _recording(log: Log, stamps: str | None, problem: Problem) -> Recording:
-    """The signals of the problem's sensors and motors."""
-    signals = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
+def _recording(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
+    """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
+    wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
+    signals = [name for name in wanted if name in log.columns or name not in without]
     missing = [name for name in signals if name not in log.columns]
     if missing:
         raise ProblemError(
@@ -173,9 +203,14 @@ def _recording(log: Log, stamps: str | None, problem: Problem) -> Recording:
     for name, unit in log.named_units.items():
         if name in signals:
             terminal.complain(
-                f"{name!r} is read as it stands; if the problem file converts it, say --units {name!r}={unit}"
+                f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}"
             )
-    return log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))
+    read = log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))
+    zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}
+    if not zeros:
+        return read
+    terminal.complain(f"{log.path} has no {', '.join(zeros)}: these are predicted, and not compared")
+    return Recording(read.t, {**read.signals, **zeros}, read.name)
 
 
 def report(arguments: Namespace, interruption: Interruption) -> Exit:

@@ -66,7 +66,8 @@ class Run:
     @contextmanager
     def fitting(self, label: str, problem: Problem) -> Iterator[Callback]:
         """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
-        with terminal.SolverLine(label, [parameter.name for parameter in problem.free], self.watched) as line:
+        names = [parameter.name for parameter in problem.free]
+        with terminal.SolverLine(label, names, self.watched) as line:
 
             def callback(iteration: Iteration) -> None:
                 line.show(iteration)
@@ -92,11 +93,7 @@ class Run:
         )
 
     def only(self, out: Path | None = None) -> CommandJob:
-        """That of a file that holds one problem, or of which one is picked.
-
-        Raises:
-            ProblemError: if it holds several.
-        """
+        """That of a file that holds one problem, or of which one is picked."""
         if len(self.file.problems) > 1:
             path, keys = self.file.path, list(self.file.problems)
             raise ProblemError(f"{path} holds several problems ({', '.join(keys)}); pick one, {path}::{keys[0]}")
@@ -138,11 +135,7 @@ def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
 
 
 def start(arguments: Namespace, interruption: Interruption) -> Run:
-    """Load the problem file; the names on the command line must be known to one of its problems at least.
-
-    Raises:
-        ProblemError: for a wrong file or name.
-    """
+    """Load the problem file; the names on the command line must be known to one of its problems at least."""
     file = load_file(arguments.problem)
     known = dict.fromkeys(name for problem in file.problems.values() for name in problem.parameter_set.known)
     for flag, names in (("--set", [name for name, _ in arguments.set]), ("--fix", getattr(arguments, "fix", []))):
@@ -242,15 +235,7 @@ def each(
     whole: bool = False,
     continued: bool = False,
 ) -> Exit:
-    """Do one thing for each problem of the file; all are prepared before the first is worked on.
-
-    Args:
-        prepare: checks a job and gives its work.
-        marker: of the folder to be replaced, if one is.
-        home: of folders that have the problems' names, unless the user names one.
-        whole: True for one job with all problems.
-        continued: True if the folder is not replaced but gone on with.
-    """
+    """Do one thing for each problem of the file; all are prepared before the first is worked on."""
     file, arguments = run.file, run.arguments
     outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, arguments.out, home)
 
@@ -290,7 +275,7 @@ def _round(run: Run, keys: list[str], work: Callable[[str], Exit]) -> Exit:
 def _failed(run: Run, key: str, error: BaseException) -> Exit:
     """Say why there is nothing of a problem, if that is no error of ours."""
     if run.interruption.told_by(error):
-        kept = f"; {run.kept.count} of its fits are kept, and the same command goes on" if run.kept.count else ""
+        kept = f"; {run.kept.count} of its fits are kept, and the same command continues" if run.kept.count else ""
         told = str(error) if isinstance(error, KeyboardInterrupt) else ""
         terminal.complain(f"interrupted; {told}" if told else f"interrupted before {key} was done{kept}")
         return Exit.INTERRUPTED

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -29,9 +28,6 @@ _SPARE = 2
 """Columns that a value may become longer by before lines shift."""
 _SELDOM = 0.1
 """Between two times that the table is written [s] of the wall clock."""
-_HEAD = ("parameter", "value", "unit", "")
-_UP, _CLEAR = "\x1b[{}F", "\x1b[J"
-"""To the beginning of the line so many lines above; from there on nothing."""
 
 
 def clock(stamp: float) -> str:
@@ -41,8 +37,9 @@ def clock(stamp: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(round(stamp)))
 
 
-class View(ABC):
-    """Where estimates and changes are shown.
+class View:
+    """Where estimates and changes are shown: a line each, or on a terminal one table that is rewritten in place, with
+    lines that are kept above it.
 
     Args:
         title: what is watched.
@@ -52,16 +49,29 @@ class View(ABC):
 
     def __init__(self, title: str, names: Sequence[str], notes: Mapping[str, str]) -> None:
         self.title, self.names, self.notes = title, tuple(names), notes
+        self._in_place, self._widths = sys.stdout.isatty(), tuple[int, ...]()
+        self._text, self._height, self._written = "", 0, -math.inf
 
-    @abstractmethod
     def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Show an estimate.
-
-        Args:
-            now: stamp of the row that was read last [s].
-            rows: that were read so far.
-            left_out: samples of them that came too late to be used.
-        """
+        """Show an estimate at a stamp [s], with how many rows were read and samples came too late."""
+        values = [uncertain(estimate.values[name], estimate.std_errs[name]) for name in self.names]
+        if self._in_place:
+            known = zip(self.names, values, strict=True)
+            cells = [(n, v, estimate.units[n], estimate.reasons.get(n, "") or self.notes[n]) for n, v in known]
+            lost = f", {counted(left_out, 'sample')} left out" if left_out else ""
+            title, width = f"{self.title}  {clock(now)}  {counted(rows, 'row')}{lost}", terminal.columns() - 1
+            table = Table(("parameter", "value", "unit", ""), cells, left=(0, 2, 3))
+            self._text = f"{title[:width]}\n{table.text(width, '  ')}"
+            if time.monotonic() - self._written >= _SELDOM:
+                self._draw()
+            return
+        lines = [[clock(now), *values]]
+        if not self._widths:
+            lines.insert(0, ["time", *(labelled(name, estimate.units[name]) for name in self.names)])
+            self._widths = tuple(max(map(len, pair)) + _SPARE for pair in zip(*lines, strict=True))
+        self._widths = tuple(max(w, len(cell)) for w, cell in zip(self._widths, lines[-1], strict=True))
+        for line in lines:
+            self.note("  ".join(cell.rjust(w) for cell, w in zip(line, self._widths, strict=True)))
 
     def change(self, change: Change, estimate: OnlineEstimate) -> None:
         """A change as a line of its own."""
@@ -69,65 +79,15 @@ class View(ABC):
         name = f"{change.parameter} ({note})" if note else change.parameter
         self.note(f"{clock(change.told)}  CHANGED  {change.words(name, estimate.units[change.parameter], clock)}")
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, write: Callable[[str], None] = terminal.say) -> None:
         """A line of its own."""
-        terminal.say(text)
+        self._erase()
+        write(text)
+        self._draw()
 
     def complain(self, text: str) -> None:
         """A line on stderr."""
-        terminal.complain(text)
-
-    def close(self) -> None:  # noqa: B027
-        """Nothing more comes."""
-
-
-class Lines(View):
-    """A line for each estimate, values below each other."""
-
-    _widths: tuple[int, ...] = ()
-
-    def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Time and parameters."""
-        cells = [clock(now), *(_value(estimate, name) for name in self.names)]
-        if not self._widths:
-            head = ["time", *(labelled(name, estimate.units[name]) for name in self.names)]
-            self._widths = tuple(max(map(len, pair)) + _SPARE for pair in zip(head, cells, strict=True))
-            self._line(head)
-        self._widths = tuple(max(w, len(cell)) for w, cell in zip(self._widths, cells, strict=True))
-        self._line(cells)
-
-    def _line(self, cells: Sequence[str]) -> None:
-        self.note("  ".join(cell.rjust(w) for cell, w in zip(cells, self._widths, strict=True)))
-
-
-class Screen(View):
-    """One table, rewritten in place; what is to be kept scrolls away above it."""
-
-    _text, _height, _written = "", 0, -math.inf
-
-    def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Write the table, unless that was just done."""
-        parameters = [
-            (name, _value(estimate, name), estimate.units[name], estimate.reasons.get(name, "") or self.notes[name])
-            for name in self.names
-        ]
-        lost = f", {counted(left_out, 'sample')} left out" if left_out else ""
-        title, width = f"{self.title}  {clock(now)}  {counted(rows, 'row')}{lost}", terminal.columns() - 1
-        self._text = f"{title[:width]}\n{Table(_HEAD, parameters, left=(0, 2, 3)).text(width, '  ')}"
-        if time.monotonic() - self._written >= _SELDOM:
-            self._draw()
-
-    def note(self, text: str) -> None:
-        """A line above the table."""
-        self._erase()
-        terminal.say(text)
-        self._draw()
-
-    def complain(self, text: str) -> None:
-        """A line on stderr, above the table."""
-        self._erase()
-        terminal.complain(text)
-        self._draw()
+        self.note(text, terminal.complain)
 
     def close(self) -> None:
         """Write the last table; it stays."""
@@ -142,17 +102,8 @@ class Screen(View):
 
     def _erase(self) -> None:
         if self._height:
-            terminal.say(_UP.format(self._height) + _CLEAR, end="")
+            terminal.say(f"\x1b[{self._height}F\x1b[J", end="")  # to the line where the table begins; nothing after it
             self._height = 0
-
-
-def view(title: str, names: Sequence[str], notes: Mapping[str, str]) -> View:
-    """What suits where stdout goes."""
-    return (Screen if sys.stdout.isatty() else Lines)(title, names, notes)
-
-
-def _value(estimate: OnlineEstimate, name: str) -> str:
-    return uncertain(estimate.values[name], estimate.std_errs[name])
 
 
 _REPEATED = "repeat the time of another"
@@ -191,26 +142,16 @@ class LogRows:
         return [found[t] for t in sorted(found)]
 
     def learn(self, first: Recording, inputs: Iterable[str], until: float) -> None:
-        """What is usual in this log.
-
-        Args:
-            first: the first seconds.
-            inputs: signals of the model's inputs; those that stand in each row of the first seconds are needed.
-            until: latest stamp so far [s].
-        """
+        """What is usual in this log."""
         self._needed = tuple(name for name in inputs if np.all(np.isfinite(first.signals[name])))
         self._longest, self._last = max(b - a for a, b in pairwise(first.t.tolist())), until
         self._seen = {t: set(first.signals) for t in first.t.tolist()}
 
     def usable(self, row: Row, window: tuple[float, float]) -> Row | None:
-        """What is to be taken of a row; None if nothing is.
-
-        Args:
-            window: its first and last time [s].
-        """
+        """What is to be taken of a row; None if nothing is."""
         blind = next((name for name in self._needed if name not in row.values), None)
         if blind is not None:
-            since = "which each row of the first seconds has; rows without it are left out, their motion cannot be told"
+            since = "which each row of the first seconds has; rows without it are left out"
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from contextlib import nullcontext
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
-from spookid.report.forked import Copy
 from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
@@ -37,7 +37,7 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
             return each(run, lambda job: partial(_solve, run, job, aside), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
+def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
     asked = questions(job.problem)
     for question in asked:
         terminal.complain(f"{job.label}: {question.text}")
@@ -58,7 +58,7 @@ def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
             animate=arguments.animate,
             figures=not arguments.no_figures,
             aside=aside,
-            show=run.say,
+            show=lambda text: run.say(solution.summary(verbose=True) if arguments.verbose else text),
         )
         if arguments.animate and not any(job.folder.glob("*.gif")):
             terminal.complain(f"{job.label} has no motion to animate")
@@ -68,7 +68,7 @@ def _solve(run: Run, job: CommandJob, aside: Copy | None) -> Exit:
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}, and the same command goes on")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}; the same command continues")
         return Exit.INTERRUPTED
     if run.interruption.asked:
         terminal.complain(f"interrupted; the results of {job.label} are in {job.out}")
@@ -85,11 +85,7 @@ def _again(run: Run, job: CommandJob, problem: Problem) -> Solution:
 
 
 def _jointly(run: Run, job: CommandJob) -> Solution:
-    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept.
-
-    Raises:
-        KeyboardInterrupt: once the user has interrupted.
-    """
+    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept."""
     from spookid.studies.joint_fit import fit_jointly  # with workers
     from spookid.studies.joint_fit import planned as planned_jointly
     from spookid.studies.worker_pool import WorkerPool
@@ -101,16 +97,12 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         with terminal.SolverLine(job.label, names, run.watched) as line:
             return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command goes on") from None
+        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command continues") from None
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:
     """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
-    itself if there is to be one start.
-
-    Raises:
-        KeyboardInterrupt: once the user has interrupted; what is solved by then is kept beside the folder of results.
-    """
+    itself if there is to be one start."""
     count = run.arguments.starts
     if count == 1:
         return job.problem, ()

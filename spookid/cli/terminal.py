@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
+
+from spookid.tables.table import minutes
 
 if TYPE_CHECKING:
     from spookid.kernels.arrays import Array
@@ -29,18 +30,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
 """Exit status."""
 PATIENCE = 3.0
-"""How long work may take to let go, but for what it waits for a processor [s]."""
+"""How long work may take to end [s]."""
 
 
 class Interruption:
-    """While it is entered, a signal raises KeyboardInterrupt where the work can bear it.
-
-    Before the first `checkpoint` that is at once. From then on the first signal waits for the next checkpoint, if one
-    comes, so that neither a solver's state is torn nor a result lost; the second does not wait.
-
-    Foreign code loses exceptions: what is imported half, what a destructor or C code calls. So work that does not let
-    go soon ends with its process; what it writes is made for that.
-    """
+    """While it is entered, a signal raises KeyboardInterrupt: at once, and from the first ``checkpoint`` on at the next
+    one, so that no result is lost; a second signal does not wait. Foreign code loses exceptions: work that does not end
+    soon ends with its process."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -94,28 +90,19 @@ class Interruption:
     def _follow(self) -> None:
         """End the process if work does not let go."""
         going = self._told.get()
-        until = _granted() + PATIENCE
+        until = time.monotonic() + PATIENCE
         while going:
             try:
-                going = self._told.get(timeout=max(until - _granted(), 0.0))
-                until = _granted() + PATIENCE
+                going = self._told.get(timeout=max(until - time.monotonic(), 0.0))
+                until = time.monotonic() + PATIENCE
             except Empty:
-                if _granted() >= until:
+                if time.monotonic() >= until:
                     end()
 
     def _unheard(self, unraisable: Any) -> None:
         """Of exceptions that have nowhere to go, those of a signal are no news."""
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             self._unraisable(unraisable)
-
-
-def _granted() -> float:
-    """A clock that stands while the main thread waits for a processor, where the system tells [s]."""
-    try:
-        waited = int(Path("/proc/self/schedstat").read_bytes().split()[1])
-    except (OSError, ValueError, IndexError):
-        waited = 0
-    return time.monotonic() - 1e-9 * waited
 
 
 def end(*_: object) -> None:
@@ -126,8 +113,8 @@ def end(*_: object) -> None:
     os._exit(INTERRUPTED)
 
 
-_WITHOUT_TERMINAL = 100
-_NARROWEST, _WIDEST = 60, 120
+_COLUMNS, _ROWS, _NARROWEST = 80, 24, 60
+"""Size of a terminal that does not report its own, and the fewest columns that text is laid out in."""
 _unwritten: list[str] = []
 """Why stdout took no more, if that is no wish of who reads it."""
 
@@ -156,9 +143,8 @@ def finish() -> bool:
 
 
 def columns() -> int:
-    """Columns to lay text for stdout out in: those of the terminal, within reason."""
-    width = shutil.get_terminal_size((_WITHOUT_TERMINAL, 24)).columns
-    return min(max(width, _NARROWEST), _WIDEST)
+    """Columns to lay text for stdout out in."""
+    return max(shutil.get_terminal_size((_COLUMNS, _ROWS)).columns, _NARROWEST)
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -175,8 +161,8 @@ def _write(stream: TextIO, text: str) -> None:
             complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
 
 
-_COLUMNS, _ROWS = 80, 24
-"""Size of a terminal that does not tell its own."""
+_LONG = 10.0
+"""Work that takes longer than this says so in advance [s]."""
 
 
 def wanted(quiet: bool) -> bool:
@@ -222,10 +208,12 @@ class SolverLine:
         label: what is solved.
         names: of the free parameters.
         shown: False to write nothing at all.
+        beginnings: as many times as its first iteration a whole fit takes, as ``spookid check`` has it.
     """
 
-    def __init__(self, label: str, names: Sequence[str], shown: bool) -> None:
-        self._label, self._names = label, names
+    def __init__(self, label: str, names: Sequence[str], shown: bool, beginnings: float = 5.0) -> None:
+        self._label, self._names, self._beginnings = label, names, beginnings
+        self._forecast = ""
         self._bar = _bar(desc=f"{label}: building"[: _columns() - 1], bar_format="{desc}") if shown else None
         self._before: Array | None = None
 
@@ -244,7 +232,10 @@ class SolverLine:
         parts = [f"cost {iteration.total:.4g}"]
         if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
-        parts.append(f"{self._bar.format_dict['elapsed']:.1f} s")
+        elapsed = self._bar.format_dict["elapsed"]
+        if iteration.iteration == 1 and self._beginnings * elapsed > _LONG:
+            self._forecast = f" of some {minutes(self._beginnings * elapsed)}"
+        parts.append(f"{elapsed:.1f} s{self._forecast}")
         if self._before is not None and len(self._names):
             parts.append(_largest_change(self._names, self._before, iteration.parameters))
         self._before = iteration.parameters

@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, Run, each, start
-from spookid.cli.screen import LogRows, view
+from spookid.cli.screen import LogRows, View
 from spookid.cli.terminal import Interruption
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
 from spookid.data.logs.tables import read_npz
@@ -56,7 +56,7 @@ class _Watch:
         self._arguments, self._run, self._problem, self._label = run.arguments, run, job.problem, job.label
         log = run.arguments.LOG
         self._signals = sorted(signals(job.problem))
-        self._view = view(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
+        self._view = View(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
         told = self._view.complain
         self._log = GrowingLog(log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=told)
         self._checks = LogRows(self._log.path, told)
@@ -204,17 +204,13 @@ class _Watch:
             terminal.complain(f"interrupted after {counted(self._rows, 'row')}")
         else:
             terminal.complain(
-                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} goes on from here"
+                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} continues from here"
             )
         return Exit.INTERRUPTED
 
 
 def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
-    """The rows of the first seconds.
-
-    Raises:
-        ProblemError: if the log ends before.
-    """
+    """The rows of the first seconds."""
     first: list[Row] = []
     for row in rows:
         first.append(row)
@@ -235,11 +231,11 @@ def _is_hardly_known(noise: Noise) -> bool:
 
 
 def _hardly(length: str, sizes: Sequence[Noise]) -> str:
-    """What the first seconds do not tell."""
-    names = [f"{'the disturbance of ' * (n.kind == 'disturbance')}{', '.join(n.names)}" for n in sizes]
+    """What the first seconds do not determine."""
+    names = [f"the {'process noise' if n.kind == 'disturbance' else 'noise'} of {', '.join(n.names)}" for n in sizes]
     return (
-        f"{length} hardly tell how large the noise of {' and '.join(names)} is: errors may be too small, and changes "
-        "are told once it is clear how estimates scatter; --warm-up gives it more"
+        f"{length} identify {' and '.join(names)} weakly: errors may be too small, and changes are "
+        "reported once the scatter of the estimates is known; a longer --warm-up helps"
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.assembly.checks import step_chosen
 from spookid.assembly.constants import at_gains
-from spookid.assembly.outlining import measured_poses
+from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.problem import Problem
 from spookid.estimation import continuation
 from spookid.estimation.fit import Fit, joined
@@ -134,6 +134,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
 
     # Disturbances with their standard deviation over a step.
     noise = [replace(n, std=n.density / math.sqrt(step)) if n.kind == "disturbance" else n for n in found.noise]
+    values = {name: estimate.estimate for name, estimate in parameters.items()}
     return found.changed(
         step=step,
         sensitivities=fine.later(lambda: _told_of(fine, parameters)),
@@ -143,6 +144,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
         parameters=parameters,
         trajectories=fine.later(motion),
         measured=fine.later(measured),
+        mechanism=fine.later(lambda: mechanism(coarse.assembly.problem, values)),
         influence=fine.later(influence),
         findings=fine.later(findings),
     )

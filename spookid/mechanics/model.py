@@ -112,9 +112,9 @@ class Model(metaclass=Checked):
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
     frames: Mapping[str, Frame] = field(kw_only=True, default_factory=dict, repr=False)
-    """Frames on bodies that have names of their own, such as links of a robot's file that are part of one body."""
+    """Named frames on bodies, such as links of a robot's file that are part of one body."""
     coordinates: Coordinates | None = field(kw_only=True, default=None)
-    """Unknowns of each step of a fit: ``"joint"``, positions of joints in a spanning tree, which are rigid; ``"maximal"``,
+    """Unknowns of each step of a fit: ``"joint"``, positions of rigid joints in a spanning tree; ``"maximal"``,
     poses of all bodies; None: joints wherever the stepper can. Results hold poses in any case."""
     robot: RobotFile | None = field(kw_only=True, default=None, repr=False)
     """The file that it was read from."""

@@ -16,8 +16,7 @@ from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 from spookid.report import pictures, skeleton
 from spookid.report.pictures import BLACK, GREY, ORANGE
-from spookid.report.skeleton import FULL, Style
-from spookid.report.views import View, view_of
+from spookid.report.skeleton import FULL, Style, View, view_of
 from spookid.results.result import Solution
 from spookid.results.trajectory import FRAMES_PER_SECOND, LONGEST, Trajectory, moments, slowness
 from spookid.results.values import Mechanism, Vector
@@ -29,15 +28,9 @@ if TYPE_CHECKING:
 
 MOST = 4
 """Recordings that are animated."""
-_LARGEST = 3_000_000
-"""Bytes of a file."""
-_DPIS = (100, 70, 50)
-"""From fine to coarse, for files that grow too large."""
 _ESTIMATED, _MEASURED = replace(FULL, names=False), Style(8.0, 0.45, 18.0, colour=ORANGE)
 _ARM = 0.15
 """Length of the axes of a body that nothing holds, as a share of the extent of the motion."""
-_STRIP = 0.25
-"""Share of the height that the axes of the world take below what moves."""
 _SLIM = 0.35
 """Least share that the shorter side of a picture has of the longer one."""
 
@@ -100,7 +93,7 @@ class Film:
             return f"Pale: the pose that measured signals and joints alone give{gaps}."
         if self.markers:
             return "Crosses: points as they were measured, which determine no pose."
-        return "What was measured determines no pose, so that the estimated motion stands alone."
+        return "The measured signals determine no pose; only the estimated motion is drawn."
 
     @property
     def pace(self) -> str:
@@ -139,53 +132,36 @@ def file_name(place: int) -> str:
     return f"animation_{place}.gif"
 
 
-def gif(film: Film) -> bytes:
-    """The film as a file that repeats itself; of fewer dots if it grows too large."""
-    for dpi in _DPIS:
-        content = _drawn(film, dpi)
-        if len(content) <= _LARGEST:
-            break
-    return content
-
-
 def writers(solution: Solution) -> dict[str, partial[None]]:
     """What writes each film, by the name of its file."""
     names = [t.name for t in solution.trajectories]
     return {file_name(names.index(f.trajectory.name)): partial(_write, f) for f in films(solution)}
 
 
-def _write(film: Film, path: Path) -> None:
-    path.write_bytes(gif(film))
-
-
 # --- drawing ---
 
 
-def _drawn(film: Film, dpi: int) -> bytes:
+def _write(film: Film, path: Path) -> None:
+    """The film as a file that repeats itself."""
     from matplotlib.animation import PillowWriter  # slow to load
 
-    figure, draw = stage(film, dpi)
+    figure, draw = stage(film, 70)
     writer = PillowWriter(fps=FRAMES_PER_SECOND)
     with TemporaryDirectory() as folder:  # the writer wants a path that ends in .gif
-        path = Path(folder) / file_name(0)
-        with writer.saving(figure, str(path), dpi):
+        drawn = Path(folder) / file_name(0)
+        with writer.saving(figure, str(drawn), 70):
             for _ in draw:
                 writer.grab_frame()
-        return path.read_bytes()
+        path.write_bytes(drawn.read_bytes())
 
 
 def stage(film: Film, dpi: int) -> tuple[Figure, Iterator[int]]:
-    """A figure and what draws one frame after another in it.
-
-    All that stands still is drawn once, into a picture behind what moves.
-    """
+    """A figure and what draws one frame after another in it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     view = view_of(film.parts, film.estimated)
     arm, (left, right, low, high) = _room(film, view)
-    if not view.is_flat:
-        low -= _STRIP * (high - low)
     share = np.clip((high - low) / (right - left), _SLIM, 1 / _SLIM)
     size = (5.6, 4.6 * share + 1.4) if share <= 1 else (max(4.6 / share, 3.2) + 1.0, 6.0)
     place = (0.75 / size[0], 0.9 / size[1], 1 - 0.95 / size[0], 1 - 1.5 / size[1])
@@ -235,7 +211,7 @@ def _write_around(figure: Figure, panel: Axes, film: Film, view: View) -> None:
         panel.set_ylabel(view.labels[1], fontsize=9)
     else:
         panel.set_axis_off()
-        skeleton.tripod(panel, view)
+        skeleton.scale(panel)
     handles = [pictures.entry("estimated", BLACK, "o", "-", linewidth=3)]
     if film.is_determined:
         handles.append(pictures.entry("measured", ORANGE, "", "-", linewidth=8, alpha=0.45))

@@ -1,97 +1,233 @@
-"""What a solution comes to, in one sentence, and what it takes for granted.
-
-A declared problem in tables, for notebooks and the page of ``spookid check``.
-
-What a study takes for granted, in words: estimator, stepper, friction and noise of its problem.
-"""
+"""What a solution, or a problem before it is solved, has and takes for granted: settings, residuals, costs, times."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from spookid.assembly.problem import Problem
-from spookid.report import summary
-from spookid.results.result import Derived, Estimate, Solution
-from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, noise_words, status_words, told, weight_words
-from spookid.solvers.status import Status
-from spookid.statistics.sensitivities import left_open
-from spookid.tables.table import HALF_WIDTH, Block, Table, bounds, counted, deviation, number, quantity, superscripts
+from spookid.results.result import Cost, Derived, Solution
+from spookid.results.trajectory import largest_of_samples, rms_of_samples
+from spookid.results.wording import (
+    DYNAMICS,
+    FRICTION,
+    HARD,
+    NO_FRICTION,
+    is_seen,
+    noise_words,
+    origin,
+    reported,
+    some_of,
+    weight_words,
+)
+from spookid.tables.table import (
+    ESTIMATED,
+    Block,
+    Table,
+    TableRow,
+    bounds,
+    counted,
+    deviation,
+    estimated,
+    number,
+    quantity,
+    seconds,
+    superscripts,
+    wrapped,
+)
 
-_Told: TypeAlias = Estimate | Derived
-_MANY = 8
-"""Names from which on there are too many for a sentence."""
-
-
-def conclusion(solution: Solution) -> str:
-    """Whether it converged, and which parameters the data determine."""
-    begin = f"{solution.problem}: {status_words(solution)}"
-    if solution.status is not Status.CONVERGED:
-        return f"{begin}; the estimates are where it stopped, and no answer."
-    misfit = any(finding.doubts for finding in solution.findings)
-    doubt = ["the model misses the data, so that estimates and errors mean little: see the notices"] if misfit else []
-    return f"{'; '.join([begin, *doubt, *_known(solution)])}."
-
-
-def _known(solution: Solution) -> list[str]:
-    """Which combinations and parameters the data determine, and which not."""
-    free = [p for p in solution.parameters.values() if not p.fixed]
-    if not free:
-        return ["no parameter is free"]
-    weak = {name for one in left_open(solution.sensitivities) for name in one.direction}
-    bound, prior = [p for p in free if p.at_bound], [p for p in free if p.known_from == "prior"]
-    unseen = [p for p in free if p not in [*bound, *prior] and (p.name in weak or math.isnan(p.std_err))]
-    if not solution.base_parameters:
-        return [*_determined("the data", free, [*bound, *prior, *unseen]), *_open(prior, bound, unseen)]
-    # What priors tell of single parameters of inertias is no lack then: combinations are all that motion shows.
-    others = [p for p in free if p not in prior]
-    single = _determined("they", others, [*bound, *unseen], "other parameter") if others else []
-    base, noun = list(solution.base_parameters.values()), "base parameter"
-    known, nothing = ([one for one in base if one.known_from == source] for source in ("prior", "nothing"))
-    found = [*_determined("the data", base, [*known, *nothing], noun), *_open(known, [], nothing, noun)]
-    return [*found, *single, *_open(prior, bound, unseen)]
-
-
-def _determined(who: str, every: Sequence[_Told], but: Sequence[_Told], noun: str = "parameter") -> list[str]:
-    """How many the data determine, all but some, the least certain of them, and which cannot be told from zero."""
-    seen = [one for one in every if one not in but]
-    count = f"all {counted(len(every), noun)}" if len(every) > 1 else every[0].name
-    parts = [f"{who} determine {count if len(seen) == len(every) else f'{len(seen)} of {len(every)} {noun}s'}"]
-    sure = [one for one in seen if abs(one.estimate) > HALF_WIDTH * one.std_err]
-    if sure:
-        worst = max(sure, key=lambda one: one.std_err / abs(one.estimate))
-        share = number(100 * worst.std_err / abs(worst.estimate), 2)
-        which = f", {'the least certain ' if len(sure) > 1 else ''}{worst.name}" if len(every) > 1 else ""
-        parts[0] += f"{which} to ± {share} %"
-    zero = [one for one in seen if one not in sure]
-    return [*parts, f"{_names(zero, noun)} cannot be told from zero"] if zero else parts
+WIDTH = 80
+"""Columns of a page: those of a terminal."""
+Section: TypeAlias = tuple[str, list[Block]]
+"""A heading, which may be empty, and what is below it."""
+_SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
+"""Where numbers of bodies come from, as columns."""
+_STATE_COST = {
+    "estimated": "process noise over its standard deviation",
+    "hard": "deterministic dynamics: none",
+    "weight": "κ Σ|Δp|², impulses by which the motion violates the mechanics",
+}
 
 
-def _open(
-    prior: Sequence[_Told], bound: Sequence[_Told], unseen: Sequence[_Told], noun: str = "parameter"
-) -> list[str]:
-    """Which the data do not determine."""
-    told = zip((prior, bound, unseen), ("known from priors", "at a bound", "not determined"), strict=True)
-    return [f"{_names(some, noun)} {words}" for some, words in told if some]
+def details(solution: Solution) -> list[Section]:
+    """What is printed with ``--verbose``, and stands in the report."""
+    combined = "base parameters (h is mass times centre of mass, I is about the body's origin)"
+    sections: list[tuple[str, Sequence[Block]]] = [
+        ("bodies", [derived(solution.physical), known(solution)] if solution.physical else []),
+        (combined, [derived(solution.base_parameters)] if solution.base_parameters else []),
+        ("noise", [noise(solution)] if solution.noise else []),
+        ("residuals", [residuals(solution)] if solution.trajectories else []),
+        ("cost", [cost(solution)]),
+        ("dry friction", _friction(solution)),
+        ("starts", _starts(solution)),
+        ("work", ["\n".join(wrapped(text, WIDTH, f"  {label.ljust(8)}  ")) for label, text in work(solution)]),
+    ]
+    return [(title, list(blocks)) for title, blocks in sections if blocks]
 
 
-def _names(some: Sequence[_Told], noun: str) -> str:
-    """All of few, the number of many."""
-    if len(some) > _MANY:
-        return counted(len(some), noun)
-    *others, last = [one.name for one in some]
-    return f"{', '.join(others)} and {last}" if others else last
+def noise(solution: Solution) -> Table:
+    """A row for each noise standard deviation that was estimated, or given with the parameters."""
+    rows = []
+    for one in reported(solution.noise):
+        moving, unit = one.kind == "disturbance", superscripts(one.unit)
+        error = "given" if one.given else f"± {100 * one.error:.2g} %" if math.isfinite(one.error) else ""
+        std = deviation(one.std, unit) if is_seen(one) else "not identified"
+        density = f"{quantity(one.density, unit)}/√Hz" if moving and is_seen(one) else ""
+        resolution = deviation(one.resolution, unit) if one.resolution > 0 else ""
+        name = f"{'process noise of ' if moving else ''}{', '.join(one.names)}"
+        rows.append((name, std, error, density, resolution))
+    return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows, left=range(5))
+
+
+def residuals(solution: Solution) -> Table:
+    """A row for each signal, and for each measured effort that drives the motion."""
+    motions = solution.trajectories
+    rows = []
+    for i, (signal, unit) in enumerate(zip(motions[0].signals, motions[0].units, strict=True)):
+        count = f"{sum(int(t.samples[:, i].sum()) for t in motions):,}"
+        sizes = [(rms_of_samples([t], i), t.name) for t in motions]
+        rows.append((signal, *_sizes(rms_of_samples(motions, i), largest_of_samples(motions, i), unit), count, sizes))
+    for place, one in enumerate(motions[0].efforts or ()):
+        fits = [(t.efforts[place], t.name) for t in motions if t.efforts]
+        steps = sum(fit.steps for fit, _ in fits)
+        total = math.sqrt(sum(f.steps * f.rms**2 for f, _ in fits if f.steps) / steps) if steps else math.nan
+        largest = max((f.largest for f, _ in fits if f.steps), default=math.nan)
+        sizes = [(fit.rms, name) for fit, name in fits]
+        rows.append((f"{one.signal}, mean of a step", *_sizes(total, largest, one.unit), f"{steps:,}", sizes))
+    units = [*motions[0].units, *(one.unit for one in motions[0].efforts or ())]
+    several = f"worst of {len(motions)} recordings" if len(motions) > 1 else ""
+    head = ("signal", "rms", "largest", "samples", several)
+    return Table(
+        head, [(*row[:-1], _worst(row[-1], unit)) for row, unit in zip(rows, units, strict=True)], left=range(5)
+    )
+
+
+def _sizes(rms: float, largest: float, unit: str) -> tuple[str, str]:
+    return tuple(deviation(size, unit) if math.isfinite(size) else "" for size in (rms, largest))  # type: ignore[return-value]
+
+
+def _worst(sizes: Sequence[tuple[float, str]], unit: str) -> str:
+    """The recording among several that fits worst, and how badly."""
+    seen = [(size, name) for size, name in sizes if math.isfinite(size)]
+    size, name = max(seen, default=(math.nan, ""))
+    return f"{name}: {deviation(size, unit)}" if len(seen) > 1 else ""
+
+
+def cost(solution: Solution) -> Table:
+    """What the total is made of; costs over other noise than that of the end are no measure."""
+    c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
+    terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
+    if c.residual:
+        terms.append(("residual", c.residual, "user's residuals over their sigma"))
+    if c.prior:
+        terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
+    rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
+    noisy = solution.estimates_noise
+    rows.append(("total", number(c.total), "", "" if noisy else f"{number(first.total)} at the initial values"))
+    if noisy and math.isfinite(solution.log_likelihood):
+        whose = ", noise estimated" if solution.choice and solution.choice.is_hard else ""
+        rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", f"marginal, of the data{whose}"))
+    return Table(("part", "at the solution", "share", "meaning"), rows, left=(0, 3))
+
+
+def _share(value: float, cost: Cost) -> str:
+    return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
+
+
+def _friction(solution: Solution) -> list[Block]:
+    """Which hinges stick, and how exactly the law of dry friction holds."""
+    if not solution.sticking:
+        return []
+    rows = [(name, f"{100 * share:.0f} %") for name, share in solution.sticking.items()]
+    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N s or N m s."
+    return [Table(("joint", "sticks, share of the time"), rows, left=(0,)), law]
+
+
+def starts_sentence(result: Solution) -> str:
+    """How many starts ended where."""
+    settled = [one for one in result.basins if one.outcome == "converged"]
+    total, converged = (sum(len(one.starts) for one in some) for some in (result.basins, settled))
+    if not settled:
+        return f"None of {total} starts converged."
+    others = f", the others at {len(settled) - 1} worse minim{'a' if settled[2:] else 'um'}" if settled[1:] else ""
+    return f"{converged} of {total} starts converged, {len(settled[0].starts)} of them at the best minimum{others}."
+
+
+def _starts(solution: Solution) -> list[Block]:
+    """Where several starts ended, and the messages of those that did not converge."""
+    if not solution.basins:
+        return []
+    rows: list[TableRow] = []
+    for one in solution.basins:
+        likely, which = one.log_likelihoods[0], ", ".join(map(str, one.starts[:5]))
+        ends = [number(x, 6) if math.isfinite(x) else "-" for x in (one.costs[0],)]
+        ends.append(f"{likely:.1f}" if math.isfinite(likely) else "-")
+        rows.append((str(len(one.starts)), which + " ..." * (len(one.starts) > 5), one.outcome, *ends))
+    said = dict.fromkeys(f"{one.outcome}: {one.message}" for one in solution.basins if one.outcome != "converged")
+    table = Table(("starts", "which", "end", "cost", "log-likelihood"), rows, left=(1, 2))
+    return [starts_sentence(solution), table, *said]
+
+
+def work(solution: Solution) -> list[tuple[str, str]]:
+    """Sizes, times, settings and versions, each with a label."""
+    size, times = solution.size, solution.timing
+    rest = max(times.solve - times.evaluate - times.factorize - times.bend, 0.0)
+    bend = f"second derivatives {seconds(times.bend)}, " if times.bend else ""
+    sizes = (
+        f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
+        f"{counted(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
+        f"parameters), {counted(size.residuals, 'residual')}, {counted(size.jacobian_nonzeros, 'Jacobian nonzero')}"
+    )
+    where = (
+        f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, {bend}rest {seconds(rest)}), "
+        f"analysis {seconds(times.analysis)}, other {seconds(times.other)}"
+    )
+    settings = (
+        f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
+        f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
+    texts = (solution.message, sizes, where, settings, dynamics(solution), versions)
+    return list(zip(("End", "Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
+
+
+def dynamics(solution: Solution) -> str:
+    """Which estimator it is, and why."""
+    choice = solution.choice
+    kind = HARD if choice and choice.is_hard else DYNAMICS[solution.dynamics]
+    return f"{kind}: {choice.reason}" if choice else kind
+
+
+def derived(values: Mapping[str, Derived]) -> Table:
+    """A row for each number of a body or a joint, or combination of such numbers."""
+    rows = [(*estimated(v.name, v.estimate, v.std_err, v.unit), v.reason or origin(v)) for v in values.values()]
+    return Table(("", *ESTIMATED, ""), rows, left=(0, 5, 6))
+
+
+def known(solution: Solution) -> Table:
+    """A row for each body: what of its mass, centre of mass and moments is known from where."""
+    rows = []
+    for body in dict.fromkeys(one.body for one in solution.physical.values()):
+        own = [one for one in solution.physical.values() if one.body == body]
+        names = {one.name.removeprefix(f"{body} "): one.known_from for one in own}
+        kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
+        rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
+    return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
+
+
+# --- what is taken for granted, and problems before they are solved ---
 
 
 def assumptions(solution: Solution) -> dict[str, str]:
     """Estimator, stepper, friction and noise."""
-    sizes = "; ".join(noise_words(noise, solution.step) for noise in told(solution.noise))
+    sizes = "; ".join(noise_words(noise, solution.step) for noise in reported(solution.noise))
     given = "as the weights say, white and normal"
     return {
-        "Estimator": summary.dynamics(solution),
+        "Estimator": dynamics(solution),
         "Stepper": f"{solution.stepper}, step h = {number(solution.step, 6)} s",
         "Friction": FRICTION.get(solution.friction, solution.friction) if solution.sticking else NO_FRICTION,
         "Noise": f"white and normal; {sizes}" if sizes else given,

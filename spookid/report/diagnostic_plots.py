@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -24,52 +22,39 @@ from matplotlib.ticker import MaxNLocator
 from spookid.data.sampling import wrap
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.report import pictures, plots, report_plot
-from spookid.report.layout import GridLayout
-from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE, RED
-from spookid.report.summary import MINIMA, starts_sentence
+from spookid.report import pictures, plots
+from spookid.report.conclusion import starts_sentence
+from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, PALE
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, misfit
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
-from spookid.tables.table import HALF_WIDTH, labelled, number
+from spookid.tables.table import HALF_WIDTH, labelled
 
-MOST_ROWS, _MOST_RECORDINGS, _MOST_COLUMNS = 6, 2, 4
-"""Signals or coordinates that are drawn; recordings below one another, and beside one another."""
-_MUCH = 1.0
-"""Changes of more standard errors than this are drawn in red."""
-_WIDTH = 7.2
-"""Of the figure of the residuals [in]."""
-_MOST_NAMES = 7
-"""Recordings that are told apart."""
-_MOST_BINS = 24
-_LEAST_SAMPLES = 12
-"""Of a bin."""
-_SHOWN = 0.995
-"""Share of the residuals that the vertical axis holds at least."""
-WIDTH = 5.6
-"""[in]"""
-_MOST_ROWS, _MOST_RECORDINGS = 6, 2
-"""Coordinates and recordings that are drawn."""
+MOST_ROWS, _MOST_COLUMNS = 6, 4
+"""Signals or coordinates that are drawn below one another, and recordings beside one another."""
 
 
-def pictured(solution: Solution) -> list[dict[str, Any]]:
-    """A picture for each of the first recordings, where a size of the disturbance was estimated, with what it leaves
-    out."""
+def pictured(solution: Solution) -> list[tuple[str, str, str]]:
+    """Picture, title and caption for each of the first recordings where the process noise was estimated."""
     every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
     found = []
-    for one in every[:_MOST_RECORDINGS]:
-        count, more = len(one.labels), len(every) - _MOST_RECORDINGS
+    for one in every[:2]:
+        count, more = len(one.labels), len(every) - 2
         words = [f"the first {MOST_ROWS} of {count} coordinates"] if count > MOST_ROWS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
-        picture, omitted = report_plot.embedded(disturbance_figure(one), "png"), "; ".join(words)
-        found.append({"name": one.name, "picture": picture, "omitted": f" Shown: {omitted}." if words else ""})
+        caption = (
+            "Force or torque along each coordinate that the model does not have, in mean over a step, "
+            f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
+        )
+        caption += f" Shown: {'; '.join(words)}." if words else ""
+        found.append((pictures.embedded(disturbance_figure(one)), f"Process noise, {one.name}", caption))
     return found
 
 
 def disturbance_figure(one: Disturbance) -> Figure:
     """A panel for each coordinate, at most the first six."""
-    result, panels = report_plot.over_time(one.labels[:MOST_ROWS], 0.8, 1.5)
+    result, panels = pictures.over_time(one.labels[:MOST_ROWS], 0.8, 1.5)
     for i, panel in enumerate(panels):
         _panel(panel, one, i)
     result.align_ylabels(panels)
@@ -91,69 +76,35 @@ def _panel(panel: Axes, one: Disturbance, column: int) -> None:
 
 
 def influence_figure(solution: Solution) -> Figure:
-    """How many standard errors each estimate would move without each stretch: a row a parameter, a panel a recording.
-
-    Parameters without a standard error are left out, and recordings after the first four; of many parameters those
-    that move most are shown. All rows have one scale, and the largest change of each stands beside it.
-    """
+    """How many standard errors each estimate would move without each block of the recordings, as colours: a row a
+    parameter, those that move most, and a panel each of the first recordings."""
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
-    stretches = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
-    columns = len(stretches)
-    moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
+    blocks = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    moved = [max((_largest(s[:, i]) for s in blocks), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
-    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 0.7 * max(len(shown), 1)))
-    picture.set_layout_engine(GridLayout(0.08, 0.05))
-    title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
-    if len(shown) < len(known):
-        title += f" (the {len(shown)} of {len(known)} that change most)"
-    pictures.title(picture, title, 11)
-    panels = picture.subplots(1, max(columns, 1), squeeze=False, sharey=True)[0]
-    if not (shown and columns):
+    size = 3.5 + 4.0 * max(len(blocks), 1), 1.6 + 0.45 * max(len(shown), 1)
+    picture = Figure(figsize=size, layout="constrained")
+    more = f" (the {len(shown)} of {len(known)} that change most)" if len(shown) < len(known) else ""
+    pictures.title(picture, f"{solution.problem}: change of each estimate without a block of the samples{more}", 11)
+    panels = picture.subplots(1, max(len(blocks), 1), squeeze=False, sharey=True)[0]
+    if not (shown and blocks):
         panels[0].set_axis_off()
-        why = "A joint fit leaves out no stretches" if shown else "No parameter has a standard error"
+        why = "A joint fit leaves out no blocks" if shown else "No parameter has a standard error"
         pictures.apart(panels[0], f"{why}.")
         return picture
-    scale = 2.1 * max(*moved, 0.1)
-    for panel, edges, changes, trajectory in zip(
-        panels, influence.edges, stretches, solution.trajectories, strict=False
-    ):
-        _rows(panel, edges, changes[:, shown] / errors[shown], scale)
+    most, rows = max(*moved, 0.1), np.arange(len(shown) + 1) - 0.5
+    for panel, edges, changes, trajectory in zip(panels, influence.edges, blocks, solution.trajectories, strict=False):
+        shares = np.ma.masked_invalid((changes[:, shown] / errors[shown]).T)
+        mesh = panel.pcolormesh(edges, rows, shares, cmap="PuOr", vmin=-most, vmax=most, edgecolors="white")
+        panel.set_facecolor(PALE)  # a block without which an estimate is not determined
         panel.set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
         panel.set_xlabel("time [s]")
-    panels[0].set_yticks(-np.arange(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
-    panels[0].set_ylim(0.5 - len(shown), 0.5)
+    panels[0].set_yticks(range(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
+    picture.colorbar(mesh, ax=list(panels), label="standard errors")
     return picture
-
-
-def _rows(axes: Axes, edges: Array, changes: Array, scale: float) -> None:
-    """One row a parameter, one apart and ``scale`` standard errors high, and one bar a stretch, red if large; a stretch
-    on which all hangs is shaded.
-
-    Args:
-        changes: (stretches, rows).
-    """
-    rows = changes.shape[1]
-    known = np.isfinite(changes)
-    half = np.where(known, 0.0, 0.45)
-    low, high = np.where(known, [[0.0]], -half), np.where(known, changes / scale, half)
-    left, right = (np.broadcast_to(one[:, None], changes.shape) for one in (edges[:-1], edges[1:]))
-    middle = -np.arange(rows)
-    corners = [(left, low), (left, high), (right, high), (right, low)]
-    bars = np.stack([np.stack([x, middle + y], axis=2) for x, y in corners], axis=2).reshape(-1, 4, 2)
-    colours = np.where(known, np.where(np.abs(changes) > _MUCH, RED, BLUE), PALE).ravel().tolist()
-    axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="white", linewidths=0.6))
-    axes.hlines(middle, edges[0], edges[-1], color=GREY, linewidth=0.8)
-    pictures.plain(axes)
-    axes.grid(visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=10)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlim(edges[0], edges[-1])
-    for row, change in enumerate(changes.T):
-        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        text, place = number(_largest(change), 2), (1.0, middle[row])
-        axes.annotate(text, place, (4, 0), **beside, va="center", fontsize=8, color=GREY)
 
 
 def _largest(values: Array, least: float = 0.0) -> float:
@@ -178,9 +129,13 @@ def residual_figure(solution: Solution) -> Figure | None:
     rows = [i for i, of_one in enumerate(points) if any(p.residual.size for p in of_one)]
     if not rows:
         return None
-    result = Figure(figsize=(_WIDTH, 0.6 + 1.9 * len(rows)), layout="constrained")
-    panels = result.subplots(len(rows), 3, squeeze=False, sharey="row")
-    for axes, i in zip(panels, rows, strict=True):
+    result = Figure(figsize=(7.2, 0.6 + 1.9 * len(rows)), layout="constrained")
+    panels = result.subplots(len(rows), 4, squeeze=False)
+    for (*axes, last), i in zip(panels, rows, strict=True):
+        for panel in axes[1:]:
+            panel.sharey(axes[0])
+            panel.tick_params(labelleft=False)
+        _correlogram(last, [misfit(t, i) for t in trajectories])
         unit, (size, name) = trajectories[0].units[i], _size(solution, i, points[i])
         _row(axes, points[i], size)
         axes[0].set_ylabel(f"{signals[i]}\n{labelled('residual', name)}", fontsize=9, parse_math=False)
@@ -188,6 +143,7 @@ def residual_figure(solution: Solution) -> Figure | None:
         axes[1].set_xlabel(labelled(f"rate of {signals[i]}", per_second), fontsize=8, parse_math=False)
         axes[2].set_xlabel(labelled(signals[i], unit), fontsize=8, parse_math=False)
     panels[-1, 0].set_xlabel("time [s]", fontsize=8)
+    panels[-1, 3].set_xlabel("autocorrelation, lag [steps]", fontsize=8)
     result.align_ylabels(panels[:, 0])
     pictures.legend(result, _legend(trajectories), 4)
     return result
@@ -218,7 +174,7 @@ def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
     """Residuals in light colours, one a recording, and in dark what they are on the average."""
     residual = np.concatenate([p.residual for p in points]) / size
     dot = 2.6 if len(residual) > 400 else 4.5
-    reach = 1.2 * float(np.quantile(np.abs(residual), _SHOWN))
+    reach = 1.2 * float(np.quantile(np.abs(residual), 0.995))  # an outlier would press all others together
     for j, panel in enumerate(axes):
         for i, p in enumerate(points):
             numbers, shown = plots.thinned(np.arange(len(p.residual), dtype=np.float64), p.residual / size)
@@ -237,17 +193,42 @@ def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
     axes[0].set_ylim(-reach or -1.0, reach or 1.0)
 
 
+def _correlogram(panel: Axes, several: Sequence[Array]) -> None:
+    """Autocorrelation over all recordings, and the band in which white noise stays 95 % of the time."""
+    most = min(40, max(min(len(values) for values in several) - 2, 1))
+    lags = np.arange(1, most + 1)
+    values = [correlation(several, int(lag)) for lag in lags]
+    count = sum(np.count_nonzero(np.isfinite(values)) for values in several)
+    if count:
+        half = HALF_WIDTH / np.sqrt(count)
+        panel.axhspan(-half, half, color=GREY, alpha=0.25, linewidth=0)
+    panel.vlines(lags, 0.0, values, color=BLUE, linewidth=1.4)
+    panel.axhline(0.0, color=GREY, linewidth=0.8)
+    panel.set_ylim(-1.05, 1.05)
+    pictures.plain(panel, 7, grid=False)
+
+
+def correlation(several: Sequence[Array], lag: int) -> float:
+    """Autocorrelation of series at a lag, missing samples left out; NaN if there is nothing to correlate."""
+    pairs = [values[lag:] * values[:-lag] for values in several if len(values) > lag]
+    products = np.concatenate([np.zeros(0), *(p[np.isfinite(p)] for p in pairs)])
+    squares = np.concatenate([values[np.isfinite(values)] ** 2 for values in several])
+    if not products.size or not np.any(squares):
+        return float("nan")
+    return float(np.mean(products) / np.mean(squares))
+
+
 def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """Means of y over bins with as many samples each, along x: mean of x, mean of y, and its standard error if the
     samples are independent."""
-    count = int(np.clip(len(y) // _LEAST_SAMPLES, 1, _MOST_BINS))
+    count = max(int(np.log2(max(len(y), 1))) + 1, 1)  # Sturges' rule
     bins = np.array_split(np.argsort(x, kind="stable"), count)
     spread = [np.std(y[b]) / math.sqrt(len(b)) for b in bins]
     return np.array([np.mean(x[b]) for b in bins]), np.array([np.mean(y[b]) for b in bins]), np.array(spread)
 
 
 def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
-    several = trajectories if 1 < len(trajectories) <= _MOST_NAMES else ()
+    several = trajectories if 1 < len(trajectories) <= len(COLOURS) else ()
     dots = [pictures.entry(f" {t.name}", COLOURS[i], ".", markersize=7, alpha=0.6) for i, t in enumerate(several)]
     mean = pictures.entry("mean over a bin", DARK, linestyle="-", linewidth=1.3)
     return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]
@@ -258,27 +239,19 @@ def starts_figure(result: Solution) -> Figure:
     figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
     likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)
     ends = [
-        (-2 * x if likely else cost, i, one.outcome)
+        (-2 * x if likely else cost, COLOURS[i % len(COLOURS)] if one.outcome == "converged" else "none")
         for i, one in enumerate(result.basins)
         for cost, x in zip(one.costs, one.log_likelihoods, strict=True)
     ]
     known = sorted(end for end in ends if math.isfinite(end[0]))
-    heights = np.array([end[0] for end in known])
-    least = float(np.min(heights)) if len(known) else 0.0
-    for place, (height, i, outcome) in enumerate(known):
-        colour = COLOURS[i] if outcome == "converged" and i < len(COLOURS) else GREY
-        face = colour if outcome == "converged" else "none"
-        panel.plot([place + 1], [height - least], "o", color=colour, markerfacecolor=face, markersize=5)
-    alike = 1.0 if likely else max(1e-3 * abs(least), 1e-12)
+    heights = np.array([end[0] for end in known]) - (known[0][0] if known else 0.0)
+    alike = 1.0 if likely else max(1e-3 * abs(known[0][0]) if known else 0.0, 1e-12)
+    faces = [colour for _, colour in known]
+    panel.scatter(np.arange(1, len(known) + 1), heights, s=25, facecolors=faces, edgecolors=GREY)
     panel.set_yscale("symlog", linthresh=alike)
-    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=least)) - least))
+    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=0.0))))
     pictures.round_ticks(panel.xaxis, 9)
-    panel.set_xlabel("starts, the best first", fontsize=9)
+    panel.set_xlabel("starts, the best first; hollow: not converged", fontsize=9)
     panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)
-    settled = [(i, one) for i, one in enumerate(result.basins) if one.outcome == "converged"][:MINIMA]
-    labels = [pictures.entry(f"minimum {i + 1}: {len(one.starts)}", COLOURS[i], "o") for i, one in settled]
-    if len(settled) < len(result.basins):
-        labels.append(pictures.entry("not converged, or further minima", GREY, "o", markerfacecolor="none"))
-    pictures.legend(figure, labels)
     pictures.plain(panel, 8)
     return figure

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, partial
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,8 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.data.logs.tables import read_npz
 from spookid.files import beside, remove
+from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
-from spookid.report.forked import Copy, copied, side_by_side
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Solution
@@ -43,13 +47,35 @@ _AGAIN = "solve the problem again"
 
 
 @contextmanager
-def drawing() -> Iterator[Copy | None]:
-    """What draws the figures of what is saved meanwhile, on another processor; None where there is none.
+def drawing() -> Iterator[Connection | None]:
+    """A copy of this process, still without threads, that draws figures on another processor; None without one."""
+    if sys.platform != "linux" or processors() < 2:
+        yield None
+        return
+    here, there = Pipe()
+    copy = get_context("fork").Process(target=_draw, args=(here, there), daemon=True)
+    with warnings.catch_warnings():  # Python's threads of this process wait, and hold nothing that drawing takes
+        warnings.simplefilter("ignore", DeprecationWarning)
+        copy.start()
+    there.close()
+    try:
+        yield here
+    finally:
+        copy.kill()
+        copy.join()
 
-    It loads Matplotlib at once. This process must have no other threads at work then.
-    """
-    with copied(_ready, _drawn_there) as copy:
-        yield copy
+
+def _draw(here: Connection, there: Connection) -> None:
+    """In the copy: draw figures until the process that wants them has ended; Ctrl-C is for that one."""
+    here.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with suppress(Exception):  # then the other process draws
+        for module, _ in _FIGURES.values():
+            import_module(f"spookid.report.{module}")
+        while True:
+            solution = load(there.recv())
+            there.send({name: _drawn(name, solution) for name in _shown(solution)})
 
 
 @checked
@@ -59,7 +85,7 @@ def save(
     *,
     animate: bool = False,
     figures: bool = True,
-    aside: Copy | None = None,
+    aside: Connection | None = None,
     show: Callable[[str], None] | None = None,
 ) -> None:
     """Write the result folder: numbers, summary and figures.
@@ -77,12 +103,15 @@ def save(
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
-    with _begun(solution, directory, aside if figures else None) as drawn:
-        solution.settled()  # so that the times tell all of it
+    kept = beside(Path(directory).resolve(), "part")
+    try:
+        asked = aside is not None and figures and _asked(aside, solution, kept)
+        solution.settled()  # so that the times are those of all of it
         summary = summarize(solution)
         if show is not None:
             show(summary)
         files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summary}
+        drawn = _answered(aside) if aside is not None and asked else {}
         if figures:
             files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
         if solution.outliers:
@@ -92,48 +121,29 @@ def save(
 
             files |= animation.writers(solution)
         folders.save(directory, files)
+    finally:
+        remove(kept)
+
+
+def _asked(aside: Connection, solution: Solution, folder: Path) -> bool:
+    """True if the other process draws the figures; what cannot be computed for it is reported by ``settled``."""
+    with suppress(Exception):
+        keep(solution, folder)
+        aside.send(folder)
+        return True
+    return False
+
+
+def _answered(aside: Connection) -> Mapping[str, bytes]:
+    """Figures by name; those are missing that could not be drawn."""
+    with suppress(EOFError, OSError):
+        return dict(aside.recv())
+    return {}
 
 
 def _shown(solution: Solution) -> list[str]:
     """Names of its figures."""
     return [name for name in _FIGURES if name != "starts.png" or solution.basins]
-
-
-def _ready() -> None:
-    """Load what draws, fonts among it."""
-    for module, _ in _FIGURES.values():
-        import_module(f"spookid.report.{module}")
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    pictures.title(figure, "1")
-    pictures.png(figure)
-
-
-@contextmanager
-def _begun(
-    solution: Solution, directory: folders.AnyPath, aside: Copy | None
-) -> Iterator[Callable[[], Mapping[str, bytes]]]:
-    """Figures that are drawn from now on, by name; those are missing that could not be."""
-    with ExitStack() as held:
-        asked: list[Copy] = []
-        # What cannot be computed is told by `settled`, and what cannot be kept here is no loss.
-        with suppress(Exception):
-            if aside is not None:
-                folder = beside(Path(directory).resolve(), "part")
-                held.callback(remove, folder)
-                keep(solution, folder)
-                aside.ask(os.fsencode(folder))
-                asked.append(aside)
-        yield cache(
-            lambda: {name: one for copy in asked for name, one in zip(_shown(solution), copy.answers(), strict=False)}
-        )
-
-
-def _drawn_there(folder: bytes) -> list[bytes]:
-    """All figures of a result that was kept."""
-    solution = load(os.fsdecode(folder))
-    return side_by_side([partial(_drawn, name, solution) for name in _shown(solution)])
 
 
 def _drawn(name: str, solution: Solution) -> bytes:
@@ -142,16 +152,12 @@ def _drawn(name: str, solution: Solution) -> bytes:
     return pictures.png(getattr(import_module(f"spookid.report.{module}"), function)(solution))
 
 
-def _write(drawn: Callable[[], Mapping[str, bytes]], solution: Solution, name: str, path: Path) -> None:
-    path.write_bytes(drawn().get(name) or _drawn(name, solution))
+def _write(drawn: Mapping[str, bytes], solution: Solution, name: str, path: Path) -> None:
+    path.write_bytes(drawn.get(name) or _drawn(name, solution))
 
 
 def keep(solution: Solution, directory: folders.AnyPath) -> None:
-    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads.
-
-    Raises:
-        ProblemError: if it cannot be written.
-    """
+    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads."""
     folders.save(directory, _numbers(solution.changed(**_BESIDE)))
 
 

@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
-from spookid.report import animation, conclusion, export, report_sections, study_page, summary
+from spookid.report import (
+    animation,
+    conclusion,
+    diagnostic_plots,
+    export,
+    pictures,
+    plots,
+    skeleton,
+    study_page,
+    summary,
+)
+from spookid.report.skeleton import SYMBOLS
+from spookid.report.study_page import facts, picture, shown
 from spookid.results import folders
+from spookid.results.folders import Tree
 from spookid.results.result import Solution
-from spookid.results.wording import status_words
+from spookid.results.trajectory import rms
+from spookid.results.values import Mechanism, Quantity, SensorOutline
+from spookid.results.wording import verdict
 from spookid.solvers.status import Status
-from spookid.tables.table import Table, number
+from spookid.tables.table import Block, Table, deviation, number, quantity, superscripts
 from spookid.version import __version__
-
-PAGE = "report.html"
-"""Name of the page in its folder."""
 
 Films: TypeAlias = Sequence[tuple[str, str, str]]
 """Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
+_MOST_FITS = 8
+"""Recordings whose fit is drawn."""
+_LONGEST = 40
+"""Characters of a formula."""
+_STRUCTURE = (
+    "Dots: residuals, measured less estimated, against time, the rate of their signal and the signal itself. Black: "
+    "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
+    "throughout; an offset throughout is the sensor's; a slope against the rate is a delay; a step where the rate "
+    "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Right: their "
+    "autocorrelation; that of white noise stays in the grey band."
+)
+PAGE = "report.html"
+"""Name of the page in its folder."""
 
-
-Robots: TypeAlias = Callable[[Solution], Mapping[str, Any] | None]
-"""What is told of the robot's file that a solution was made from: blocks, and pictures by captions."""
+Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
+"""What is said of the robot's file that a solution was made from; nothing of one that was not."""
 
 
 def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: Robots | None = None) -> Path:
-    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
-
-    Args:
-        animate: True to add animations to the folders of solutions first; the page shows those that are there.
-        robots: what tells of the robots' files, if that is wanted.
-
-    Raises:
-        ProblemError: if there are no results, they cannot be read, or the page cannot be written; with ``animate`` also
-            if there is no solution among them.
-    """
+    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path."""
     folder = Path(directory)
     solutions: dict[str, Solution] = {}
     studies: list[Mapping[str, Any]] = []
@@ -59,8 +76,8 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
     if animate:
         _animate(folder, {found[key].parent: solution for key, solution in solutions.items()})
     films = {key: _films(found[key].parent, solution) for key, solution in solutions.items()}
-    told = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
-    folders.write(folder / PAGE, page(solutions, dates, studies, films, told))
+    files = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
+    folders.write(folder / PAGE, page(solutions, dates, studies, films, files))
     return folder / PAGE
 
 
@@ -95,27 +112,34 @@ def page(
     dates: Mapping[str, str],
     studies: Sequence[Mapping[str, Any]] = (),
     films: Mapping[str, Films] | None = None,
-    robots: Mapping[str, Mapping[str, Any] | None] | None = None,
+    robots: Mapping[str, Sequence[Block | Tree]] | None = None,
 ) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them.
-
-    Args:
-        films: animations of solutions.
-        robots: what is told of their robots' files.
-    """
+    """The page of solutions by key, with the dates of their folders, and of studies after them."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    names = [*(solution.problem for solution in solutions.values()), *(study["name"] for study in studies)]
+    solved: list[Tree] = [
+        {
+            "key": key,
+            "anchor": _anchor(key, i),
+            "name": solution.problem,
+            "conclusion": verdict(solution),
+            "good": solution.status is Status.CONVERGED,
+            "message": solution.message,
+            "assumptions": list(conclusion.assumptions(solution).items()),
+            "notices": [],
+            "sections": sections(
+                solution, (films or {}).get(key, ()), (robots or {}).get(key, ()), f"{key}, written {dates[key]}"
+            ),
+        }
+        for i, (key, solution) in enumerate(solutions.items())
+    ]
+    results = [*solved, *studies]
     return environment.get_template(PAGE).render(
-        title=names[0] if len(names) == 1 else f"{len(names)} results",
+        title=results[0]["name"] if len(results) == 1 else f"{len(results)} results",
         version=__version__,
-        results=[
-            {**_result(key, i, solution, dates[key], (films or {}).get(key, ())), "robot": (robots or {}).get(key)}
-            for i, (key, solution) in enumerate(solutions.items())
-        ],
-        studies=list(studies),
-        overview=_overview(solutions, studies),
+        results=results,
+        overview=Table(("result", "conclusion"), [(str(one["key"]), str(one["conclusion"])) for one in results]),
     )
 
 
@@ -144,37 +168,169 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
     return f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{kind}{place}"
 
 
-def _overview(solutions: Mapping[str, Solution], studies: Sequence[Mapping[str, Any]]) -> Table:
-    """Of several results: how each ended."""
-    rows = [
-        (key, status_words(solution), number(solution.cost.total), number(solution.step, 6) + " s", solution.stepper)
-        for key, solution in solutions.items()
-    ]
-    rows += [(study["key"], study["conclusion"], "", "", "") for study in studies]
-    return Table(("result", "status", "cost", "step", "stepper"), rows)
+# --- sections: a solution in words, tables and pictures ---
 
 
-def _result(key: str, place: int, solution: Solution, date: str, films: Films) -> dict[str, Any]:
-    """What the template wants to know about one result."""
-    return {
-        "key": key,
-        "anchor": _anchor(key, place),
-        "name": solution.problem,
-        "conclusion": conclusion.conclusion(solution),
-        "assumptions": list(conclusion.assumptions(solution).items()),
-        "converged": solution.status is Status.CONVERGED,
-        "status": status_words(solution),
-        "message": solution.message,
-        "notices": solution.notices,
-        "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
-        "physical": summary.physical(solution),
-        "known": summary.known(solution),
-        "relations": summary.constraints(solution),
-        "base_parameters": summary.base_parameters(solution),
-        **{name: section(solution) for name, section in report_sections.SECTIONS.items()},
-        **report_sections.fits(solution),
-        "films": films,
-        "films_omitted": animation.omitted(solution) if films else "",
-        "cost": summary.cost(solution),
-        "provenance": report_sections.provenance(solution, key, date),
+def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
+    """All of the page about a solution, each with its title and blocks."""
+    tables = dict(conclusion.details(solution))
+    every: dict[str, Iterable[Block | Tree]] = {
+        "Warnings": _warnings(solution),
+        "Parameters": _parameters(solution, tables),
+        "Mechanism": _mechanism(solution),
+        "Motion": _motion(solution, films),
+        "Data": _data(solution),
+        "Fit": _fits(solution),
+        "The robot's file": robot,
+        "Residuals": _residuals(solution, tables),
+        "Correlations": _correlations(solution),
+        "Identifiability": summary.weak_sentences(solution.sensitivities) or ["The data determine all directions."],
+        "Convergence": _convergence(solution),
+        "Provenance": [facts([("Folder", where), *conclusion.work(solution)])],
     }
+    return [{"title": title, "blocks": found} for title, blocks in every.items() if (found := shown(blocks))]
+
+
+def _warnings(solution: Solution) -> Iterator[Block | Tree]:
+    for finding in solution.findings:
+        parts = summary.parts_of(finding)
+        yield {"heading": f"{finding.severity.upper()} {finding.code}"}
+        yield parts.pop("", "")
+        yield facts(list(parts.items()))
+
+
+def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
+    if not solution.parameters:
+        return ["The problem has no parameters."]
+    chosen = {title: blocks for title, blocks in tables.items() if title.startswith(("bodies", "base"))}
+    table = summary.parameters(solution, every=True)
+    grids = [*summary.bodies(solution), *summary.joints(solution)]
+    blocks: list[Block | Tree] = [*grids, *([summary.LEGEND] if grids else []), table]
+    blocks += [*summary.noise_line(solution), summary.facts_words(solution)]
+    for title, own in chosen.items():
+        blocks += [{"heading": title[0].upper() + title[1:]}, *own]
+    own = list(summary.constraints(solution))
+    return [*blocks, *([{"heading": "Constraints between parameters"}, *own] if own else [])]
+
+
+def _mechanism(solution: Solution) -> list[Block | Tree]:
+    """Tables of its parts, and a sketch if there is a motion to show it in."""
+    parts = solution.mechanism
+    if parts is None:
+        return ["This folder does not hold the mechanism: an earlier version wrote it. Solve the problem again."]
+    moving = [t for t in solution.trajectories[:1] if np.isfinite(t.q).all(axis=(1, 2)).any()]
+    sketches = [
+        picture(
+            pictures.embedded(skeleton.mechanism(parts, t)),
+            "Sketch of the mechanism",
+            f"At the start of {t.name}, later positions pale: {SYMBOLS}",
+        )
+        for t in moving
+    ]
+    gravity = ", ".join(number(g) for g in parts.gravity)
+    note = f"Values at the estimates, with their formulas of parameters. Gravity ({gravity}) m/s²."
+    return [*sketches, *(table for table in _parts(parts) if table.rows), note]
+
+
+def _parts(parts: Mechanism) -> list[Table]:
+    bodies = [(b.name, _coefficients(b.quantities)) for b in parts.bodies]
+    joints = [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges]
+    ties = [(f"{c.name}, {c.kind}", " and ".join(c.ties), _coefficients(c.quantities)) for c in parts.constraints]
+    motors = [(m.hinge, m.signal, _coefficients(m.quantities)) for m in parts.motors]
+    return [
+        Table(("body", "coefficients"), bodies),
+        Table(("joint", "joins", "coefficients"), joints),
+        Table(("constraint", "between", "coefficients"), ties),
+        Table(("motor on", "input", "coefficients"), motors),
+    ]
+
+
+def _coefficients(quantities: Sequence[Quantity]) -> str:
+    texts = []
+    for q in quantities:
+        value = quantity(q.value, superscripts(q.unit), 4)
+        formula = q.formula if len(q.formula) <= _LONGEST else f"{q.formula[: _LONGEST - 3]}..."
+        texts.append(f"{q.name} = {formula} = {value}" if formula else f"{q.name} {value}")
+    return "; ".join(texts)
+
+
+def _motion(solution: Solution, films: Films) -> list[Block | Tree]:
+    blocks: list[Block | Tree] = [
+        picture(address, f"The mechanism in motion, {name}", f"{name}, as it was estimated. {words}")
+        for name, address, words in films
+    ]
+    more = animation.omitted(solution) if films else ""
+    return [*blocks, *([more] if more else [])]
+
+
+def _data(solution: Solution) -> list[Block | Tree]:
+    """A row for each recording, and one for each sensor."""
+    rows = []
+    for t in solution.trajectories:
+        counts = zip(t.signals, t.samples.sum(axis=0), strict=True)
+        samples = ", ".join(f"{signal} {count:,.0f}" for signal, count in counts)
+        rows.append((t.name, quantity(float(t.t[-1] - t.t[0]), "s", 6), f"{len(t.t):,}", samples))
+    sensors = (
+        [(s.signal, s.title, _sigma(s, solution)) for s in solution.mechanism.sensors] if solution.mechanism else []
+    )
+    seen = [Table(("signal", "what it is", "standard deviation"), sensors)] if sensors else []
+    return [Table(("recording", "duration", "steps", "samples"), rows), *seen]
+
+
+def _sigma(sensor: SensorOutline, solution: Solution) -> str:
+    """Its standard deviation as it was given, or as it was estimated."""
+    if math.isfinite(sensor.sigma):
+        return quantity(sensor.sigma, superscripts(sensor.unit))
+    known = [n for n in solution.noise if n.kind == "sensor" and sensor.signal in n.names]
+    return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
+
+
+def _fits(solution: Solution) -> list[Block | Tree]:
+    """A picture for each recording, and what is said if they are too many."""
+    first = solution.trajectories[:_MOST_FITS]
+    more = len(solution.trajectories) - len(first)
+    blocks: list[Block | Tree] = ["Orange: measured. Blue: estimated. Grey, below on a scale of its own: the residual."]
+    for t in first:
+        drawn = pictures.embedded(plots.narrow_fit(solution, t))
+        blocks += [{"heading": t.name}, picture(drawn, f"Measured and estimated signals of {t.name}")]
+    return [*blocks, *([f"{more} more recordings are in trajectory.npz."] if more else [])]
+
+
+def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
+    blocks: list[Block | Tree] = list(tables.get("residuals", []))
+    if figure := diagnostic_plots.residual_figure(solution):
+        count, most = len(solution.trajectories[0].signals), diagnostic_plots.MOST_ROWS
+        more = f" The first {most} of {count} signals." if count > most else ""
+        drawn = pictures.embedded(figure)
+        blocks.append(picture(drawn, "Residuals against time, rate and signal", _STRUCTURE + more))
+    blocks += [_impulses(solution), *(picture(*one) for one in diagnostic_plots.pictured(solution))]
+    for title in ("noise", "cost", "dry friction", "starts"):
+        blocks += [{"heading": title[0].upper() + title[1:]}, *tables[title]] if title in tables else []
+    return blocks
+
+
+def _impulses(solution: Solution) -> str:
+    """How far the motion is from the mechanics, in a sentence."""
+    if solution.holds_dynamics:
+        return "Deterministic dynamics: the motion obeys the mechanics."
+    lacking = np.concatenate([np.zeros(0), *(t.impulse_residual.ravel() for t in solution.trajectories)])
+    known = np.abs(lacking[np.isfinite(lacking)])
+    if not known.size:
+        return "No impulse residuals are known."
+    largest = number(float(np.max(known)), 3)
+    return (
+        f"Impulse residuals of the mechanics: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s in a step."
+    )
+
+
+def _correlations(solution: Solution) -> list[Block | Tree]:
+    """Pairs of parameters whose errors are correlated."""
+    rows = [(one, other, f"{value:+.2f}") for one, other, value in summary.correlated(solution.sensitivities)]
+    return [Table(("parameter", "parameter", "correlation"), rows)] if rows else ["No correlation is above 0.9."]
+
+
+def _convergence(solution: Solution) -> list[Block | Tree]:
+    noise = ", over the noise of that iteration" if solution.noise else ""
+    words = f"From the top: cost{noise}; each parameter less its final value, relative to its largest; damping."
+    drawn: Any = pictures.embedded(plots.narrow_convergence(solution))
+    return [picture(drawn, "Cost, parameters and damping against the iteration", words)]

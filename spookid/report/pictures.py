@@ -6,6 +6,7 @@ Matplotlib is loaded on first use, because it takes a while.
 
 from __future__ import annotations
 
+import base64
 import io
 import textwrap
 from collections.abc import Callable, Sequence
@@ -30,43 +31,36 @@ _DASHES = ("-", "--", ":", "-.")
 """For more of them than there are colours."""
 DPI = 110
 """Dots per inch."""
+WIDTH = 5.6
+"""Of every figure of the report [in]; a phone shows it at two thirds of its size."""
 MOST_ROWS = 30
 """Of a figure that has one a parameter: more are never read, and every one takes as long as a figure."""
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, dpi: float = DPI) -> bytes:
     """``figure`` as PNG, drawn once, its layout included (``Figure.savefig`` draws it twice), and without the opacity
     that all of its pixels have: a third of the time of encoding, and a smaller file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
-    figure.set_dpi(DPI)
+    figure.set_dpi(dpi)
     canvas: Any = FigureCanvasAgg(figure)
     file = io.BytesIO()
     canvas.draw()
     picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
     picture = picture.convert("RGB")
-    picture.save(file, "png", compress_level=2, dpi=(DPI, DPI))
+    picture.save(file, "png", compress_level=2, dpi=(dpi, dpi))
     return file.getvalue()
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write ``figure`` as PNG.
-
-    Raises:
-        OSError: if ``path`` cannot be written.
-    """
+    """Write ``figure`` as PNG."""
     path.write_bytes(png(figure))
 
 
-def encoded(figure: Figure, kind: str, dpi: float) -> bytes:
-    """Content of a file, "svg" or "png", that is the same for the same figure."""
-    from matplotlib import rc_context
-
-    file = io.BytesIO()
-    with rc_context({"svg.hashsalt": "spookid"}):
-        figure.savefig(file, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
-    return file.getvalue()
+def embedded(figure: Figure) -> str:
+    """The figure as an address that holds all of it."""
+    return f"data:image/png;base64,{base64.b64encode(png(figure, 180)).decode('ascii')}"
 
 
 def drawn(draw: Callable[P, Figure], *what: P.args, **how: P.kwargs) -> Callable[[Path], None]:
@@ -93,6 +87,19 @@ def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple
     for panel in grid[:count]:
         panel.tick_params(labelsize=8)
     return figure, grid
+
+
+def over_time(titles: Sequence[str], above: float, each: float) -> tuple[Figure, list[Axes]]:
+    """Panels below one another with their titles."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, above + each * len(titles)), layout="constrained")
+    panels = list(figure.subplots(len(titles), 1, squeeze=False, sharex=True)[:, 0])
+    for panel, text in zip(panels, titles, strict=True):
+        panel.set_title(text, fontsize=9, loc="left", parse_math=False)
+        plain(panel, 8)
+    panels[-1].set_xlabel("time [s]", fontsize=9)
+    return figure, panels
 
 
 def foremost(sizes: Sequence[float], most: int | None = None) -> list[int]:

@@ -13,37 +13,27 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
-from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
-from spookid.report.layout import GridLayout
-from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
+from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, RED, apart, entry, plain
 from spookid.results.result import Estimate, Solution
-from spookid.results.trajectory import Motion, misfit, rms
-from spookid.results.wording import remark, status_words
-from spookid.tables.table import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
+from spookid.results.trajectory import Motion, Trajectory, misfit, rms, rms_of_samples
+from spookid.results.wording import remark
+from spookid.tables.table import HALF_WIDTH, bounds, deviation, labelled, number, quantity, superscripts, uncertain
 
 _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
 """Of the figure of the fit with one to four recordings [in]."""
 _MOST_POINTS = 3000
 """Points drawn of one curve; a longer one is thinned to the extremes of short stretches."""
-_NEAR = 1.0
-"""A bound is drawn if it is no farther from what its row shows than this share of the row's range."""
 _LINEAR = 1e-3
 """Relative change of a parameter below which its axis is linear."""
 _MOST_WAYS = 12
 """Parameters whose ways have a colour and a name; those of others are grey."""
 _MOST_LETTERS = 30
 """Of a name in a legend beside its panel."""
-_HALF = 0.28
-"""Half of a panel of the figure of the parameters, of its row with the numbers below it."""
-_TICK_DOWN = 3
-"""A marker of Matplotlib."""
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
 _PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
 _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
@@ -59,12 +49,7 @@ def fit(solution: Solution) -> Figure:
 
 
 def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
-    """Signals over time with their residuals: a column a recording, at most the first four.
-
-    Args:
-        word: what the model's signals are.
-        measured: False if there is nothing beside them.
-    """
+    """Signals over time with their residuals: a column a recording, at most the first four."""
     shown = motions[:_MOST_COLUMNS]
     names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
     rows, columns = max(len(names), 1), max(len(shown), 1)
@@ -125,6 +110,8 @@ def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, st
         lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
         lower.margins(y=0.2)
         size = rms(residual)
+        if math.isfinite(size) and isinstance(motion, Trajectory):
+            size = rms_of_samples([motion], i)
         text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
         lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
@@ -142,10 +129,7 @@ def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
 
 
 def scale(values: Array, unit: str) -> tuple[float, str]:
-    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500.
-
-    A unit that takes no prefix stays as it is.
-    """
+    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500."""
     largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
     factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
@@ -153,10 +137,7 @@ def scale(values: Array, unit: str) -> tuple[float, str]:
 
 
 def thinned(t: Array, y: Array) -> tuple[Array, Array]:
-    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``.
-
-    Of every short stretch the two extremes stay, so that no spike is lost.
-    """
+    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``."""
     finite = np.isfinite(y)
     t, y = t[finite], y[finite]
     if len(y) <= _MOST_POINTS:
@@ -267,112 +248,96 @@ def _positive(values: Array) -> Array:
 
 
 def parameters(solution: Solution) -> Figure:
-    """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by. Of many those
-    are shown that are farthest from their guess in standard errors."""
+    """Each parameter on a scale of its own: estimate with its 95 % interval, initial value and bounds between. Of many
+    those are shown that are farthest from their initial value in standard errors."""
     every = list(solution.parameters.values())
-    # By how many standard errors each is off its guess; without one less than by any.
+    # By how many standard errors each is off its initial value; without one less than by any.
     moved = [abs(e.estimate - e.initial) / e.std_err if e.std_err > 0 else -1.0 for e in every]
     estimates = [every[i] for i in pictures.foremost(moved)]
     rows = max(len(estimates), 1)
-    figure = _figure(10.0, 1.0 + 0.74 * rows)
-    many = f"; the {len(estimates)} of {len(every)} parameters farthest from their guesses, in standard errors"
-    pictures.title(figure, _headline(solution) + (many if len(estimates) < len(every) else ""), 11)
+    figure = _figure(10.0, 1.0 + 0.55 * rows)
+    many = f": the {len(estimates)} of {len(every)} parameters farthest from their initial values, in standard errors"
+    pictures.title(figure, solution.problem + (many if len(estimates) < len(every) else ""), 11)
     axes = figure.subplots()  # one for all rows: panels of their own would take four times as long
-    axes.set_axis_off()
-    axes.set(xlim=(0.0, 1.0), ylim=(0.5 - rows, 0.5))
+    plain(axes, 10)
+    axes.set(xlim=(-0.03, 1.03), ylim=(0.5 - rows, 0.5), xticks=[])
+    axes.set_yticks(-np.arange(len(estimates)), [one.name for one in estimates], parse_math=False)
     if not estimates:
         pictures.apart(axes, "The problem has no parameters.")
     for i, estimate in enumerate(estimates):
         _row(axes, -i, estimate)
-    pictures.legend(figure, _PARAMETER_LEGEND, size=9)
+    handles = [
+        entry("estimate, 95 % interval", BLUE, "o", "-", markersize=6, linewidth=5, alpha=0.7),
+        entry("without standard error", RED, "s", markersize=6),
+        entry("fixed", GREY, "s", markersize=6),
+        entry("initial value", BLACK, "|", markersize=12, markeredgewidth=1.6),
+        entry("bound", RED, "|", markersize=12),
+    ]
+    pictures.legend(figure, handles, size=9)
     return figure
 
 
-_PARAMETER_LEGEND = (
-    entry("estimate, 95 % interval", BLUE, "o", "-", markersize=6, linewidth=5, alpha=0.7),
-    entry("without standard error", RED, "s", markersize=6),
-    entry("fixed", GREY, "s", markersize=6),
-    entry("guess", BLACK, "|", markersize=12, markeredgewidth=1.6),
-    Patch(facecolor=PALE, edgecolor=LIGHT, hatch="////", label="out of bounds"),
-)
-
-
 def _row(axes: Axes, y: float, estimate: Estimate) -> None:
-    """One row, whose panel is as wide as the axes."""
+    """One row, as wide as the axes, with its numbers to the right."""
     known = math.isfinite(estimate.std_err)
     reach = HALF_WIDTH * estimate.std_err if known else 0.0
-    low, high = _range(estimate, reach)
+    ends = [estimate.estimate - reach, estimate.estimate + reach]
+    finite = [value for value in (*ends, estimate.initial) if math.isfinite(value)] or [0.0]
+    low, width = min(finite), max(finite) - min(finite)
 
     def at(*values: float) -> Array:
-        return (np.array(values) - low) / (high - low)
+        return (np.array(values) - low) / width if width > 0 else np.full(len(values), 0.5)
 
-    for edge, beyond in zip(at(estimate.lower, estimate.upper), (0.0, 1.0), strict=True):
-        if 0.0 < edge < 1.0:  # hatch what the bounds exclude
-            hatched = Rectangle((edge, y - _HALF), beyond - edge, 2 * _HALF, facecolor=PALE, edgecolor=LIGHT)
-            hatched.set(hatch="////", linewidth=0, zorder=0)
-            axes.add_patch(hatched)
-            axes.plot([edge, edge], [y - _HALF, y + _HALF], color=GREY, linewidth=1.2, zorder=0.5)
-    axes.plot(at(estimate.initial), [y], marker="|", color=BLACK, markersize=16, markeredgewidth=1.6)
+    walls = at(*(edge for edge in (estimate.lower, estimate.upper) if low <= edge <= low + width))
+    axes.plot(walls, np.full(len(walls), y), "|", color=RED, markersize=14)
+    axes.plot(at(estimate.initial), [y], "|", color=BLACK, markersize=16, markeredgewidth=1.6)
     if known:
-        axes.plot(at(estimate.estimate - reach, estimate.estimate + reach), [y, y], color=BLUE, linewidth=5, alpha=0.45)
+        axes.plot(at(*ends), [y, y], color=BLUE, linewidth=5, alpha=0.45)
     marker, colour = ("o", BLUE) if known else ("s", GREY if estimate.fixed else RED)
-    axes.plot(at(estimate.estimate), [y], marker=marker, color=colour, markersize=6, clip_on=False)
-    axes.plot([0.0, 1.0], [y - _HALF, y - _HALF], color=BLACK, linewidth=0.8, clip_on=False)
-    digits = min(max(math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2, 6), 12)  # tell ticks apart
-    for tick in MaxNLocator(4).tick_values(low, high):
-        if low <= tick <= high:
-            foot = float(at(tick)[0]), y - _HALF
-            axes.plot(*foot, marker=_TICK_DOWN, color=GREY, markersize=3)
-            below = _beside(axes, foot, (0, -6), number(tick, digits), ha="center", va="top", fontsize=8)
-            below.set(color=GREY, in_layout=False)  # its height is known, and measuring it takes long
-    _beside(axes, (0.0, y), (-6, 0), estimate.name, ha="right", va="center", fontsize=10.5)
-    _words(axes, y, estimate)
-
-
-def _beside(axes: Axes, place: tuple[float, float], offset: tuple[float, float], text: str, **style: Any) -> Text:
-    """A text some points away from a place."""
-    moved = ScaledTranslation(offset[0] / 72, offset[1] / 72, axes.figure.dpi_scale_trans)
-    return axes.text(*place, text, transform=axes.transData + moved, parse_math=False, **style)
-
-
-def _range(estimate: Estimate, reach: float) -> tuple[float, float]:
-    """What a row shows: estimate, interval, guess, and bounds near by, with a margin."""
-    shown = [estimate.estimate - reach, estimate.estimate + reach, estimate.initial]
-    finite = [value for value in shown if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        edges = [abs(edge) for edge in (estimate.lower, estimate.upper) if edge and math.isfinite(edge)]
-        widen = 0.25 * max(abs(low), abs(high)) or min(edges, default=1.0)
-        low, high = low - widen, high + widen
-    near = _NEAR * (high - low)
-    if low - near <= estimate.lower < low:
-        low = estimate.lower
-    if high < estimate.upper <= high + near:
-        high = estimate.upper
-    margin = 0.06 * (high - low)
-    return low - margin, high + margin
-
-
-def _words(axes: Axes, y: float, estimate: Estimate) -> None:
-    """The numbers to the right of a row, and what is special about them."""
-    limits = bounds(estimate.lower, estimate.upper)
-    facts = f"guess {number(estimate.initial, 6)}" + (f", bounds {limits}" if limits else "")
+    axes.plot(at(estimate.estimate), [y], marker=marker, color=colour, markersize=6)
+    limits, special = bounds(estimate.lower, estimate.upper), remark(estimate)
+    facts = [f"initial {number(estimate.initial, 6)}", f"bounds {limits}" if limits else "", special]
     value = f"{uncertain(estimate.estimate, estimate.std_err)} {superscripts(estimate.unit)}".rstrip()
-    _beside(axes, (1.0, y), (14, 6), value, va="center", fontsize=10)
-    _beside(axes, (1.0, y), (14, -6), facts, va="center", fontsize=8, color=GREY)
-    if special := remark(estimate):
-        colour = GREY if estimate.fixed else RED
-        _beside(axes, (1.0, y), (14, -17), special, va="center", fontsize=8, color=colour)
+    for text, size, colour, above in ((value, 10, BLACK, 6), (", ".join(filter(None, facts)), 8, GREY, -7)):
+        style: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axes.annotate(text, (1.0, y), (10, above), va="center", fontsize=size, color=colour, parse_math=False, **style)
+
+
+# --- for the report: without what the page says in words ---
+
+
+def narrow_fit(solution: Solution, trajectory: Trajectory) -> Figure:
+    """Measured and estimated signals of one recording, with residuals."""
+    figure = fit(solution.changed(trajectories=(trajectory,)))
+    return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
+
+
+def narrow_convergence(solution: Solution) -> Figure:
+    """Cost, parameters and damping against the iteration."""
+    return _narrowed(convergence(solution), 6.6)
+
+
+def _narrowed(figure: Figure, height: float) -> Figure:
+    figure.set_size_inches(pictures.WIDTH, height)
+    figure.suptitle("")
+    for legend in figure.legends:
+        legend.remove()
+    for panel in figure.axes:
+        panel.set_title("", loc="left")
+    return figure
 
 
 # --- common ---
 
 
 def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=pictures.DPI)
-    figure.set_layout_engine(GridLayout(0.08, 0.06))
-    return figure
+    return Figure(figsize=(width, height), dpi=pictures.DPI, layout="constrained")
 
 
 def _headline(solution: Solution) -> str:
-    return f"{solution.problem}: {status_words(solution)}"
+    """The problem, and how large the residuals of few signals are."""
+    motions = solution.trajectories
+    signals = list(zip(motions[0].signals, motions[0].units, strict=True)) if motions else []
+    sizes = [f"{name} {deviation(rms_of_samples(motions, i), unit)}" for i, (name, unit) in enumerate(signals)]
+    words = f": residuals {', '.join(sizes)} rms" if 0 < len(sizes) <= _MOST_COLUMNS else ""
+    return solution.problem + words

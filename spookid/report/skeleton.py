@@ -1,4 +1,4 @@
-"""A mechanism drawn as lines: from centres of mass to joints, with a symbol for each kind of joint."""
+"""A mechanism drawn as lines from centres of mass to joints, on the plane of its motion or from the side and above."""
 
 from __future__ import annotations
 
@@ -6,14 +6,98 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.path import Path
+from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.report.pictures import COLOURS, GREY
-from spookid.report.views import View
+from spookid.report.pictures import COLOURS, GREY, WIDTH
+from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
+
+_AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
+_FLAT = 0.01
+"""Share of the largest extent of a motion below which it has none in a direction; compliant joints give a little."""
+_ALIGNED = 1 - 1e-6
+"""Cosine from which on a direction is that of an axis of the world."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Directions of the world that are to the right and up on paper."""
+
+    rows: Array
+    """(2, 3)."""
+    labels: tuple[str, str] = ("", "")
+    """Of the axes on paper; empty where lengths look shorter than they are."""
+
+    @property
+    def is_flat(self) -> bool:
+        """True if lengths on paper are lengths of the motion."""
+        return any(self.labels)
+
+    def seen(self, points: Array) -> Array:
+        """Points of the world on paper [m], (n, 3) to (2, n)."""
+        return np.asarray(self.rows @ points.T)
+
+
+def upright(gravity: Array) -> Rotation:
+    """Turns the world so that gravity points down on paper."""
+    if not (np.isfinite(gravity).all() and np.any(gravity)):
+        return Rotation.identity()
+    return Rotation.align_vectors([[0.0, 0.0, -1.0]], [gravity / np.linalg.norm(gravity)])[0]
+
+
+def oblique(parts: Mechanism) -> View:
+    """From the side and a little from above."""
+    right = [-np.sin(_AZIMUTH), np.cos(_AZIMUTH), 0.0]
+    up = [-np.sin(_ELEVATION) * np.cos(_AZIMUTH), -np.sin(_ELEVATION) * np.sin(_AZIMUTH), np.cos(_ELEVATION)]
+    return View(np.array([right, up]) @ upright(np.array(parts.gravity)).as_matrix())
+
+
+def view_of(parts: Mechanism, q: Array) -> View:
+    """On the plane of a motion q (N, n_b, 7) if it has one, else oblique."""
+    gravity = np.array(parts.gravity)
+    normal = _normal(q, gravity)
+    if normal is None:
+        return oblique(parts)
+    size = np.linalg.norm(gravity)
+    down = gravity - normal * (normal @ gravity)
+    if np.isfinite(size) and np.linalg.norm(down) > 0.1 * size > 0:
+        up = -down / np.linalg.norm(down)
+    else:  # seen from above
+        world = np.eye(3)[int(np.argmax(np.abs(normal)[[2, 0, 1]]))]
+        up = np.cross(normal, np.cross(world, normal))
+        up /= np.linalg.norm(up)
+    right = np.cross(up, normal)
+    right *= np.sign(right[np.argmax(np.abs(right))])
+    return View(np.array([right, up]), (_named(right, "along the plane of motion [m]"), _named(up, "up [m]")))
+
+
+def _normal(q: Array, gravity: Array) -> Array | None:
+    """Unit vector across the plane in which all points of the bodies move, (3,); None if there is none."""
+    centres, turned = q[:, :, :3], Rotation.from_quat(np.roll(q[:, :, 3:].reshape(-1, 4), -1, axis=1))
+    ends = turned.as_matrix().reshape(*q.shape[:2], 3, 3)  # axes of the bodies in columns, a metre long
+    way = np.concatenate([(a - a[0]).reshape(-1, 3) for a in (centres, *np.moveaxis(ends, 3, 0))])
+    _, sizes, directions = np.linalg.svd(way, full_matrices=False)
+    if not sizes[0] > 0 or sizes[2] > _FLAT * sizes[0]:
+        return None
+    if sizes[1] > _FLAT * sizes[0]:
+        return np.asarray(directions[2])
+    # All moves along a line: the plane holds gravity, too, if that is across it.
+    across = np.cross(directions[0], gravity)
+    level = np.linalg.norm(across) <= 0.1 * np.linalg.norm(gravity) or not np.isfinite(across).all()
+    across = np.cross(directions[0], np.eye(3)[int(np.argmin(np.abs(directions[0])))]) if level else across
+    return np.asarray(across / np.linalg.norm(across))
+
+
+def _named(direction: Array, otherwise: str) -> str:
+    """Label of an axis on paper."""
+    for axis, name in enumerate("xyz"):
+        if abs(direction[axis]) > _ALIGNED:
+            return f"{name if direction[axis] > 0 else '−' + name} [m]"
+    return otherwise
+
 
 GROUND = "GROUND"
 
@@ -59,11 +143,7 @@ def place(poses: Poses, body: str, at: Vector) -> Array:
 
 
 def lines(parts: Mechanism, poses: Poses, arm: float = 0.0) -> list[tuple[int, Array]]:
-    """Numbers of bodies and lines (2, 3) in the world from their centres of mass to their joints and constraints.
-
-    Args:
-        arm: length of the axes of bodies that nothing holds [m]; 0: they have none.
-    """
+    """Numbers of bodies and lines (2, 3) in the world from their centres of mass to their joints and constraints."""
     ends = [end for joint in parts.hinges for end in _ends(joint)]
     ends += [end for tie in parts.constraints for end in zip(tie.ties, tie.at, strict=False)]
     held = {name for name, _ in ends}
@@ -113,11 +193,9 @@ def _joint(panel: Axes, joint: JointOutline, poses: Poses, view: View, named: bo
     """At its end on the child, which a slider carries along, with a line to that on the parent; a triangle stands where
     it is on the ground."""
     line = view.seen(np.stack([place(poses, *end) for end in _ends(joint)]))
-    axis = np.array(joint.axis) if joint.parent == GROUND else poses[joint.parent][1].apply(joint.axis)
-    own = view.seen(np.asarray(axis)[None])[:, 0]
     panel.plot(*line, color="black", linewidth=0.8, zorder=3)
     foot = next((end for end, (body, _) in zip(line.T, _ends(joint), strict=True) if body == GROUND), None)
-    symbol(panel, joint.kind, line[:, 1], own, foot)
+    symbol(panel, joint.kind, line[:, 1], foot)
     if named:
         _write(panel, joint.name, line[:, 1], (7, -13), fontsize=9)
 
@@ -145,75 +223,36 @@ def scale(panel: Axes) -> None:
     panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=GREY)
 
 
-def tripod(panel: Axes, view: View) -> None:
-    """The axes of the world in the lower left corner, each of a round length."""
-    (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
-    length = 10.0 ** np.floor(np.log10((high - low) / 4))
-    length *= next(n for n in (2, 1) if 2 * n * length <= high - low)
-    ends = length * view.rows
-    corner = np.array([left, low]) - np.minimum(ends.min(axis=1), 0.0) + 0.04 * (right - left)
-    for end, name in zip(ends.T, "xyz", strict=True):
-        panel.plot(*zip(corner, corner + end, strict=True), color=GREY, linewidth=1.5)
-        _write(panel, name, corner + end, (3, 2), fontsize=8, color=GREY)
-    panel.annotate(f"{length:g} m each", (0.3, 0.0), xycoords="axes fraction", fontsize=8, color=GREY)
+_MARKERS = {
+    **{"Hinge": "o", "Prismatic": "s", "Cylindrical": "h", "Screw": "X", "Universal": "P", "Spherical": "*"},
+    **{"Planar": "d", "Fixed": "p", "PinInSlot": "H"},
+}
+"""Matplotlib's marker of each kind of joint; others are diamonds."""
+SYMBOLS = (
+    "dots are centres of mass, triangles joints on the ground; rings are hinges, squares sliders, hexagons cylinders, "
+    "crosses universal joints, saltires screws, stars balls, narrow diamonds planar joints, pentagons fixed ones; thin "
+    "lines are rods, broken ones gears. Shapes of bodies are not drawn."
+)
 
 
-Line = list[tuple[float, float]]
-"""Points along an axis and across it."""
-_END_ON = 0.2
-"""Length of a unit vector on paper below which it is seen from its end."""
-_SLEEVE: Line = [(-2, -1), (2, -1), (2, 1), (-2, 1)]
-_PLATE: Line = [(-0.4, -2.2), (0.4, -2.2), (0.4, 2.2), (-0.4, 2.2)]
-_THREADS: list[Line] = [[(x - 0.4, -1), (x + 0.4, 1)] for x in (-1.3, -0.45, 0.45, 1.3)]
-
-
-def symbol(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) -> None:
-    """A joint of a kind at a place on paper, (2,).
-
-    A hinge is a ring, on the ground a triangle; a slider a sleeve along its axis, a cylinder a sleeve with a ring, a
-    screw a sleeve with threads, a universal joint a ring with a cross, a ball a ring with a dot, a planar joint a
-    plate across its axis with a ring, a pin in a slot a diamond with a ring, and a fixed one a black square. Others are
-    diamonds. What stands on the ground has a pale triangle behind it.
-
-    Args:
-        axis: its unit vector as it looks on paper, (2,).
-        foot: where it stands on the ground, (2,); None if it does not.
-    """
-    along = axis / np.linalg.norm(axis) if np.linalg.norm(axis) > _END_ON else np.array([1.0, 0.0])
-    if kind == "Hinge":
-        _marker(panel, place, "o" if foot is None else "^", 6 if foot is None else 9)
-        return
+def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
+    """A joint of a kind at a place on paper, (2,), with a pale triangle where it is on the ground."""
     if foot is not None:
-        panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=19, zorder=4.5)
-    if kind in ("Prismatic", "Cylindrical", "Screw"):
-        _marker(panel, place, _shape([_SLEEVE], along), 16)
-    if kind == "Screw":
-        _marker(panel, place, _shape(_THREADS, along, closed=False), 16)
-    elif kind == "Planar":
-        _marker(panel, place, _shape([_PLATE], along), 18)
-    if kind in ("Cylindrical", "Planar"):
-        _marker(panel, place, "o", 5)
-    elif kind in ("Universal", "Spherical"):
-        _marker(panel, place, "o", 10)
-        _marker(panel, place, "+" if kind == "Universal" else "o", 9 if kind == "Universal" else 4, "black")
-    elif kind == "Fixed":
-        _marker(panel, place, "s", 7, "black")
-    elif kind not in ("Prismatic", "Screw"):
-        _marker(panel, place, "D", 8)
-        if kind == "PinInSlot":
-            _marker(panel, place, "o", 4)
+        panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=17, zorder=4.5)
+    style: dict[str, Any] = {"color": "black", "mfc": "white", "markersize": 7, "zorder": 5}
+    panel.plot(*place, marker=_MARKERS.get(kind, "D"), linestyle="none", **style)
 
 
-def _marker(panel: Axes, place: Array, marker: Any, size: float, fill: str = "white") -> None:
-    panel.plot(*place, marker=marker, color="black", mfc=fill, markersize=size, zorder=5, linestyle="none")
-
-
-def _shape(lines: list[Line], along: Array, closed: bool = True) -> Path:
-    """A marker of lines whose points are given along the axis and across it."""
-    across = np.array([-along[1], along[0]])
-    vertices, codes = [], []
-    for line in lines:
-        points = [x * along + y * across for x, y in (*line, line[0])][: None if closed else len(line)]
-        vertices += points
-        codes += [Path.MOVETO, *[Path.LINETO] * (len(points) - 1)]
-    return Path(np.array(vertices), codes)
+def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
+    """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above."""
+    figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+    panel, view = figure.subplots(), oblique(parts)
+    states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
+    moments = states[np.unique(np.linspace(0, len(states) - 1, 13).astype(int))] if len(states) else []
+    for k in reversed(moments):
+        draw(panel, parts, trajectory.q[k], view, PALE if k != moments[0] else FULL)
+    panel.set_aspect("equal")
+    panel.set_axis_off()
+    panel.margins(0.12)
+    scale(panel)
+    return figure

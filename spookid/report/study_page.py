@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from spookid.tables.table import Block, Table
 
 REPORT = "report"
 """Key of the marker under which it stands."""
-_EARLIER = "This folder was written by an earlier version, which said no more than stands in its files."
+_EARLIER = "This folder was written by an earlier version, which kept no more than its files."
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,32 +64,51 @@ class Answer:
         folders.save(directory, {marker: self.marker, **self.files})
 
 
-def shown(blocks: Sequence[Block]) -> list[Tree]:
-    """Sentences and tables as the template wants them."""
-    return [{"head": b.head, "rows": b.rows} if isinstance(b, Table) else {"text": b} for b in blocks]
+def picture(address: str, alt: str, caption: str = "") -> Tree:
+    """A picture with its caption, as the template takes it."""
+    return {"picture": address, "alt": alt, "caption": caption}
+
+
+def shown(blocks: Iterable[Block | Tree]) -> list[Tree]:
+    """Sentences, tables and pictures as the template takes them."""
+    found: list[Tree] = []
+    for block in blocks:
+        if isinstance(block, Table):
+            found.append({"head": block.head, "rows": block.rows})
+        elif isinstance(block, str):
+            found.append({"lines" if "\n" in block else "text": block})
+        else:
+            found.append(block)
+    return found
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> Tree:
+    """Words and what is said of each."""
+    return {"facts": list(rows)}
 
 
 def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
-    """What the template wants to know about a study.
-
-    Raises:
-        ProblemError: if its marker cannot be read.
-    """
+    """What the template wants to know about a study."""
     tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
+    pictures = [picture(folders.embedded(path), f"Figure {path.stem}") for path in sorted(folder.glob("*.png"))]
+    provenance = [
+        ("Folder", f"{key}, written {date}"),
+        ("Files", ", ".join(path.name for path in sorted(folder.iterdir()) if path.is_file())),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in tree.get("versions", {}).items())),
+    ]
     return {
         "key": key,
         "anchor": anchor,
         "name": f"{tree['problem']}: {_title(marker)}",
         "conclusion": page["conclusion"],
+        "good": True,
+        "message": "",
         "assumptions": list(page["assumptions"].items()),
         "notices": page["notices"],
-        "blocks": page["blocks"],
-        "pictures": {path.stem: folders.embedded(path) for path in sorted(folder.glob("*.png"))},
-        "provenance": [
-            ("Folder", f"{key}, written {date}"),
-            ("Files", ", ".join(path.name for path in sorted(folder.iterdir()) if path.is_file())),
-            ("Versions", ", ".join(f"{name} {version}" for name, version in tree.get("versions", {}).items())),
+        "sections": [
+            {"title": "Results", "blocks": [*page["blocks"], *pictures]},
+            {"title": "Provenance", "blocks": [facts(provenance)]},
         ],
     }
 

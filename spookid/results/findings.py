@@ -37,7 +37,7 @@ KINDS: Mapping[str, _Kind] = {
     "question.model": _WARNING,
     "fit.stopped": _Kind("error"),
     "sensors.late-or-off": _DOUBT,
-    # With noise of another size nothing can be said of what a model lacks that explains the data with the right one.
+    # With noise of another size nothing can be said of model errors.
     "noise.given-refuted": _DOUBT._replace(
         explains=("motion.unexplained", "residuals.autocorrelated", "residuals.excess")
     ),

@@ -36,7 +36,7 @@ from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.sensitivities import CONSTRAINED, Influence, Sensitivities, prior_share
 from spookid.statistics.weak_directions import UNSEEN
-from spookid.tables.table import Block, Listed, Tabular, counted, superscripts, uncertain
+from spookid.tables.table import Block, Listed, Tabular, superscripts, uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,21 +329,25 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
         return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))
 
-    def summary(self) -> str:
-        """A report of one page, as in ``summary.txt``."""
+    def summary(self, verbose: bool = False) -> str:
+        """A page of text for a terminal: verdict, warnings, estimates, what the data do not determine, and noise.
+
+        Args:
+            verbose: True with notes, all parameters with initial values and bounds, base parameters, residuals, costs,
+                sizes, times and versions.
+        """
         from spookid.report.summary import summarize
 
-        return summarize(self)
+        return summarize(self, verbose)
+
+    def __str__(self) -> str:
+        return self.summary()
 
     def blocks(self) -> Sequence[Block]:
-        """Conclusion, tables of the parameters, of bodies and of where these are known from, and how many notices
-        ``summary`` tells."""
-        from spookid.report.conclusion import conclusion
-        from spookid.report.summary import known, parameters, physical
+        """The summary's verdict, tables and sentences."""
+        from spookid.report.summary import printed
 
-        more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
-        bodies = [physical(self), known(self)] if self.physical else []
-        return [conclusion(self), *([parameters(self)] if self.parameters else []), *bodies, *more]
+        return printed(self)
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

@@ -9,32 +9,45 @@ from spookid.results.result import Derived, Estimate, Noise, Solution
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
 from spookid.statistics.sensitivities import AT_BOUND
-from spookid.tables.table import counted, deviation, number, quantity, seconds, uncertain
+from spookid.tables.table import counted, deviation, number, quantity, uncertain
 
 _STATUS = {
-    Status.CONVERGED: "converged in {} and {}",
-    Status.MAX_ITERATIONS: "NOT converged: the iteration limit came after {} and {}",
-    Status.STALLED: "NOT converged: stalled after {} and {}",
-    Status.DIVERGED: "FAILED at the initial guess after {} and {}",
-    Status.INTERRUPTED: "interrupted after {} and {}",
+    Status.CONVERGED: "converged",
+    Status.MAX_ITERATIONS: "NOT converged, the iteration limit was reached",
+    Status.STALLED: "NOT converged, stalled",
+    Status.DIVERGED: "FAILED at the initial values",
+    Status.INTERRUPTED: "interrupted",
 }
 DYNAMICS = {
-    "estimated": "estimated (noise of motion and sensors together with the parameters)",
-    "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
-    "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
+    "estimated": "estimated (process and measurement noise together with the parameters)",
+    "hard": "deterministic dynamics (no process noise, all noise is measurement noise)",
+    "weight": "weighted (impulses of the motion against residuals of the sensors, as given)",
 }
 """What each way to weight the equations of motion means."""
-HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
-"""What hard dynamics mean that were chosen by the estimator."""
+HARD = "deterministic dynamics (no process noise, standard errors by a block jackknife)"
+"""What they mean if they were chosen by the estimator."""
 FRICTION = {
-    "smooth": "smooth: dry friction turns its sign over a small range of slip rates, so that what sticks creeps",
-    "exact": "exact: what dry friction holds stands still",
-    "mpcc": "mpcc: what dry friction holds stands still, stated as complementarity",
+    "smooth": "smooth: dry friction changes its sign over a small range of slip rates, so that a stuck joint creeps",
+    "exact": "exact: a joint that dry friction holds does not move",
+    "mpcc": "mpcc: a joint that dry friction holds does not move, stated as complementarity",
 }
 """What each form of dry friction means."""
 NO_FRICTION = "no joint has dry friction"
 _WHOLLY = 0.99
 """Share of a variance above which it is the prior's alone."""
+
+
+def verdict(solution: Solution) -> str:
+    """How it ended, in one sentence: the first line of every page about it."""
+    warnings = sum(finding.severity != "note" for finding in solution.findings)
+    free = [one for one in solution.parameters.values() if not one.fixed]
+    converged = solution.status is Status.CONVERGED
+    unknown = sum(one.known_from == "nothing" for one in free) if converged else 0
+    words = f"{solution.problem}: {_STATUS[solution.status]}" + (
+        f", {counted(warnings, 'warning')}" if warnings else ""
+    )
+    verb = "is" if unknown == 1 else "are"
+    return f"{words}; {unknown} of {counted(len(free), 'parameter')} {verb} not identifiable" if unknown else words
 
 
 def remark(estimate: Estimate) -> str:
@@ -49,7 +62,7 @@ def remark(estimate: Estimate) -> str:
 
 
 def origin(value: Estimate | Derived) -> str:
-    """Of what is mostly known from priors that it is; else empty."""
+    """Whether a value is mostly known from priors; empty if not."""
     if value.known_from != "prior":
         return ""
     return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"
@@ -63,37 +76,33 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
     return f"all but {', '.join(others)}" if others else "all"
 
 
-def status_words(solution: Solution) -> str:
-    """How it ended, after how many iterations and how long, what was asked of it up to now included."""
-    return _STATUS[solution.status].format(counted(solution.iterations, "iteration"), seconds(solution.timing.total))
-
-
 def weight_words(dynamics: str, weight: float) -> str:
     """Where the weight of the equations of motion comes from, as a setting."""
-    fixed = {"estimated": "noise estimated", "hard": "hard dynamics"}
+    fixed = {"estimated": "noise estimated", "hard": "deterministic dynamics"}
     return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
 
 
-def told(noise: Sequence[Noise]) -> list[Noise]:
-    """Sizes of noise but those of contacts that do not slip."""
+def reported(noise: Sequence[Noise]) -> list[Noise]:
+    """Noise standard deviations but those of contacts that do not slip."""
     return [one for one in noise if not (one.given and one.std == 0 and one.unit == "m/s")]
 
 
 def noise_words(noise: Noise, step: float) -> str:
-    """A size of noise in physical units."""
+    """A noise standard deviation in physical units."""
     names, given = ", ".join(noise.names), " (given)" if noise.given else ""
     if noise.kind != "disturbance":
-        steps = f", its resolution is {deviation(noise.resolution, noise.unit)}" if noise.resolution > 0 else ""
-        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'none seen'}{given}{steps}"
+        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'not identified'}{given}"
     if not is_seen(noise) or noise.std == 0:
-        return f"disturbance of {names} none{'' if noise.given else ' seen'}"
+        return f"process noise of {names} {'none' if noise.given else 'not identified'}"
     interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"
     density = f"{quantity(noise.density, noise.unit)}/√Hz"
-    return f"disturbance of {names} {quantity(noise.std, noise.unit)} rms over a step of {interval} ({density}){given}"
+    return (
+        f"process noise of {names} {quantity(noise.std, noise.unit)} rms over a step of {interval} ({density}){given}"
+    )
 
 
 def is_seen(noise: Noise) -> bool:
-    """True if the data tell its size, or it was given."""
+    """True if the data determine its size, or it was given."""
     return noise.given or math.isfinite(noise.error)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
@@ -36,48 +37,15 @@ WINDOW = 1.0
 """Of a window [s]."""
 _MOST, _STEP = 60, 1e-3
 """Windows, evenly along a longer recording, and the longest step that MuJoCo takes [s]."""
+_FINER = 4
+"""Instants of inverse dynamics a step."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
 
 
-@dataclass(frozen=True, eq=False)
-class Motion:
-    """Of n joints at N steps, and what drives them."""
-
-    joints: tuple[str, ...]
-    step: float
-    """[s]."""
-    positions: Array
-    """(N, n) [rad or m]."""
-    rates: Array
-    """(N, n)."""
-    drive: Array
-    """In mean over the step that begins there, (N, n) [N m or N]."""
-
-    @property
-    def starts(self) -> Integers:
-        """Where windows begin, each behind the one before; those left out where not all of one is known."""
-        size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
-        whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
-        kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
-        return np.asarray(whole[kept], dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        """Steps of a window."""
-        return max(round(WINDOW / self.step), 1)
-
-
-def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, float]]) -> Array:
+def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
     """Positions of all joints along the windows, (windows, steps, n) [rad or m]; not finite from where on MuJoCo finds
-    no motion.
-
-    Args:
-        springs: armature, stiffness and rest that the file lacks, by joint.
-
-    Raises:
-        ProblemError: if MuJoCo is not there or refuses the file, or for joints that are not of one coordinate each.
-    """
+    no motion."""
     try:
         import mujoco
         from mujoco import rollout
@@ -86,7 +54,7 @@ def replayed(robot: Parts, motion: Motion, springs: Mapping[str, Mapping[str, fl
     several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
     if several or robot.constraints or any(body.free for body in robot.bodies.values()):
         what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
-        raise ProblemError(f"replays are of hinges and sliders that stand on the ground; {what}")
+        raise ProblemError(f"replays are of hinges and sliders on the ground; {what}")
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)
@@ -216,8 +184,9 @@ class RobotComparison(Tabular):
         known = [version for version in self.versions if len(version.torques)]
         if known:
             yield (
-                "Inverse dynamics: root mean square of measured less predicted efforts, and its share of the standard "
-                f"deviation of what was measured; all low-passed at {number(self.cutoff, 3)} Hz"
+                f"Inverse dynamics along {self.recording}, by splines through the fit's steps: rms of measured less "
+                "predicted efforts of the motors, and its share of the standard deviation of the measured ones, which "
+                f"are gain times signal plus offset at the estimates; both low-passed at {number(self.cutoff, 3)} Hz"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
 
@@ -270,46 +239,44 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
     """See ``Robot.compare``."""
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
-    trajectory = result.trajectories[recording]
-    log = _Log.of(robot, result, trajectory)
-    content = rewritten(robot, from_result(robot, result)).content
+    trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
+    log = Along.of(robot, result, trajectory)
+    content, *_ = rewritten(robot, from_result(robot, result))
     found = described(parse(robot.source.document.path, content))
     new = Parts(*found, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
     files: dict[str, tuple[Parts, Mapping[str, Mapping[str, float]]]] = {BEFORE: (robot, {}), AFTER: (new, {})}
     if lacking := _lacking(new, result):
         words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
         files[f"the new file with {' and '.join(words)}"] = new.with_(joints=lacking), lacking
-    torques, cutoff, reasons = dict[str, MotorEfforts](), None, {name: list[str]() for name in files}
-    replays = dict[str, Array]()
+    none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.joints)))
+    versions: list[Version] = []
+    efforts: MotorEfforts | None = None
     for name, (own, springs) in files.items():
+        reasons, predicted, positions = list[str](), none, nowhere
         try:
-            torques[name] = log.torques(own, cutoff)
-            cutoff = torques[name].cutoff
+            efforts = log.torques(own, efforts.cutoff if efforts else None)
+            predicted = efforts.efforts
         except ProblemError as error:
-            reasons[name].append(f"no inverse dynamics, for {error}")
+            reasons.append(f"no inverse dynamics, for {error}")
         try:
-            replays[name] = replayed(own, log.motion, springs)
+            positions = replayed(own, log, springs)
         except ProblemError as error:
-            reasons[name].append(f"no replays, for {error}")
-    none, nowhere = np.zeros((0, len(log.driven))), np.zeros((0, 0, len(log.motion.joints)))
-    versions = tuple(
-        Version(name, torques[name].efforts if name in torques else none, replays.get(name, nowhere), tuple(why))
-        for name, why in reasons.items()
-    )
-    told, along = next(iter(torques.values()), None), log.motion.starts[:, None] + 1 + np.arange(log.motion.size)[None]
+            reasons.append(f"no replays, for {error}")
+        versions.append(Version(name, predicted, positions, tuple(reasons)))
+    along = log.starts[:, None] + 1 + np.arange(log.size)[None]
     return RobotComparison(
         robot.name,
         trajectory.name,
-        log.motion.joints,
-        tuple(robot.coordinates[label].unit for label in log.motion.joints),
+        log.joints,
+        tuple(robot.coordinates[label].unit for label in log.joints),
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
-        np.zeros(0) if told is None else told.t,
-        none if told is None else told.measured,
-        np.nan if told is None else told.cutoff,
+        np.zeros(0) if efforts is None else efforts.t,
+        none if efforts is None else efforts.measured,
+        np.nan if efforts is None else efforts.cutoff,
         trajectory.t[along],
         log.seen[along],
-        versions,
+        tuple(versions),
     )
 
 
@@ -323,29 +290,47 @@ def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
     for motor in result.mechanism.motors if result.mechanism else ():
         values = {quantity.name: quantity.value for quantity in motor.quantities}
         inertia = values.get("shaft inertia", 0.0) + values.get("ratio", 1.0) ** 2 * values.get("rotor inertia", 0.0)
-        if inertia and motor.hinge in new.joints:
-            own = found.setdefault(motor.hinge, {})
-            own["armature"] = inertia + own.get("armature", float(ca.DM(new.joints[motor.hinge].armature)))
+        # An armature that depends on parameters has those of its motors in it.
+        if inertia and motor.hinge in new.joints and f"{motor.hinge} armature" not in result.joints:
+            own = float(ca.DM(new.joints[motor.hinge].armature))
+            found.setdefault(motor.hinge, {})["armature"] = inertia + own
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Log:
-    """What a result knows of a recording, in a robot's joints."""
+class Along:
+    """What a result knows of a recording, in n joints of a robot at N steps."""
 
+    joints: tuple[str, ...]
+    driven: tuple[str, ...]
+    step: float
+    """[s]."""
     t: Array
-    motion: Motion
+    positions: Array
+    """Estimated, (N, n) [rad or m]."""
+    rates: Array
+    """(N, n)."""
+    drive: Array
+    """In mean over the step that begins there, (N, n) [N m or N]."""
     seen: Array
     """Measured positions, (N, n), NaN where there are none."""
-    driven: tuple[str, ...]
+
+    @property
+    def starts(self) -> Integers:
+        """Where windows begin, each behind the one before; those left out where not all of one is known."""
+        size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
+        whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
+        kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
+        return np.asarray(whole[kept], dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """Steps of a window."""
+        return max(round(WINDOW / self.step), 1)
 
     @staticmethod
-    def of(robot: Parts, result: Solution, trajectory: Trajectory) -> _Log:
-        """Of one recording.
-
-        Raises:
-            ProblemError: if the folder does not hold what is needed.
-        """
+    def of(robot: Parts, result: Solution, trajectory: Trajectory) -> Along:
+        """Of one recording."""
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
@@ -365,19 +350,25 @@ class _Log:
             if motor.hinge in labels:
                 does[:, labels.index(motor.hinge)] += drive[:, m]
         driven = tuple(label for label in labels if label in {motor.hinge for motor in mechanism.motors})
-        return _Log(trajectory.t, Motion(tuple(labels), result.step, positions, rates, does), seen, driven)
+        return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
-    def torques(self, robot: Parts, cutoff: float | None) -> Any:
-        """Inverse dynamics of a version; where a position was not measured it is as estimated."""
-        labels = self.motion.joints
-        at = np.where(np.isfinite(self.seen), self.seen, self.motion.positions)
-        did = self.motion.drive.copy()
-        did[-1] = did[-2]  # of no step
-        signals = {f"position {i}": at[:, i] for i in range(len(labels))}
+    def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
+        """Inverse dynamics of a version; where a position was not measured it is as estimated.
+
+        Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
+        efforts over them, would be off by their own.
+        """
+        labels, count = self.joints, _FINER * (len(self.t) - 1) + 1
+        at = np.where(np.isfinite(self.seen), self.seen, self.positions)
+        impulses = np.vstack([np.zeros(len(labels)), np.cumsum(self.drive[:-1] * self.step, axis=0)])
+        fine = np.linspace(self.t[0], self.t[-1], count)
+        places = make_interp_spline(self.t, at, k=5)(fine)
+        did = make_interp_spline(self.t, impulses, k=5).derivative()(fine)
+        signals = {f"position {i}": places[:, i] for i in range(len(labels))}
         signals |= {f"effort {i}": did[:, i] for i in range(len(labels))}
         positions = {label: f"position {i}" for i, label in enumerate(labels)}
         efforts = {label: f"effort {i}" for i, label in enumerate(labels) if label in self.driven}
-        return efforts_along(robot, Recording(self.t, signals), positions, efforts, hold="previous", cutoff=cutoff)
+        return efforts_along(robot, Recording(fine, signals), positions, efforts, cutoff=cutoff)
 
 
 def _moved(robot: Parts, bodies: list[str], trajectory: Trajectory) -> tuple[list[str], Array, Array]:

@@ -295,16 +295,7 @@ class Grouped:
 
 
 def grouped(description: Description, held: Mapping[str, float], free: bool, merge: bool) -> Grouped:
-    """The bodies of a description.
-
-    Args:
-        held: joints that do not move, and where.
-        free: True if the root is no ground.
-        merge: True if what fixed joints hold is one body; False if only links without mass are.
-
-    Raises:
-        ProblemError: for held joints that are none, or a body that moves and has no mass.
-    """
+    """The bodies of a description."""
     _check_held(description, held)
     resting = idle(description)
     root = Group(description.root, description.links[description.root].place, ground=not free)

@@ -59,11 +59,7 @@ class Identified:
 
 
 def from_result(robot: Parts, result: Solution) -> Identified:
-    """What a result has of a robot.
-
-    Raises:
-        ProblemError: if it has nothing of it, or is of another mechanism.
-    """
+    """What a result has of a robot."""
     bodies: dict[str, dict[str, float]] = {}
     joints: dict[str, dict[str, float]] = {}
     for place, values, known in ((bodies, result.physical, robot.bodies), (joints, result.joints, robot.freedoms)):
@@ -84,11 +80,7 @@ def from_result(robot: Parts, result: Solution) -> Identified:
 
 
 def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
-    """What a robot's own bodies and joints are at values of their Parameters, by name.
-
-    Raises:
-        ProblemError: for values that none of them has, or if one of theirs is missing.
-    """
+    """What a robot's own bodies and joints are at values of their Parameters, by name."""
     formulas = [e for body in robot.bodies.values() for e in body.expressions()]
     formulas += [e for joint in robot.joints.values() for e in joint.expressions()]
     names = [p.name for p in parameters_in(formulas, f"{robot!r}")]
@@ -97,7 +89,7 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
             raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; it has {', '.join(names) or 'none'}")
     for name in names:
         if name not in values:
-            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, which the values lack; add it")
+            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, for which there is no value; add it")
     bodies: dict[str, dict[str, float]] = {}
     for body in robot.bodies.values():
         quantities = () if body.distribution is None else body.distribution.quantities
@@ -114,11 +106,8 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
 
 
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
-    """Inertials of the links of one body that together have what was found, each in its own frame.
-
-    The heaviest link takes the difference. Where no body has what is left for it, it takes the whole of those that
-    fixed joints hold on it, or of all, and the others have no mass any more (None).
-    """
+    """Inertials of the links of one body that together have what was found: the heaviest link takes the difference, or
+    all of it where no body has what is left for it; None of links without mass then."""
     whole = _whole(group.inertial(robot.description), found)
     own = {name: robot.description.links[name].inertial for name in group.members}
     fixed = {name: part for name, part in own.items() if name not in group.held}
@@ -151,11 +140,7 @@ _CLOSE = 1e-4
 
 def check_same(robot: Parts, result: Solution) -> None:
     """Refuse a result of another mechanism than the robot's: what was found would be that of other bodies. Bodies and
-    joints that a problem has on top of its robot's are none of this.
-
-    Raises:
-        ProblemError: that says which body or joint is another.
-    """
+    joints that a problem has on top of its robot's are none of this."""
     mechanism, where = result.mechanism, f"in the results of {result.problem!r}"
     if mechanism is None:
         return

@@ -22,7 +22,6 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.files import unreadable
-from spookid.mechanics.loads import Hold
 from spookid.mechanics.motor import Motor
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
@@ -54,11 +53,7 @@ class Log:
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
     def matched(self, labels: list[str], actuators: Mapping[str, str]) -> Matched:
-        """Its columns by the coordinates of a robot, and by its actuators; see ``match``.
-
-        Raises:
-            ProblemError: if its times are in two columns.
-        """
+        """Its columns by the coordinates of a robot, and by its actuators; see ``match``."""
         found = match(self.columns if self.has_times else ["time", *self.columns], labels, actuators)
         if rest := next((name for name in found.unused if _tokens(name)[-1:] and _tokens(name)[-1] in _REMAINDERS), ""):
             raise ProblemError(
@@ -72,11 +67,7 @@ class Log:
         return self.read(matched.signals, matched.time)
 
     def read(self, signals: Iterable[str], time: str) -> Recording:
-        """Some of its columns.
-
-        Args:
-            time: column of the times, if one has them.
-        """
+        """Some of its columns."""
         chosen = list(signals)
         options = {"time": time} if self.has_times else _chosen(self.topics)
         return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
@@ -97,15 +88,7 @@ class Log:
 
 
 def opened(path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = ()) -> Log:
-    """A log whose columns are known.
-
-    Args:
-        units: those of columns that are not in SI, as pint writes them.
-        topics: to read of a file that has some; none: joint states and what else is read without being asked for.
-
-    Raises:
-        ProblemError: if it cannot be read, or has no column of which a unit is said.
-    """
+    """A log whose columns are known."""
     said, method = dict(units or {}), method_for(path)
     if method not in ("from_csv", "from_npz"):
         read = Recording.from_file(path, units=said, **_chosen(topics))
@@ -131,11 +114,7 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """What its reading did, and a question if its times are hardly seconds.
-
-    Args:
-        time: column of the times.
-    """
+    """What its reading did, and a question if its times are hardly seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes
@@ -196,15 +175,8 @@ class Matched:
 
 
 def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str, str] = _NONE) -> Matched:
-    """Positions and efforts of coordinates among the columns of a log.
-
-    A column that has the name of a joint in it, with or without ``joint``, is that joint's; of others a number at the
-    end counts joints in their order, from 0 if there is a column of number 0.
-
-    Args:
-        labels: of the coordinates, in the order of the file.
-        actuators: labels by the names of actuators of the file, whose controls have these names.
-    """
+    """Positions and efforts of coordinates among the columns of a log: by the name of a joint, with or without
+    ``joint``; of others a number at the end counts joints in their order, from 0 if there is a column of number 0."""
     time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
     found: dict[str, dict[str, str]] = {}
     unused: dict[str, str] = {}
@@ -288,20 +260,10 @@ def efforts_along(
     positions: Mapping[str, str],
     efforts: Mapping[str, str],
     *,
-    hold: Hold = "linear",
     cutoff: float | None = None,
 ) -> MotorEfforts:
-    """Inverse dynamics of a robot along a recording, beside the efforts that were recorded.
-
-    Args:
-        positions, efforts: signals by joints of one coordinate.
-        hold: what efforts are between their samples.
-        cutoff: of the low-pass filter [Hz]; None: that of the motion's bandwidth.
-
-    Raises:
-        ProblemError: as ``inverse_dynamics``.
-    """
-    motors = [Motor(robot.joints[label], name, measured=True, hold=hold) for label, name in efforts.items()]
+    """Inverse dynamics of a robot along a recording, beside the efforts that were recorded."""
+    motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
     sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
     problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
     return inverse_dynamics(problem, cutoff=cutoff)

@@ -61,11 +61,7 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def one(self, tag: str) -> Element | None:
-        """Its child of that tag, if there is one.
-
-        Raises:
-            ProblemError: if there are several.
-        """
+        """Its child of that tag, if there is one."""
         found = self.all(tag)
         if len(found) > 1:
             raise ProblemError(f"{found[1].place}: <{self.tag}> has a second <{tag}>; keep one")
@@ -80,32 +76,20 @@ class Element:
             waiting += reversed(element.children)
 
     def text(self, name: str) -> str:
-        """An attribute that must be there.
-
-        Raises:
-            ProblemError: if it is not.
-        """
+        """An attribute that must be there."""
         value = self.attributes.get(name, "").strip()
         if not value:
             raise ProblemError(f"{self.place}: <{self.tag}> has no {name}; give it one")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number, or the default if the attribute is not there.
-
-        Raises:
-            ProblemError: if there is neither.
-        """
+        """A finite number, or the default if the attribute is not there."""
         if name not in self.attributes and default is not None:
             return default
         return self.numbers(name, 1)[0]
 
     def numbers(self, name: str, count: int, default: Iterable[float] | None = None) -> list[float]:
-        """So many finite numbers, or the default if the attribute is not there.
-
-        Raises:
-            ProblemError: if there is neither.
-        """
+        """So many finite numbers, or the default if the attribute is not there."""
         if name not in self.attributes and default is not None:
             return list(default)
         text = self.text(name)
@@ -180,11 +164,7 @@ class Document:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file.
-
-    Raises:
-        ProblemError: if it cannot be read, is empty or far too large.
-    """
+    """The content of a file."""
     try:
         if path.exists() and not path.is_file():  # a device may have no end
             raise ProblemError(f"{path} is a {'folder' if path.is_dir() else 'device'}; give a robot's file")
@@ -200,11 +180,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(path: Path, content: bytes) -> Document:
-    """Elements of a file.
-
-    Raises:
-        ProblemError: for what is no XML in UTF-8, or has a document type declaration.
-    """
+    """Elements of a file."""
     builder = _Builder(path, content)
     return Document(path, content, builder.root(), path)
 
@@ -255,7 +231,7 @@ class _Builder:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         start = self._parser.CurrentByteIndex
         if len(self._open) >= _DEEPEST:
-            raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements stand inside each other; take some out")
+            raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements are inside each other; take some out")
         parent = self._open[-1] if self._open else None
         element = Element(tag, attributes, self._place(), start, self._tag_end(start), parent=parent)
         if parent is None:

@@ -2,7 +2,7 @@
 
 Several joints of one body are one joint of the package.
 
-Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format stands at
+Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format is described at
 https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 """
 
@@ -54,14 +54,7 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
-    """What holds a body, in the place of its own frame on its parent.
-
-    Args:
-        joints: number, name and place of each.
-
-    Raises:
-        ProblemError: for joints that make none of the package's.
-    """
+    """What holds a body, in the place of its own frame on its parent."""
     types = [int(model.jnt_type[j]) for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place
@@ -145,11 +138,7 @@ _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contac
 
 
 def described(document: Document) -> tuple[Description, Source]:
-    """What an MJCF says, and where.
-
-    Raises:
-        ProblemError: if MuJoCo is not there or refuses the file, or for joints that no model has.
-    """
+    """What an MJCF says, and where."""
     try:
         import mujoco
     except ImportError:
@@ -186,11 +175,7 @@ def _counts(element: Element, *names: str) -> list[float]:
 
 
 def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tuple[Actuator, ...]]:
-    """A file for MuJoCo, without what no body has its mass from; what is said of it, and its motors.
-
-    Raises:
-        ValueError, RuntimeError, FileNotFoundError: if MuJoCo refuses it.
-    """
+    """A file for MuJoCo, without what no body has its mass from; what is said of it, and its motors."""
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
@@ -370,11 +355,7 @@ class _Reader:
 
 
 def elements(document: Document, names: Sequence[str]) -> list[Element | None]:
-    """The elements of a model's bodies; None of those that the file itself does not have.
-
-    Args:
-        names: of its bodies without the world, in its order; empty of those that have none.
-    """
+    """The elements of a model's bodies; None of those that the file itself does not have."""
     bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
     own = [body.attributes.get("name", "") for body in bodies]
     if own == list(names) and not any(element.tag in _MAKING for element in document.root.inside()):

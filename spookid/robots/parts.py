@@ -96,7 +96,7 @@ class Parts:
         joints: Mapping[str, Mapping[str, Any]] | None = None,
         held: Mapping[str, float] | None = None,
     ) -> Self:
-        """The same robot with some things in the place of the file's.
+        """The same robot with some things instead of the file's.
 
         Args:
             inertias: of bodies by name: ``LogCholesky`` and the like, in the frame of the link.
@@ -121,7 +121,7 @@ class Parts:
 
     @cached_property
     def bodies(self) -> Mapping[str, Body]:
-        """By name, in the order of the file; those that stand on the ground are none."""
+        """By name, in the order of the file; those that are part of the ground are none."""
         return MappingProxyType({group.name: self._body(group) for group in self.grouped.bodies})
 
     @cached_property

@@ -5,54 +5,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
-from spookid.report import report_plot
+from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, ORANGE
-from spookid.report.study_page import shown
+from spookid.report.study_page import picture
+from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison
 from spookid.robots.robot import reread
-
-MOST = 8
-"""Joints that are drawn."""
-_MARGIN = 0.15
-"""Of what was measured, above and below it."""
-_COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
+from spookid.tables.table import Block
 
 
-def section(result: Solution, file: str | None = None) -> dict[str, Any] | None:
-    """Tables and figures of the first recording; None of a problem that was made from no robot's file.
-
-    Args:
-        file: the robot's file, where it is not where it was.
-
-    Raises:
-        ProblemError: for a ``file`` that is no robot's, or not that of the result.
-    """
+def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
+    """Tables and figures of the first recording; nothing of a problem that was made from no robot's file."""
     known = result.mechanism.robot if result.mechanism else None
     if known is None:
         if file:
             raise ProblemError(
                 f"--robot {file}: the problem {result.problem!r} was made from no robot's file"
-                "; leave it out, or solve a problem made by `spookid scaffold`"
+                "; leave it out, or solve a problem that `spookid new` wrote"
             )
-        return None
+        return []
     path = Path(file or known.path)
     try:
         compared = _compared(result, known, path)
     except ProblemError as error:
         if file:
             raise
-        return {"blocks": shown([f"Nothing is told of the robot's file {path}, for {error}."]), "pictures": {}}
-    return {"blocks": shown(compared.blocks()), "pictures": _pictures(compared)}
+        return [f"The robot's file {path} is not compared: {error}."]
+    pictures = (picture(address, caption, caption) for caption, address in _pictures(compared).items())
+    return [*compared.blocks(), *pictures]
 
 
 def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison:
@@ -66,60 +53,35 @@ def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison
 
 def _pictures(compared: RobotComparison) -> dict[str, str]:
     """Addresses by captions."""
-    last = compared.versions[-1]
-    colours = _COLOURS.format(last.name)
-    found = {}
+    first, last = compared.versions[0], compared.versions[-1]
+    colours, found = f"Orange: measured. Grey: {first.name}. Blue: {last.name}.", dict[str, str]()
     if len(last.torques):
-        found[f"Torques of the drives. {colours}"] = report_plot.embedded(torques(compared), "png")
+        lines = compared.t, first.torques, compared.measured, last.torques
+        found[f"Torques of the drives. {colours}"] = _drawn(compared.driven, compared.efforts, *lines)
     if len(last.replays):
-        caption = f"Replays in MuJoCo, each from a dot on. {colours} Lines that leave the panel are off by more."
-        found[caption] = report_plot.embedded(replays(compared), "png")
+        every = compared.windows[..., None], first.replays, compared.positions, last.replays
+        lines = tuple(_apart(one) for one in every)  # type: ignore[assignment]
+        caption = f"Replays in MuJoCo, in windows. {colours} Lines that leave the panel are off by more."
+        found[caption] = _drawn(compared.joints, compared.units, *lines)
     return found
 
 
-def torques(compared: RobotComparison) -> Figure:
-    """Torques of the drives, measured and by inverse dynamics, before and after."""
-    first, last = compared.versions[0], compared.versions[-1]
-    figure, panels = _panels(compared.driven, compared.efforts)
-    for i, panel in enumerate(panels):
-        if len(first.torques):
-            panel.plot(compared.t, first.torques[:, i], color=GREY, linewidth=0.8)
-        panel.plot(compared.t, compared.measured[:, i], color=ORANGE, linewidth=1.6)
-        panel.plot(compared.t, last.torques[:, i], color=BLUE, linewidth=0.8)
-        _limited(panel, compared.measured[:, i], 0.6)
-    return figure
+def _apart(windows: Array) -> Array:
+    """Windows (k, N, n) as one series (k (N + 1), n) with a gap behind each."""
+    gaps = np.full((len(windows), 1, windows.shape[2]), np.nan)
+    return np.concatenate([windows, gaps], axis=1).reshape(-1, windows.shape[2])
 
 
-def replays(compared: RobotComparison) -> Figure:
-    """Positions, measured and replayed, before and after."""
-    first, last = compared.versions[0], compared.versions[-1]
-    figure, panels = _panels(compared.joints, compared.units)
-    for i, panel in enumerate(panels):
-        seen = compared.positions[..., i]
-        for k, t in enumerate(compared.windows):
-            if len(first.replays):
-                panel.plot(t, _until_lost(first.replays[k, :, i], seen), color=GREY, linewidth=0.7)
-            panel.plot(t, seen[k], color=ORANGE, linewidth=1.8)
-            panel.plot(t, last.replays[k, :, i], color=BLUE, linewidth=0.9)
-            panel.plot(t[0], seen[k, 0], ".", color=BLUE, markersize=4)
-        _limited(panel, seen, _MARGIN)
-    return figure
-
-
-def _until_lost(replay: Array, measured: Array) -> Array:
-    """A replay up to where it first is outside of what is drawn."""
-    reach = (1 + 2 * _MARGIN) * np.ptp(measured[np.isfinite(measured)]) if np.isfinite(measured).any() else np.inf
-    outside = np.abs(replay - np.nanmean(measured)) > reach
-    return np.where(np.cumsum(outside) > 1, np.nan, replay)
-
-
-def _panels(names: Sequence[str], units: Sequence[str]) -> tuple[Figure, list[Axes]]:
+def _drawn(names: Sequence[str], units: Sequence[str], t: Array, before: Array, measured: Array, after: Array) -> str:
+    """The first joints, (N, n) each."""
     titles = [f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)]
-    return report_plot.over_time(titles[:MOST], 0.4, 1.25)
-
-
-def _limited(panel: Axes, values: Array, margin: float) -> None:
-    known = values[np.isfinite(values)]
-    if known.size and np.ptp(known) > 0:
-        reach = margin * float(np.ptp(known))
-        panel.set_ylim(float(known.min()) - reach, float(known.max()) + reach)
+    figure, panels = pictures.over_time(titles[:8], 0.4, 1.25)
+    for i, panel in enumerate(panels):
+        if len(before):
+            panel.plot(t, before[:, i], color=GREY, linewidth=0.8)
+        panel.plot(t, measured[:, i], color=ORANGE, linewidth=1.6)
+        panel.plot(t, after[:, i], color=BLUE, linewidth=0.8)
+        low, high = np.nanmin(measured[:, i], initial=np.inf), np.nanmax(measured[:, i], initial=-np.inf)
+        if low < high < np.inf:
+            panel.set_ylim(low - 0.4 * (high - low), high + 0.4 * (high - low))
+    return pictures.embedded(figure)

@@ -40,12 +40,12 @@ class Robot(Parts, metaclass=Checked):
         """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
         too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
 
-        Beside it stands ``<path>.json``: all that was found with standard errors and covariance, what of it the file
+        Beside it is ``<path>.json``: all that was found with standard errors and covariance, what of it the file
         cannot hold, and where it is from.
 
         Args:
             path: of the new file.
-            found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that stand in
+            found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that are in
                 this robot, by name.
 
         Returns:

@@ -14,21 +14,19 @@ from types import MappingProxyType
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from spookid.assembly.constants import width_along
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import LogCholesky
+from spookid.results.trajectory import rms
 from spookid.robots.description import Freedom
 from spookid.robots.logs import Log, Matched, efforts_along, notices
 from spookid.robots.robot import Robot
 
 _SHARE = 0.02
 """Of a drive's greatest effort, the friction of a gear of which nothing is known."""
-_STILL = 0.02
-"""Share of the rms rate within which the sign of a rate says nothing."""
-_VAGUE = 0.2
-"""Share by which a gain may be off that is taken."""
 _LEAST = 1e-2
 """Least part of an effort that a guess makes, so that no fit begins at a bound."""
 
@@ -47,11 +45,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone.
-
-    Args:
-        known: gains that are known, by label.
-    """
+    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -72,71 +66,48 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapp
     """Per joint: K u − (what the file's bodies take) is b s + c sign(s) + J a + offset."""
     nothing = {"viscous": 0, "coulomb": 0, "armature": 0}
     bare = robot.with_(joints={label: nothing for label in matched.positions if label in robot.joints})
-    told = efforts_along(bare, recording, matched.positions, matched.efforts)
+    along = efforts_along(bare, recording, matched.positions, matched.efforts)
     seen = {}
-    for i, label in enumerate(told.motors):
-        at = np.interp(told.t, *finite_samples(recording, matched.positions[label]))
-        rate = np.gradient(at, told.t)
-        one = _Seen(told.efforts[:, i], told.measured[:, i], rate, np.gradient(rate, told.t))
-        if np.any(one.rate) and np.any(one.signal) and np.all(np.isfinite(one.signal)):
-            seen[label] = one
+    for i, label in enumerate(along.motors):
+        rate = np.gradient(np.interp(along.t, *finite_samples(recording, matched.positions[label])), along.t)
+        signal = along.measured[:, i]
+        if np.any(rate) and np.any(signal) and np.all(np.isfinite(signal)):
+            sign = np.tanh(rate / width_along(rate[:, None]))
+            others = np.column_stack([rate, sign, np.gradient(rate, along.t), np.ones_like(rate)])
+            seen[label] = along.efforts[:, i], others, signal
     if matched.effort in ("torque", "control"):
-        return {label: one.drive(given.get(label, 1.0)) for label, one in seen.items()}
-    independent = told.cutoff * float(told.t[-1] - told.t[0])
-    gains = {label: given.get(label) or one.gain(independent) for label, one in seen.items()}
+        return {label: _drive(*one, given.get(label, 1.0)) for label, one in seen.items()}
+    independent = along.cutoff * float(along.t[-1] - along.t[0])
+    gains = {label: given.get(label) or _told_gain(*one, independent) for label, one in seen.items()}
     known = [gain for gain in gains.values() if gain is not None]
     usual = float(np.median(known)) if known else 1.0
     return {
-        label: replace(one.drive(gains[label] or usual), alike=gains[label] is None and bool(known))
+        label: replace(_drive(*one, gains[label] or usual), alike=gains[label] is None and bool(known))
         for label, one in seen.items()
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """Of one joint along the log, (N,) each."""
+def _told_gain(needed: Array, others: Array, signal: Array, independent: float) -> float | None:
+    """Effort per unit of the signal, if so many independent samples determine it better than that drives are alike; the
+    signal has the noise."""
+    columns = np.column_stack([needed, others])
+    scale = np.linalg.norm(columns, axis=0)
+    if not np.all(scale > 0) or np.linalg.matrix_rank(columns / scale) < len(scale):
+        return None
+    inverse = np.linalg.pinv(columns / scale)
+    found = inverse @ signal
+    left = np.mean((signal - columns / scale @ found) ** 2) * len(signal) / independent
+    error = np.sqrt(left) * np.linalg.norm(inverse[0])
+    return None if error > _ALIKE * abs(found[0]) else float(scale[0] / found[0])
 
-    needed: Array
-    """What the file's bodies take [N m or N]."""
-    signal: Array
-    rate: Array
-    """[rad/s or m/s]."""
-    change: Array
-    """Its derivative."""
 
-    @property
-    def _others(self) -> Array:
-        """What else takes effort: rate, its sign, its change, and a constant, (N, 4)."""
-        sign = np.tanh(self.rate / (_STILL * np.sqrt(np.mean(self.rate**2))))
-        return np.column_stack([self.rate, sign, self.change, np.ones_like(self.rate)])
-
-    def gain(self, independent: float) -> float | None:
-        """Effort per unit of the signal, if the log tells; the signal has the noise.
-
-        Args:
-            independent: how many samples that are.
-        """
-        columns = np.column_stack([self.needed, self._others])
-        scale = np.linalg.norm(columns, axis=0)
-        if not np.all(scale > 0):
-            return None
-        found, _, rank, _ = np.linalg.lstsq(columns / scale, self.signal, rcond=None)
-        if rank < len(scale):
-            return None
-        left = float(np.mean((self.signal - columns / scale @ found) ** 2))
-        covariance = np.linalg.inv((columns / scale).T @ (columns / scale)) * len(self.signal)
-        error = np.sqrt(left * covariance[0, 0] / independent)
-        return None if error > _VAGUE * abs(found[0]) else float(scale[0] / found[0])
-
-    def drive(self, gain: float) -> Drive:
-        """The others for a gain; none at a bound."""
-        columns, effort = self._others, gain * self.signal
-        scale = np.linalg.norm(columns, axis=0)
-        found = np.linalg.lstsq(columns / scale, effort - self.needed, rcond=None)[0] / scale
-        size = float(np.sqrt(np.mean(effort**2)))
-        least = _LEAST * size / np.sqrt(np.mean(columns[:, :3] ** 2, axis=0))
-        viscous, coulomb, armature = np.maximum(found[:3], least).tolist()
-        return Drive(viscous, coulomb, armature, gain)
+def _drive(needed: Array, others: Array, signal: Array, gain: float) -> Drive:
+    """The other guesses for a gain; none at a bound."""
+    scale = np.linalg.norm(others, axis=0)
+    found = np.linalg.lstsq(others / scale, gain * signal - needed, rcond=None)[0] / scale
+    least = _LEAST * rms(gain * signal) / np.sqrt(np.mean(others[:, :3] ** 2, axis=0))
+    viscous, coulomb, armature = np.maximum(found[:3], least).tolist()
+    return Drive(viscous, coulomb, armature, gain)
 
 
 def printed(value: float) -> str:
@@ -146,8 +117,6 @@ def printed(value: float) -> str:
 
 _WITHIN = 0.3
 """Share within which inertias of files are mostly known."""
-_MOST = 100
-"""Coordinates of a robot of which a fit is of any use."""
 _DATA_SHEET = 0.1
 """Share within which a data sheet knows a gain."""
 _ALIKE = 0.2
@@ -171,18 +140,7 @@ class Scaffold:
 def scaffold(
     robot: Robot, log: Log | None, out: Path, command: str, gains: Mapping[str, float] = MappingProxyType({})
 ) -> Scaffold:
-    """The problem file of a robot.
-
-    Args:
-        log: what was recorded; None: nothing yet.
-        out: where the file will be, for the paths in it.
-        command: that it was asked for by.
-        gains: what is known of drives by joint, effort along it per unit of its current or voltage.
-
-    Raises:
-        ProblemError: for a log that cannot be read, or in which no position of any joint is found, or for gains of
-            joints without a current or voltage in it.
-    """
+    """The problem file of a robot."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = _matched(robot, log)
@@ -190,11 +148,6 @@ def scaffold(
     gains = _with_actuators(robot, matched, gains)
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
-    if len(robot.freedoms) > _MOST:
-        raise ProblemError(
-            f"{robot.source.document.file} has {len(robot.freedoms)} joints that move, and a fit is of {_MOST} at the "
-            "most; hold others with --hold, or give a log without them"
-        )
     robot.model()  # refuses one of which nothing moves
     recording = None if log is None else log.recording(matched)
     found = drives(robot, recording, matched, gains)
@@ -272,11 +225,7 @@ def _all_thick(robot: Robot) -> bool:
 
 
 def _key(name: str, others: Iterable[str] = ()) -> str:
-    """A name as the beginning of that of a Parameter.
-
-    Args:
-        others: names of the same kind, of which those before it may have the same beginning.
-    """
+    """A name as the beginning of that of a Parameter."""
     before = [word for word in map(_word, takewhile(lambda other: other != name, others)) if word == _word(name)]
     return _word(name) + (f"_{len(before) + 1}" if before else "")
 
@@ -334,7 +283,7 @@ def _text(
         friction=dict(_friction(robot, matched, guesses, keys)),
         alike=alike,
         untold=[label for label in matched.efforts if label not in gains and label not in alike],
-        joint={label: f"robot.joints[{_quoted(name)}]" for label, (name, _) in places.items()},
+        joint={label: f"fitted.joints[{_quoted(name)}]" for label, (name, _) in places.items()},
         which={label: f", coordinate={i}" if i else "" for label, (_, i) in places.items()},
         measured="" if matched.effort in ("voltage", "control") else ", measured=True",
         gain={n: _gain(keys[n], matched.effort, guesses[n], efforts[n], n in gains) for n in matched.efforts},

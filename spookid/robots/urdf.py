@@ -1,6 +1,6 @@
 """URDF: links and joints of a file's elements. Meshes are never opened; visuals, collisions and the like are left out.
 
-The format stands at https://wiki.ros.org/urdf/XML.
+The format is described at https://wiki.ros.org/urdf/XML.
 
 Which format a robot's file has, and what it says.
 """
@@ -48,11 +48,7 @@ _Named = TypeVar("_Named", Link, Connection)
 
 
 def described_urdf(document: Document) -> Description:
-    """What a URDF says.
-
-    Raises:
-        ProblemError: naming file, line, link or joint and remedy.
-    """
+    """What a URDF says."""
     robot = document.root
     inertials = ((one, one.text("name"), one.one("inertial")) for one in robot.all("link"))
     links = _by_name((Link(n, e.place, None if i is None else _inertial(i, n)) for e, n, i in inertials), "link")
@@ -230,11 +226,7 @@ sys.stdout.buffer.write(text.encode())
 
 
 def opened(path: Path) -> tuple[Description, Source]:
-    """What a file says, and the file.
-
-    Raises:
-        ProblemError: for a file that is none of a robot.
-    """
+    """What a file says, and the file."""
     document = parse(path, read_bytes(path))
     has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
     if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
@@ -243,11 +235,7 @@ def opened(path: Path) -> tuple[Description, Source]:
 
 
 def described(document: Document) -> tuple[Description, Source]:
-    """What a document says, and where.
-
-    Raises:
-        ProblemError: for one that is none of a robot.
-    """
+    """What a document says, and where."""
     tag = document.root.tag
     if tag == "robot":
         found = described_urdf(document)

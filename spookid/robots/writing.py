@@ -6,10 +6,9 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -52,9 +51,9 @@ def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str
         identified = from_values(robot, found)
     else:
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
-    new = rewritten(robot, identified)
-    folders.write(target, lambda part: part.write_bytes(new.content))
-    folders.write(beside, _document(robot, target, identified, new.inertials, new.joints))
+    content, inertials, joints = rewritten(robot, identified)
+    folders.write(target, lambda part: part.write_bytes(content))
+    folders.write(beside, _document(robot, target, identified, inertials, joints))
     return beside
 
 
@@ -69,7 +68,7 @@ def _check_target(document: Document, target: Path, beside: Path) -> None:
         name = element.attributes.get("file", "") if element.tag == "include" else ""
         if name and not (target.parent / name).is_file():
             raise ProblemError(
-                f"{target} would lack {name!r}, which {document.path} includes and which is not found from that "
+                f"{target} would not find {name!r}, which {document.path} includes, from that "
                 f"folder; write into {document.file.parent}"
             )
 
@@ -83,25 +82,14 @@ def _is_ours(target: Path, beside: Path) -> bool:
     return isinstance(tree, dict) and {"schema", "robot", "sha256"} <= tree.keys() and tree.get("file") == target.name
 
 
-@dataclass(frozen=True, eq=False)
-class Rewritten:
-    """A robot's file with what was found."""
-
-    content: bytes
-    inertials: Mapping[str, Inertial | None]
-    """Those that are other ones, by link; None of links without mass now."""
-    joints: Mapping[str, Mapping[str, float]]
-    """Attributes of joints that were found."""
+Rewritten: TypeAlias = tuple[bytes, Mapping[str, Inertial | None], Mapping[str, Mapping[str, float]]]
+"""A file, the inertials in it that are other ones (None of links without mass now), and attributes of joints."""
 
 
 def rewritten(robot: Parts, identified: Identified) -> Rewritten:
-    """The file that ``Robot.write`` writes.
-
-    Raises:
-        ProblemError: if it has no place for what was found.
-    """
+    """The file that ``Robot.write`` writes."""
     inertials, joints = _inertials(robot, identified), _joints(robot, identified)
-    return Rewritten(_content(robot, inertials, joints), inertials, joints)
+    return _content(robot, inertials, joints), inertials, joints
 
 
 # --- what the file holds ---
@@ -165,7 +153,7 @@ def _content(
 def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str) -> Element:
     if name not in elements:
         raise ProblemError(
-            f"{robot.source.document.path}: {what} {name!r} stands in no element of this file's own, as after "
+            f"{robot.source.document.path}: {what} {name!r} is in no element of this file's own, as after "
             "<include> or <replicate>; write it out"
         )
     return elements[name]

@@ -305,6 +305,9 @@ class Stepper(ABC, metaclass=Checked):
         """With which a fit with given weights begins, if its own would be hard to begin with."""
         return self
 
+    rigid: ClassVar[bool] = True
+    """False if joints have the compliance that is declared."""
+
     def stiffened(self, model: Model) -> list[str]:
         """Names of joints and constraints that are rigid here although a compliance was declared for them."""
         return []

@@ -88,6 +88,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
     dynamics: Dynamics = field(default="weight", repr=False)
     """Where the standard deviation of the random rows comes from; ``Problem.state_weight`` sets it."""
     order = 1
+    rigid: ClassVar[bool] = False
     refuses: ClassVar[dict[str, str]] = {
         CONTACTS: "its contacts are soft, and fits hold the rigid law; use Variational()",
         HELD: _MASSES,

@@ -84,7 +84,8 @@ class MotorEfforts(Tabular):
             rows.append((self.motors[i], self.signals[i], f"{digits(rms(self.efforts[:, i]))} {unit}", off, share))
         heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
         filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
-        return [f"Inverse dynamics at {counted(len(self.t), 'instant')}{filtered}", Table(heads, rows)]
+        title = f"Inverse dynamics at {counted(len(self.t), 'instant')}: efforts of the motors' signals{filtered}"
+        return [title, Table(heads, rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each instant and motor."""

@@ -28,8 +28,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter, substitute
-from spookid.report.conclusion import assumed
-from spookid.report.summary import dynamics
+from spookid.report.conclusion import assumed, dynamics
 from spookid.results.result import Solution
 from spookid.results.settings import AUTO, BACKENDS, CHOICES
 from spookid.results.values import Outlier

@@ -1,9 +1,4 @@
-"""The wording of numbers and units that tables, pages and figures share.
-
-Tables of text: one layout for terminals, notebooks, Markdown, LaTeX and spreadsheets.
-
-Results that are shown as tables: printed, in notebooks, in LaTeX and as data frames.
-"""
+"""Numbers, units and tables as terminals, notebooks, Markdown, LaTeX, spreadsheets and data frames show them."""
 
 from __future__ import annotations
 
@@ -50,7 +45,7 @@ def superscripts(unit: str) -> str:
 
 
 def labelled(name: str, unit: str) -> str:
-    """A name with its unit in brackets, for an axis; without brackets if the unit is empty."""
+    """A name with its unit in brackets, if it has one."""
     return f"{name} [{superscripts(unit)}]" if unit else name
 
 
@@ -60,14 +55,53 @@ def uncertain(value: float, error: float) -> str:
         return number(value)
     if error == 0:
         return f"{number(value, 6)} ± 0"
-    last = _exponent(error, 1) - 1
-    first = max(_exponent(value, 15), last + 1) if value else last + 1
+    first, last = _digits(value, error)
     if first - last >= _MOST_DIGITS:
         return f"{number(value, _MOST_DIGITS)} ± {error:.1e}"
     if last >= -_MOST_DECIMALS and first < _MOST_DECIMALS:
         return f"{_rounded(value, -last)} ± {_rounded(error, -last)}"
     scale = 10.0**first
     return f"({_rounded(value / scale, first - last)} ± {_rounded(error / scale, first - last)})e{first}"
+
+
+def concise(value: float, error: float) -> str:
+    """``value(error)``, the error in units of the last digits: 0.189(69) is 0.189 ± 0.069."""
+    text, _, deviation = uncertain(value, error).partition(" ± ")
+    if not deviation or error == 0 or "e" in deviation.partition(")")[0]:
+        return text
+    digits, _, power = deviation.partition(")")
+    return f"{text.strip('(')}({digits.removeprefix('0.').lstrip('0')}){power}"
+
+
+ESTIMATED = ("estimate", "std. error", "rel.", "95 % interval", "unit")
+"""Head of the cells of an estimate."""
+
+
+def estimated(name: str, value: float, error: float, unit: str) -> tuple[str, ...]:
+    """A name, and cells of its estimate as ``ESTIMATED`` has them. Large and small numbers have their power of ten
+    beside the name."""
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return name, number(value), "", "", "", unit
+    first, last = _digits(value, error)
+    power = 0 if -3 <= first < _MOST_DECIMALS - 1 else first
+    places, scale = min(power - last, _MOST_DIGITS + power - first), 10.0**power
+    ends = (_rounded((value + side * HALF_WIDTH * error) / scale, places - 1) for side in (-1, 1))
+    share = 100 * error / abs(value) if value else math.inf
+    relative = number(share, 1) if share < 0.1 else f"{share:.1f}" if share < 9.95 else f"{min(share, 100):.0f}"
+    return (
+        name + (f" x1e{power}" if power else ""),
+        _rounded(value / scale, places),
+        _rounded(error / scale, power - last),
+        f"{'> ' * (share > 100)}{relative} %",
+        " .. ".join(ends),
+        unit,
+    )
+
+
+def _digits(value: float, error: float) -> tuple[int, int]:
+    """Powers of ten of the first digit and of the last one, which is the second of the error."""
+    last = _exponent(error, 1) - 1
+    return (max(_exponent(value, 15), last + 1) if value else last + 1), last
 
 
 def _exponent(value: float, digits: int) -> int:
@@ -94,7 +128,7 @@ def seconds(time: float) -> str:
 
 
 def minutes(time: float) -> str:
-    """A duration [s] that is foreseen, with one significant digit."""
+    """A duration [s] that is forecast, with one significant digit."""
     return f"{float(f'{time:.0e}'):g} s" if time < 100 else f"{float(f'{time / 60:.0e}'):,g} min"
 
 
@@ -128,7 +162,7 @@ class Table:
         """Aligned columns; those that are empty below their heading are left out.
 
         Args:
-            width: of a line at the most; what is wider is wrapped in the last column, or goes on in the next line.
+            width: of a line at the most; what is wider is wrapped in the last column, or continues in the next line.
         """
         rows = [self.head, *self.rows] if self.head else list(self.rows)
         used = [i for i in range(len(rows[0])) if any(row[i] for row in self.rows or rows)]
@@ -149,18 +183,14 @@ class Table:
         return text.getvalue()
 
     def to_latex(self) -> str:
-        """A ``tabular`` with the rules of the package booktabs, the first column aligned to the left."""
+        """A ``tabular`` with the rules of the package booktabs."""
         head, *rows = [" & ".join(map(latex, row)) + r" \\" for row in (self.head, *self.rows)]
         columns = "".join("l" if i in self._lefts else "r" for i in range(len(self.head)))
         top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def to_dataframe(self) -> DataFrame:
-        """The cells as they are shown, as texts.
-
-        Raises:
-            ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
-        """
+        """The cells as they are shown, as texts; raises as ``frame``."""
         return frame([dict(zip(self.head, row, strict=True)) for row in self.rows], self.head)
 
     def __str__(self) -> str:
@@ -220,7 +250,7 @@ def wrapped(text: str, width: int, label: str = "") -> list[str]:
     """Lines of at most ``width`` columns, the first after ``label``, the others indented as far; numbers keep their
     %."""
     kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
-    lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent)
+    lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
 
 
@@ -228,17 +258,13 @@ def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: i
     """Columns, their headings first, as tables that fit the width, each with the ``axes`` and at least one of the
     others."""
     groups: list[list[TableRow]] = [[]]
-    room = width - sum(_width(column) for column in axes)
+    room = width - sum(max(map(len, column)) + len(_GAP) for column in axes)
     for column in columns:
-        if groups[-1] and sum(map(_width, (*groups[-1], column))) > room:
+        if groups[-1] and sum(max(map(len, one)) + len(_GAP) for one in (*groups[-1], column)) > room:
             groups.append([])
         groups[-1].append(column)
     tables = [list(zip(*axes, *group, strict=True)) for group in groups]
     return [Table(rows[0], rows[1:]) for rows in tables]
-
-
-def _width(column: TableRow) -> int:
-    return max(map(len, column)) + len(_GAP)
 
 
 _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -290,11 +316,7 @@ class Tabular(ABC):
         """A row of values in full for each row of the data frame, by the names of its columns."""
 
     def to_dataframe(self) -> DataFrame:
-        """Numbers in full, as a pandas data frame.
-
-        Raises:
-            ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
-        """
+        """Numbers in full, as a pandas data frame; raises as ``frame``."""
         return frame(self.records())
 
     def to_latex(self) -> str:
@@ -326,7 +348,7 @@ class Listed(Tabular):
         return _cell(self.records()[0])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and list; what is empty is left out."""
+        """Title and list, without empty values."""
         rows = [(name.replace("_", " "), _cell(value)) for name, value in self.records()[0].items()]
         return [self.title, Table(("", "value"), [row for row in rows if row[1]], left=(0, 1))]
 
@@ -372,10 +394,6 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 
 def as_html(blocks: Iterable[Block]) -> str:
     """For notebooks; the first sentence is the title."""
-    title, *others = blocks
-    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{_escaped(block)}</p>" for block in others)
-    return "\n".join([f"<p><strong>{_escaped(title)}</strong></p>", *shown])
-
-
-def _escaped(text: Block) -> str:
-    return html.escape(str(text)).replace("\n", "<br>")
+    title, *others = (b if isinstance(b, Table) else html.escape(b).replace("\n", "<br>") for b in blocks)
+    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{block}</p>" for block in others)
+    return "\n".join([f"<p><strong>{title}</strong></p>", *shown])

@@ -26,6 +26,7 @@ from spookid import (
     State,
     Status,
     gravity,
+    load,
 )
 
 MASS, LENGTH, G, STEP = 0.5, 0.2, 9.82, 0.01
@@ -92,7 +93,7 @@ def test_it_sharpens_what_the_angle_alone_says(tmp_path: Path) -> None:
     for name, value in TRUTH.items():
         assert abs(both[name].estimate - value) < 3 * both[name].std_err
     both.save(tmp_path / "out")
-    assert "residuals of one's own" in (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8")
+    assert "user's residuals over their sigma" in " ".join(load(tmp_path / "out").summary(verbose=True).split())
 
 
 def test_a_covariance_weighs_as_its_sigma() -> None:

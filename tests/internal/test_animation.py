@@ -35,7 +35,7 @@ from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.trajectories import trajectories
 from spookid.report import animation, diagnostic_plots, plots
 from spookid.report.animation import Film
-from spookid.report.views import view_of
+from spookid.report.skeleton import view_of
 from spookid.results.trajectory import moments, slowness
 
 # --- poses ---

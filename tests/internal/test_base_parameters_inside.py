@@ -24,7 +24,7 @@ from spookid import (
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
-from spookid.report.summary import known
+from spookid.report.conclusion import known
 
 
 def walker(free: bool) -> tuple[Model, dict[str, Parameter]]:

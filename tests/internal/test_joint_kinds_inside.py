@@ -58,7 +58,7 @@ def test_every_kind_has_a_symbol_of_its_own():
     drawn = {}
     for kind in [Hinge, *KINDS, Joint]:
         panel = Figure().subplots()
-        symbol(panel, kind.__name__, np.zeros(2), np.array([0.6, 0.8]), foot=None)
+        symbol(panel, kind.__name__, np.zeros(2), foot=None)
         marks = [line.get_marker() for line in panel.lines]
         drawn[kind] = repr([(m if isinstance(m, str) else m.vertices.tolist()) for m in marks])
     assert len(set(drawn.values())) == len(drawn)

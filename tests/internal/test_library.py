@@ -139,7 +139,7 @@ def test_a_fit_without_a_library_has_one_warning(elsewhere: Path) -> None:
     solution = furuta(Variational(), 40, 4).solve(max_iterations=1)
     assert solution.versions["kernels"] == "CasADi's virtual machine"
     assert [finding.text for finding in solution.findings if finding.code == "kernels.slow"] == [ABSENT]
-    assert " ".join(solution.summary().split()).count("The C extension is not installed") == 1
+    assert " ".join(solution.summary(verbose=True).split()).count("The C extension is not installed") == 1
 
 
 # --- the same answers ---

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 import pytest
+from robot_files import ARM
 from test_robots import arm as arm
 from test_robots import unknown
 
@@ -17,6 +19,8 @@ from spookid import Fixed, ProblemError, robots
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import substitute
+from spookid.results.values import Derived, MotorOutline, Quantity
+from spookid.robots.comparing import _lacking
 
 OTHERS = ("panda_description/urdf/panda.urdf", "ur_description/urdf/ur5_robot.urdf", "z1_description/urdf/z1.urdf")
 OTHERS += ("talos_data/robots/talos_full_v2.urdf", "bolt_description/robots/bolt.urdf")
@@ -113,5 +117,18 @@ def test_the_file_comes_back_with_what_was_found(arm: Path, tmp_path: Path) -> N
     assert told["robot"] == {"name": "arm", "file": "arm.urdf", "format": "URDF"}
     with pytest.raises(ProblemError, match="is the robot's own file, which is kept"):
         robot.write(arm, values)
-    with pytest.raises(ProblemError, match="has a Parameter 'upper_alpha', which the values lack"):
+    with pytest.raises(ProblemError, match="has a Parameter 'upper_alpha', for which there is no value"):
         robot.write(out, {})
+
+
+def test_a_motors_inertia_counts_once(tmp_path: Path) -> None:
+    """What results call a joint's armature has the inertia of its motors in it, if that depends on parameters."""
+    (tmp_path / "arm.urdf").write_text(ARM)
+    robot = robots.read(tmp_path / "arm.urdf")
+    motors = (MotorOutline("elbow", "i", (Quantity("shaft inertia", "J", 0.1, "kg m^2"),)),)
+    armature = Derived("elbow armature", 0.1, 0.01, "", "kg m^2", "elbow")
+    mechanism = SimpleNamespace(motors=motors)
+    found = _lacking(robot, SimpleNamespace(joints={"elbow armature": armature}, mechanism=mechanism))
+    assert found == {"elbow": {"armature": 0.1}}
+    given = _lacking(robot, SimpleNamespace(joints={}, mechanism=mechanism))
+    assert given == {"elbow": {"armature": 0.1 + float(robot.joints["elbow"].armature)}}

@@ -103,7 +103,7 @@ def test_the_best_start_is_the_answer() -> None:
     assert solution.status is Status.CONVERGED
     assert sorted(start for one in solution.basins for start in one.starts) == [0, 1]
     assert solution.basins[0].parameters["J"] == pytest.approx(solution.values["J"], rel=1e-6)
-    assert "2 of 2 starts converged, 2 of them at the best minimum." in solution.summary()
+    assert "2 of 2 starts converged, 2 of them at the best minimum." in solution.summary(verbose=True)
     with pytest.raises(ProblemError, match="starts and warm_start"):
         short().solve(starts=3, warm_start=solution)
 

@@ -50,5 +50,5 @@ def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyP
     assert np.isfinite(solution["J_Azz"].std_err)
     assert asked == ["identified"]
     for _ in range(2):
-        solution.summary()
+        solution.summary(verbose=True)
     assert sorted(asked) == ["complementarity", "identified", "trajectories"]  # each once
