@@ -17,7 +17,8 @@ from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.observations import Observed
 from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import PLACE
-from spookid.data.channels import all_predicted, straight
+from spookid.data.channels import all_predicted
+from spookid.data.losses import robust
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
@@ -49,7 +50,8 @@ def sample_errors(
             channel = problem.channels[i]
             here = ~missing[:, column]
             k = np.clip(np.rint(places[here, column]), 0, N - 1).astype(np.intp)
-            errors = np.abs(straight(rows[here, column], channel.loss)) * sigmas[i]
+            loss, shown = robust(channel.loss), rows[here, column]
+            errors = np.abs(loss.residual(shown) if loss else shown) * sigmas[i]
             np.add.at(counts[:, i], k, 1.0)
             np.add.at(squares[:, i], k, errors**2)
             np.maximum.at(largest[:, i], k, errors)

@@ -1,8 +1,4 @@
-"""Sensors: what measured signals say about the state; the channels that they have, and robust losses.
-
-With r a residual over its standard deviation, a row sign(r) √ρ(r²) has the square ρ(r²), ρ as in
-``scipy.optimize.least_squares`` with ``f_scale=1``. So solvers and statistics see least squares as ever.
-"""
+"""Sensors: what measured signals say about the state, and the channels that they have."""
 
 from __future__ import annotations
 
@@ -12,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.data.arrays import FloatArray
+from spookid.data.losses import LOSSES, Loss, RobustLoss, robust
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
@@ -27,35 +23,6 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, is_constant, is_zero, parameters_in, rows_of, stacked, substitute, symbolic
 from spookid.records import dataclass
-
-Loss = Literal["auto", "linear", "huber", "cauchy"]
-LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
-BENT: tuple[Loss, ...] = ("huber", "cauchy")  # those with which samples far off count less
-
-_NEAR = np.cbrt(np.finfo(float).eps)
-"""r² below which three terms of the series of ln(1 + r²)/r² leave out less than rounding does."""
-
-
-def robust(row: ca.SX, loss: Loss) -> ca.SX:
-    """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
-    if loss == "huber":  # ρ(z) = z up to 1, then 2 √z − 1
-        size = ca.fabs(row)
-        return ca.if_else(size <= 1, row, ca.sign(row) * ca.sqrt(2 * ca.fmax(size, 1) - 1))
-    if loss == "cauchy":  # ρ(z) = ln(1 + z), as r √(ρ/z), which has no root of zero
-        z = row**2
-        near = z < _NEAR
-        return row * ca.sqrt(ca.if_else(near, 1 - z / 2 + z**2 / 3, ca.log1p(z) / ca.if_else(near, 1, z)))
-    return row
-
-
-def straight(rows: FloatArray, loss: Loss) -> FloatArray:
-    """The residuals r whose rows sign(r) √ρ(r²) these are."""
-    if loss not in BENT:
-        return rows
-    squares = rows**2
-    if loss == "huber":
-        return np.asarray(np.where(squares <= 1, rows, np.sign(rows) * (squares + 1) / 2))
-    return np.asarray(np.sign(rows) * np.sqrt(np.expm1(squares)))
 
 
 class Sensor(metaclass=Checked):
@@ -84,7 +51,7 @@ class Sensor(metaclass=Checked):
     scale: Any = 1
     """How much the signals show per unit of what is true; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``, see ``spookid.data.channels``; or
+    """How much samples far off count: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
@@ -130,8 +97,9 @@ class Sensor(metaclass=Checked):
             if not (sigma is None or (isinstance(sigma, Real) and 0 < float(sigma) < math.inf)):
                 what = f"{self._what} has sigma {shown(self.sigma)}"
                 raise ProblemError(f"{what}; it must be positive, or None to estimate it")
-        if self.loss not in ("auto", *LOSSES):
-            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from auto, {', '.join(LOSSES)}")
+        if not (isinstance(self.loss, RobustLoss) or self.loss in LOSSES):
+            names = ", ".join(LOSSES)
+            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {names}, or give a RobustLoss")
         self.each("offset")
         if any(map(is_zero, self.each("scale"))):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
@@ -340,7 +308,8 @@ def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca
 
 def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) -> ca.SX:
     """The row of a sample, whose square is its share of the cost; sigma is the standard deviation of its noise."""
-    return robust(apart(channel, predicted, measured) / sigma, channel.loss)
+    row, loss = apart(channel, predicted, measured) / sigma, robust(channel.loss)
+    return row if loss is None else loss.row(row)
 
 
 @lru_cache(maxsize=64)

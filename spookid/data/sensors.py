@@ -9,7 +9,8 @@ from functools import cached_property
 
 import casadi as ca
 
-from spookid.data.channels import BENT, Channel, DeclaredSensor, OneSignal, Sensor
+from spookid.data.channels import Channel, DeclaredSensor, OneSignal, Sensor
+from spookid.data.losses import robust
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
@@ -224,7 +225,7 @@ class JointTorque(OfCoordinate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.loss in BENT:
+        if robust(self.loss):
             raise ProblemError(
                 f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
             )

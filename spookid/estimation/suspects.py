@@ -17,7 +17,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.assembly.initialization import medians
 from spookid.assembly.problem import Problem
-from spookid.data.channels import BENT, Channel, Sensor, order
+from spookid.data.channels import Channel, Sensor, order
+from spookid.data.losses import robust
 from spookid.data.recording import Recording
 from spookid.kernels.arrays import ROUNDING, Array, Integers, Mask
 
@@ -39,7 +40,7 @@ def drops_outliers(one: Sensor | Channel) -> bool:
 
 def is_robust(one: Sensor | Channel) -> bool:
     """True if its loss leaves samples that are far off alone."""
-    return one.loss in BENT
+    return robust(one.loss) is not None
 
 
 def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:

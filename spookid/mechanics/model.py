@@ -116,8 +116,7 @@ class Model(metaclass=Checked):
     coordinates: Coordinates | None = field(kw_only=True, default=None)
     """Unknowns of each step of a fit: ``"joint"``, positions of rigid joints in a spanning tree; ``"maximal"``,
     poses of all bodies; None: joints wherever the stepper can. Results hold poses in any case."""
-    robot: RobotFile | None = field(kw_only=True, default=None, repr=False)
-    """The file that it was read from."""
+    robot: RobotFile | None = field(kw_only=True, default=None, repr=False)  # the file that it was read from
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.contact_start import refuse_contacts
 from spookid.assembly.problem import Problem
 from spookid.assembly.standing_start import stands_free
-from spookid.data.channels import BENT
+from spookid.data.losses import robust
 from spookid.data.recording import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import extrapolated
@@ -142,7 +142,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
         "state_weight inf; take estimator='hard'": posed.holds_dynamics,
         "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
         f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
-        "losses that leave outliers alone; take loss='linear'": any(c.loss in BENT for c in posed.channels),
+        "losses that leave outliers alone; take loss='linear'": any(robust(c.loss) for c in posed.channels),
         "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
     }
     if refused := next((words for words, is_so in others.items() if is_so), None):

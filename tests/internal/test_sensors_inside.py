@@ -52,7 +52,7 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
-from spookid.data.channels import LOSSES, Loss, robust
+from spookid.data.losses import LOSSES
 from spookid.mechanics.kinematics import displacements, place
 from spookid.transcription.factor import Group
 
@@ -143,14 +143,14 @@ def test_a_joint_hands_on_the_force_that_the_bodies_beyond_it_take() -> None:
 REACH = [0.0, 1e-12, 1e-3, 0.3, math.sqrt(0.1) - 1e-9, math.sqrt(0.1) + 1e-9, 0.7, 1.5, 30.0, 1e6, 1e12]
 
 
-def rho(loss: Loss, z: Array) -> Array:
+def rho(loss: str, z: Array) -> Array:
     return {"linear": z, "huber": np.where(z <= 1, z, 2 * np.sqrt(z) - 1), "cauchy": np.log1p(z)}[loss]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rows_have_the_squares_of_scipy_and_derivatives_everywhere(loss: Loss) -> None:
+@pytest.mark.parametrize("loss", ["huber", "cauchy"])
+def test_rows_have_the_squares_of_scipy_and_derivatives_everywhere(loss: str) -> None:
     r = ca.SX.sym("r")
-    row = robust(r, loss)
+    row = LOSSES[loss].row(r)
     first, second = ca.jacobian(row, r), ca.hessian(row, r)[0]
     function = ca.Function("row", [r], [row, first, second])
     for at in [*REACH, *(-x for x in REACH)]:
@@ -167,8 +167,8 @@ def test_a_location_is_that_of_scipy() -> None:
     """The same minimum as ``scipy.optimize.least_squares`` with the loss and ``f_scale=1``."""
     y = np.append(np.random.default_rng(0).standard_normal(30), [40.0, 55.0])
     m, samples = ca.SX.sym("m"), ca.SX(ca.DM(y))
-    for loss in LOSSES:
-        cost = ca.sumsqr(ca.vertcat(*(robust(m - samples[i], loss) for i in range(len(y)))))
+    for loss in ("huber", "cauchy"):
+        cost = ca.sumsqr(ca.vertcat(*(LOSSES[loss].row(m - samples[i]) for i in range(len(y)))))
         slope = ca.Function("slope", [m], [ca.gradient(cost, m)])
         best = least_squares(lambda x: x[0] - y, [0.0], loss=loss, xtol=1e-15, ftol=1e-15, gtol=1e-15).x[0]
         assert abs(float(slope(best))) < 1e-4
@@ -180,7 +180,7 @@ def test_a_location_is_that_of_scipy() -> None:
 @pytest.mark.parametrize(
     ("loss", "sigma"), [("cauchy", None), pytest.param("huber", None, marks=pytest.mark.study), ("huber", 1e-3)]
 )
-def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: float | None) -> None:
+def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: str, sigma: float | None) -> None:
     rng, angle = np.random.default_rng(5), swing()[1] + noise(1e-3)
     wrong = rng.choice(len(angle), len(angle) // 100, replace=False)
     angle[wrong] += rng.choice([-1, 1], len(wrong))

@@ -1,0 +1,73 @@
+"""Robust losses: sensors whose samples far off count less.
+
+With r a residual over its standard deviation, a row sign(r) √ρ(r²) has the square ρ(r²), ρ as in
+``scipy.optimize.least_squares`` with ``f_scale=1``. So solvers and statistics see least squares as ever.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.arrays import FloatArray
+
+_NEAR = np.cbrt(np.finfo(float).eps)
+"""r² below which three terms of the series of ln(1 + r²)/r² leave out less than rounding does."""
+
+
+class RobustLoss(ABC):
+    """Loss ρ(r²) of a sensor's residuals r over their standard deviation; of small residuals it is r². ::
+
+    class PseudoHuber(RobustLoss):  # ρ = 2 (√(1 + r²) − 1)
+        def row(self, r):
+            return r * casadi.sqrt(2 / (1 + casadi.sqrt(1 + r**2)))
+
+        def residual(self, row):
+            return numpy.sign(row) * numpy.sqrt((1 + row**2 / 2) ** 2 - 1)
+
+    HingeAngle(joint, "angle", loss=PseudoHuber())
+    """
+
+    @abstractmethod
+    def row(self, r: ca.SX) -> ca.SX:
+        """sign(r) √ρ(r²) of a scalar, with two derivatives also at r = 0."""
+
+    @abstractmethod
+    def residual(self, row: FloatArray) -> FloatArray:
+        """The residuals r of which these are the rows: the inverse of ``row``."""
+
+
+class Huber(RobustLoss):
+    """ρ(z) = z up to 1, then 2 √z − 1."""
+
+    def row(self, r: ca.SX) -> ca.SX:
+        size = ca.fabs(r)
+        return ca.if_else(size <= 1, r, ca.sign(r) * ca.sqrt(2 * ca.fmax(size, 1) - 1))
+
+    def residual(self, row: FloatArray) -> FloatArray:
+        return np.asarray(np.where(row**2 <= 1, row, np.sign(row) * (row**2 + 1) / 2))
+
+
+class Cauchy(RobustLoss):
+    """ρ(z) = ln(1 + z)."""
+
+    def row(self, r: ca.SX) -> ca.SX:
+        z = r**2  # r √(ρ/z) has no root of zero
+        near = z < _NEAR
+        return r * ca.sqrt(ca.if_else(near, 1 - z / 2 + z**2 / 3, ca.log1p(z) / ca.if_else(near, 1, z)))
+
+    def residual(self, row: FloatArray) -> FloatArray:
+        return np.asarray(np.sign(row) * np.sqrt(np.expm1(row**2)))
+
+
+Loss = Literal["auto", "linear", "huber", "cauchy"] | RobustLoss
+LOSSES: dict[str, RobustLoss | None] = {"auto": None, "linear": None, "huber": Huber(), "cauchy": Cauchy()}
+"""Those with a name; None for plain squares."""
+
+
+def robust(loss: Loss) -> RobustLoss | None:
+    """The loss of a name; None for plain squares, with which all samples count."""
+    return loss if isinstance(loss, RobustLoss) else LOSSES[loss]
