@@ -129,6 +129,10 @@ _LIKE = """Efforts are torques or forces along the joints, by inverse dynamics w
 RESULT. Predicted and measured ones pass the same low-pass filter. LOG has the names of the
 log that was fitted; efforts that it does not have are predicted and not compared.
 """
+_DRAWN = """Parameters are drawn together, with the correlations of RESULT, within their bounds; a draw
+with inertias that no body has is made again. With --to and --files each draw is a
+robot's file of its own, which MuJoCo or another simulator loads.
+"""
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
@@ -283,6 +287,7 @@ _DECLARED: tuple[Command, ...] = (
     Command(
         "predict", "predict the efforts of the motors along another log, without a fit", "cli.robots:predict", _LIKE
     ),
+    Command("randomize", "draw parameters from their posterior, for simulators", "cli.robots:randomize", _DRAWN),
     Command(
         "watch",
         "estimate while a log grows, and say when a parameter has changed",

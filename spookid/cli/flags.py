@@ -293,6 +293,16 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         **_ALONG,
         "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
     },
+    "randomize": {
+        "result": flag("folder of results", "RESULT"),
+        "--problem": _ALONG["--problem"],
+        "--count": flag("number of draws (default: 1000)", "N", type=_jobs, default=1000),
+        "--seed": flag("of the random numbers (default: 0)", "SEED", type=int, default=0),
+        "--to": flag("the robot's own file, which is kept; --files has one of each draw", "ROBOT"),
+        **_ROBOT,
+        "--files": flag("new folder of robot's files, one of each draw", "DIR"),
+        "--out": flag("all draws in one file, NPZ or JSON", "FILE", required=True),
+    },
     "report": {
         "directory": flag("what a command of spookid wrote", "DIR"),
         **{name: FLAGS[name] for name in ("--animate", "--robot")},

@@ -28,6 +28,7 @@ from spookid.report import page
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, read
+from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened
 from spookid.robots.report_section import section
 from spookid.robots.scaffold import scaffold
@@ -35,6 +36,7 @@ from spookid.robots.writing import write
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
+from spookid.studies.posterior_draws import randomize as draw
 from spookid.tables.table import Table, seconds
 
 
@@ -167,6 +169,30 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
         rows = zip(found.t, *columns.values(), strict=True)
         folders.write(out, Table(("t", *columns), [tuple(map(repr, map(float, row))) for row in rows]).csv())
         terminal.say(f"Written to {out}")
+    return Exit.DONE
+
+
+def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Draw parameters from a posterior, print their ranges, and write them, also as robot's files."""
+    out, files = Path(arguments.out), None if arguments.files is None else Path(arguments.files)
+    folders.check_file(out)
+    if (files is None) != (arguments.to is None):
+        raise ProblemError("--to and --files belong together: the robot's own file, and a new folder; give both")
+    if files is not None and files.exists():
+        raise ProblemError(f"--files {files} is there already; remove it or give another name")
+    result = exports.load(arguments.result)
+    problem = _problem(arguments, result)
+    draws = draw(problem, result, arguments.count, arguments.seed)
+    draws.save(out)
+    terminal.say(f"{draws}\n\nWritten to {out}")
+    if files is not None:
+        robot = _robot(arguments, arguments.to)
+        check_same(robot, result)
+        files.mkdir(parents=True)
+        model = problem.model
+        for i, found in enumerate(at_values(model.bodies, model.joints, [draws[i] for i in range(len(draws))])):
+            write(robot, files / f"{i:05d}{Path(arguments.to).suffix}", found)
+        terminal.say(f"Written to {files}: {len(draws)} files")
     return Exit.DONE
 
 

@@ -3,7 +3,7 @@ and whether a result is of that robot: the same bodies, of the same links, on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -12,8 +12,10 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import ENTRIES, impossible
-from spookid.parameter import is_constant, number, parameters_in
+from spookid.mechanics.joints import Joint
+from spookid.parameter import is_constant, parameters_in
 from spookid.results.result import Derived, Solution
 from spookid.results.values import JointOutline, Mechanism
 from spookid.robots.description import Connection, Group, Inertial
@@ -31,9 +33,9 @@ AT_JOINTS = ("viscous", "coulomb", "armature", "stiffness", "rest")
 class Identified:
     """Numbers that were found, by what they are."""
 
-    bodies: Mapping[str, Mapping[str, float]]
+    bodies: dict[str, dict[str, float]]
     """Mass, centre of mass and inertia about it of bodies, or some of these."""
-    joints: Mapping[str, Mapping[str, float]]
+    joints: dict[str, dict[str, float]]
     """Of coordinates by their label."""
     result: Solution | None = field(default=None, repr=False)
     """Where they are from; None if they were given."""
@@ -90,19 +92,30 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
     for name in names:
         if name not in values:
             raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, for which there is no value; add it")
-    bodies: dict[str, dict[str, float]] = {}
-    for body in robot.bodies.values():
+    return at_values(list(robot.bodies.values()), list(robot.joints.values()), [values])[0]
+
+
+def at_values(
+    bodies: Sequence[Body], joints: Sequence[Joint], values: Sequence[Mapping[str, float]]
+) -> list[Identified]:
+    """What bodies and joints are at each of several values of their Parameters, by name."""
+    formulas: list[tuple[str, str, ca.SX]] = []
+    for body in bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
-        own = {name: number(ca.densify(formula), values) for name, formula, _ in quantities if not is_constant(formula)}
-        if own:
-            bodies[body.name] = own
-    joints: dict[str, dict[str, float]] = {}
-    for joint, what in product(robot.joints.values(), AT_JOINTS):
+        formulas += [(body.name, name, ca.densify(formula)) for name, formula, _ in quantities]
+    inertial = len(formulas)
+    for joint, what in product(joints, AT_JOINTS):
         entries = ca.vertsplit(getattr(joint, what))
-        for i, label in enumerate(joint.labels):
-            if not is_constant(formula := entries[min(i, len(entries) - 1)]):
-                joints.setdefault(label, {})[what] = number(formula, values)
-    return Identified(bodies, joints)
+        formulas += [(label, what, entries[min(i, len(entries) - 1)]) for i, label in enumerate(joint.labels)]
+    symbols = parameters_in([formula for *_, formula in formulas], "bodies and joints")
+    function = ca.Function("quantities", [ca.vertcat(*symbols)], [ca.vertcat(*(formula for *_, formula in formulas))])
+    numbers = function(np.array([[one[p.name] for one in values] for p in symbols])).full()
+    found = [Identified({}, {}) for _ in values]
+    for row, (owner, what, formula) in enumerate(formulas):
+        if not is_constant(formula):
+            for one, value in zip(found, numbers[row].tolist(), strict=True):
+                (one.bodies if row < inertial else one.joints).setdefault(owner, {})[what] = value
+    return found
 
 
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:

@@ -40,13 +40,15 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
 
-def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str, float]) -> Path:
+def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str, float] | Identified) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
     _check_target(robot.source.document, target, beside)
     if isinstance(found, Solution):
         identified = from_result(robot, found)
+    elif isinstance(found, Identified):
+        identified = found
     elif isinstance(found, Mapping):
         identified = from_values(robot, found)
     else:

@@ -19,6 +19,7 @@ _HOME = {
     "inverse_dynamics": "studies.motor_efforts",
     "payload": "studies.payloads",
     "profile": "studies.profiling",
+    "randomize": "studies.posterior_draws",
     "register": "registry",
     "regress": "studies.regression",
     "simulate": "studies.simulating",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from spookid.studies.job import Job as Job
     from spookid.studies.motor_efforts import inverse_dynamics as inverse_dynamics
     from spookid.studies.payloads import payload as payload
+    from spookid.studies.posterior_draws import randomize as randomize
     from spookid.studies.profiling import profile as profile
     from spookid.studies.regression import regress as regress
     from spookid.studies.simulating import simulate as simulate
