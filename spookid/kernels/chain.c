@@ -346,6 +346,9 @@ INLINE void strip(double *to, const int h, const int w, size q, const double *le
   }
 }
 
+#define HALF (LANES / 2)
+typedef double half __attribute__((vector_size(8 * HALF), aligned(8), may_alias));
+
 static void strips(double *to, size high, size q, const double *left, size across, size along, const double *right,
                    size count) {
   for (size a = 0, h = 0; a < high; a += h) {
@@ -357,6 +360,19 @@ static void strips(double *to, size high, size q, const double *left, size acros
       strip(row + j, ROWS, GROUP, q, by, across, along, right + j, count);
     for (; j + LANES <= q && h > 1; j += LANES) strip(row + j, ROWS, 1, q, by, across, along, right + j, count);
     for (; j + LANES <= q; j += LANES) strip(row + j, 1, 1, q, by, across, along, right + j, count);
+    for (; j + HALF <= q; j += HALF) {
+      half sum[ROWS];
+      for (size i = 0; i < h; ++i) sum[i] = *(const half *)(row + i * q + j);
+      for (size c = 0; c < count; ++c) {
+        const half value = *(const half *)(right + c * q + j);
+        if (h == ROWS) {
+          UNROLL for (int i = 0; i < ROWS; ++i) sum[i] -= by[i * across + c * along] * value;
+        } else {
+          sum[0] -= by[c * along] * value;
+        }
+      }
+      for (size i = 0; i < h; ++i) *(half *)(row + i * q + j) = sum[i];
+    }
     for (size i = 0; i < h; ++i)
       for (size c = 0; c < count && j < q; ++c)
         for (size s = j; s < q; ++s) row[i * q + s] -= by[i * across + c * along] * right[c * q + s];
@@ -366,6 +382,7 @@ static void strips(double *to, size high, size q, const double *left, size acros
 INLINE void lessen(double *to, double by, const double *x, size count) {
   size i = 0;
   for (; i + LANES <= count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+  for (; i + HALF <= count; i += HALF) *(half *)(to + i) -= by * *(const half *)(x + i);
   for (; i < count; ++i) to[i] -= by * x[i];
 }
 
