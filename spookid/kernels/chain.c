@@ -355,18 +355,23 @@ static void strips(double *to, size high, size q, const double *left, size acros
     h = high - a < ROWS ? 1 : ROWS;
     for (; j + GROUP * LANES <= q && h > 1; j += GROUP * LANES)
       strip(row + j, ROWS, GROUP, q, by, across, along, right + j, count);
-    for (; j + LANES <= q && h > 1; j += LANES) strip(row + j, ROWS, 1, q, by, across, along, right + j, count);
-    for (; j + LANES <= q; j += LANES) strip(row + j, 1, 1, q, by, across, along, right + j, count);
-    for (size i = 0; i < h; ++i)
-      for (size c = 0; c < count && j < q; ++c)
-        for (size s = j; s < q; ++s) row[i * q + s] -= by[i * across + c * along] * right[c * q + s];
+    for (; j + PAIR * LANES <= q && h > 1; j += PAIR * LANES)
+      strip(row + j, ROWS, PAIR, q, by, across, along, right + j, count);
+    for (; j < q && h > 1; j += LANES) strip(row + j, ROWS, 1, q, by, across, along, right + j, count);
+    for (; j < q; j += LANES) strip(row + j, 1, 1, q, by, across, along, right + j, count);
   }
 }
 
 INLINE void lessen(double *to, double by, const double *x, size count) {
-  size i = 0;
-  for (; i + LANES <= count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
-  for (; i < count; ++i) to[i] -= by * x[i];
+  for (size i = 0; i < count; i += LANES) *(loose *)(to + i) -= by * *(const loose *)(x + i);
+}
+
+/* Rows (count, q) from or to rows of whole vectors. */
+static void widen(double *to, const double *from, size count, size q) {
+  for (size i = 0; i < count; ++i) memcpy(to + i * whole(q, LANES), from + i * q, q * sizeof(double));
+}
+static void narrow(double *to, const double *from, size count, size q) {
+  for (size i = 0; i < count; ++i) memcpy(to + i * q, from + i * whole(q, LANES), q * sizeof(double));
 }
 
 /* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. */
@@ -374,12 +379,12 @@ EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, do
                        int own_border, double *x) {
   FLUSH;
   Chain z = chain(g);
-  size V = z.B, T = z.T, RT = z.r * T, apart = T * V;
-  double *sums = allocate((z.S + 1) * q * sizeof(double));
-  if (!sums) return 1;
-  memset(sums, 0, z.S * q * sizeof(double));
+  size V = z.B, T = z.T, RT = z.r * T, Q = whole(q, LANES);
+  double *own = allocate((2 * z.S + 1) * Q * sizeof(double)), *sums = own + z.S * Q; /* a stage and those ahead */
+  if (!own) return 1;
+  memset(own, 0, 2 * z.S * Q * sizeof(double));
   for (size k = 0; k < z.n; ++k) {
-    const double *U = panels + k * apart;
+    const double *U = panels + k * T * V;
     double *at = x + k * T * q;
     if (own_border) {
       memset(at, 0, T * q * sizeof(double));
@@ -390,34 +395,38 @@ EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, do
       }
       continue;
     }
-    for (size i = 0; i < T * q; ++i) at[i] += sums[i];
-    memmove(sums, sums + T * q, RT * q * sizeof(double));
-    memset(sums + RT * q, 0, T * q * sizeof(double));
+    widen(own, at, T, q);
+    for (size i = 0; i < T * Q; ++i) own[i] += sums[i];
+    memmove(sums, sums + T * Q, RT * Q * sizeof(double));
+    memset(sums + RT * Q, 0, T * Q * sizeof(double));
     for (size i = 0; i < T; i += ROWS) { /* four rows by what is known, then by one another */
       size high = T - i < ROWS ? T - i : ROWS;
-      strips(at + i * q, high, q, U + i, 1, V, at, i);
+      strips(own + i * Q, high, Q, U + i, 1, V, own, i);
       for (size a = i; a < i + high; ++a) {
-        for (size b = i; b < a; ++b) lessen(at + a * q, U[b * V + a], at + b * q, q);
-        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
+        for (size b = i; b < a; ++b) lessen(own + a * Q, U[b * V + a], own + b * Q, Q);
+        for (size s = 0; s < Q; ++s) own[a * Q + s] *= U[a * V + a];
       }
     }
-    strips(sums, RT, q, U + T, 1, V, at, T);
-    for (size s = z.t * q; s < T * q; ++s) at[s] = -at[s];
+    strips(sums, RT, Q, U + T, 1, V, own, T);
+    for (size s = z.t * Q; s < T * Q; ++s) own[s] = -own[s];
+    narrow(at, own, T, q);
   }
-  for (size k = z.n - 1; k >= 0; --k) { /* later stages follow in memory */
-    const double *U = panels + k * apart;
-    double *at = x + k * T * q;
-    size seen = T + (z.n - 1 - k < z.r ? z.n - 1 - k : z.r) * T;
+  memset(own, 0, z.S * Q * sizeof(double));
+  for (size k = z.n - 1; k >= 0; --k) {
+    const double *U = panels + k * T * V;
+    memmove(own + T * Q, own, RT * Q * sizeof(double));
+    widen(own, x + k * T * q, T, q);
     for (size end = T; end > 0; end -= end % ROWS ? end % ROWS : ROWS) {
       size high = end % ROWS ? end % ROWS : ROWS, i = end - high;
-      strips(at + i * q, high, q, U + i * V + end, V, 1, at + end * q, seen - end);
+      strips(own + i * Q, high, Q, U + i * V + end, V, 1, own + end * Q, z.S - end);
       for (size a = end - 1; a >= i; --a) {
-        for (size b = a + 1; b < end; ++b) lessen(at + a * q, U[a * V + b], at + b * q, q);
-        for (size s = 0; s < q; ++s) at[a * q + s] *= U[a * V + a];
+        for (size b = a + 1; b < end; ++b) lessen(own + a * Q, U[a * V + b], own + b * Q, Q);
+        for (size s = 0; s < Q; ++s) own[a * Q + s] *= U[a * V + a];
       }
     }
+    narrow(x + k * T * q, own, T, q);
   }
-  release(sums);
+  release(own);
   return 0;
 }
 

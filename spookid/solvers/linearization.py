@@ -73,17 +73,26 @@ class Linearization:
             for rows in self.rows
         ]
         """Per chain the coupled hard rows."""
+        self.multipliers = [
+            [rows.reduce(force) for rows, force in zip(chain, reduced.forces(c), strict=True)]
+            for c, chain in enumerate(self.coupled)
+        ]
+        """√ρ s of these, those of a step less which are small where it is short, so that none of its digits cancel."""
+        self.violated = sum(
+            float(np.sum(b * (b + 2 * held)))
+            for chain, multipliers in zip(self.coupled, self.multipliers, strict=True)
+            for b, held in ((r.matrix[:, -1], s) for r, s in zip(chain, multipliers, strict=True))
+        )
+        """ρ Σ |c + s|² − ρ Σ |s|²."""
         self._bases = [basis for _, basis in linearized]
         equations = reduced.pool.map(self._assembled, range(len(self.rows)))
         self._equations: list[NormalEquations | None] = [*equations]
         self.corner = np.asarray(sum(chain.corner for chain in equations))
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
         self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
-        """Jᵀr, half the gradient of the cost and of the squares of coupled rows."""
+        """Jᵀr of all rows, √ρ (c + s) in coupled ones: half the gradient of the merit."""
         self._diagonals = [chain.diagonal for chain in equations]
-        self.violated = float(sum(np.sum(rows.matrix[:, -1] ** 2) for chain in self.coupled for rows in chain))
-        """ρ Σ |c|²."""
-        self.cost = here.cost if self.violated else float(self.corner[-1, -1])
+        self.cost = here.cost if reduced.coupled else float(self.corner[-1, -1])
         self.constraints = self.problem.linear_constraints(here.point.parameters)
         """Of the parameters' step."""
 
@@ -100,7 +109,13 @@ class Linearization:
     def _assembled(self, chain: int) -> NormalEquations:
         steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
         given = steps, reduced.tangent, n, reduced.workspaces[chain]
-        return assembled(self.rows[chain], self.hard(chain), *given)
+        values = [rows.matrix[:, -1].copy() for rows in self.coupled[chain]]
+        for rows, more in zip(self.coupled[chain], self.multipliers[chain], strict=True):
+            rows.matrix[:, -1] += more
+        equations = assembled(self.rows[chain], self.hard(chain), *given)
+        for rows, value in zip(self.coupled[chain], values, strict=True):
+            rows.matrix[:, -1] = value
+        return equations
 
     def moved(self, step: Tangent) -> Point:
         """The point moved by a step, put back on the hard rows."""
@@ -136,14 +151,7 @@ class Linearization:
         """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
         if not self.reduced.coupled:
             return self.gradient
-        states, parameters = [], self.gradient.parameters
-        for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True)):
-            there = [r for f, r in self._augmented(c, self.residuals) if f in self.reduced.coupled]
-            more = [force - r for force, r in zip(self.reduced.forces(c), there, strict=True)]
-            moved, share = pull_back(rows, more, chain.steps, self.reduced.tangent)
-            states.append(self.gradient.states[c] + moved)
-            parameters = parameters + share
-        return Tangent(tuple(states), parameters)
+        return self.pull_back(self.residuals)
 
     @cached_property
     def curvature(self) -> list[NormalEquations]:
@@ -160,12 +168,12 @@ class Linearization:
         return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
-        """Jᵀ times the residuals of another point, without the coupled rows."""
+        """Jᵀ times the residuals of another point, the multipliers √ρ s in coupled rows: half the gradient of the
+        Lagrangian."""
         parts = []
         for c, chain in enumerate(self.problem.chains):
-            pairs = zip(self.rows[c], self._augmented(c, residuals), strict=True)
-            soft = [(rows, r) for rows, (f, r) in pairs if f not in self.reduced.coupled]
-            parts.append(pull_back([r for r, _ in soft], [r for _, r in soft], chain.steps, self.reduced.tangent))
+            values = self.reduced.pulls(c, residuals[c])
+            parts.append(pull_back(self.rows[c], values, chain.steps, self.reduced.tangent))
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
     def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:

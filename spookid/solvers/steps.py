@@ -66,7 +66,11 @@ class DampedStep:
         promised = self._promised(here.gradient.parameters, forwards, step)
         if not here.reduced.coupled:
             return step, promised
-        here.reduced.shift_to([multipliers for _, multipliers in steps], here.coupled)
+        found = [
+            [more + held for more, held in zip(both, chain, strict=True)]
+            for (_, both), chain in zip(steps, here.multipliers, strict=True)
+        ]
+        here.reduced.shift_to(found, here.coupled)
         return step, promised + here.reduced.constraint_merit(here.residuals) - here.violated
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:

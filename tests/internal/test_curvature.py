@@ -201,7 +201,8 @@ def test_the_exact_step_where_only_hard_rows_link_steps():
     plain, bend = bends(here, step)
     foretold = -2 * here.pull_back(here.residuals).dot(step) - plain - bend
     assert abs(bend) > 1e-3 * plain
-    assert promised == pytest.approx(foretold + reduced.constraint_merit(here.residuals), rel=1e-9)
+    violated = sum(float(np.sum(rows**2)) for rows in here.violations(here.residuals)[0])  # Cδ = −c
+    assert promised == pytest.approx(foretold + violated, rel=1e-9)
     for rows in here.coupled[0]:
         moved = step.states[0].reshape(STEPS, -1)
         along = np.hstack([*(moved[o : o + len(rows.matrix)] for o in rows.offsets)])
