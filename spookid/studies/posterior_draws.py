@@ -23,7 +23,6 @@ from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts
 
-QUANTILES = (5, 50, 95)
 _COVERS = (
     "The draws cover the uncertainty of the estimates for this device, these recordings and this model. They do not "
     "cover what differs between devices or what the model leaves out. Ranges of single parameters lose the "
@@ -56,7 +55,8 @@ class PosteriorDraws(Tabular):
 
     def blocks(self, width: int = 80) -> list[Block]:
         """A table of ranges, what is held, and what the draws cover."""
-        ranges = np.percentile(self.values, QUANTILES, axis=0).T
+        shares = (5, 50, 95)
+        ranges = np.percentile(self.values, shares, axis=0).T
         rows = [
             (name, *(number(value, 4) for value in own), superscripts(unit))
             for name, unit, own in zip(self.names, self.units, ranges.tolist(), strict=True)
@@ -65,7 +65,7 @@ class PosteriorDraws(Tabular):
         again = f"{100 * self.redrawn:.2g} % were beyond a bound or of impossible inertias, and were drawn again."
         found: list[Block] = [
             f"{self.problem}: {counted(len(self), 'draw')} from the posterior, seed {self.seed}",
-            Table(("parameter", *(f"{q} %" for q in QUANTILES), "unit"), rows),
+            Table(("parameter", *(f"{q} %" for q in shares), "unit"), rows),
         ]
         return found + [text for text in (held, again if self.redrawn else "", self.covers) if text]
 
