@@ -61,5 +61,5 @@ def test_the_table_of_the_fit_counts_every_sample() -> None:
     assert int(np.argmax(trajectory.largest)) == round(swing().t[between] / STEP)
     table = solution.summary(verbose=True).partition("\nresiduals\n")[2].splitlines()
     row = next(line for line in table if line.strip().startswith("theta "))
-    assert float(row.split()[3]) == pytest.approx(0.1, rel=0.05)
+    assert float(row.split()[3]) == pytest.approx(100, rel=0.05)  # mrad
     assert f"{count:,}" in row

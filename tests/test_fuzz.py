@@ -32,7 +32,7 @@ NOT_MADE = {
     *("Bound", "Constraint", "Equations", "Joint", "Load", "OneStep", "PointLoad", "Relation", "Sensor", "Solution"),
     *("State", "Status", "Stepper", "Sweep", "ProblemError", "GROUND", "System", "GraphFactor", "GraphSolution"),
     *("Picture", "Window", "Placement", "PlanarConstraint", "PlanarLoad", "STAGES", "Trace", "Branch"),
-    *("Finding", "Cost", "Estimate", "Noise", "Trajectory", "StepFailedError", "LevenbergMarquardt"),
+    *("Finding", "RobustLoss", "Cost", "Estimate", "Noise", "Trajectory", "StepFailedError", "LevenbergMarquardt"),
 }
 """Public names that are bases or answers."""
 

@@ -245,7 +245,7 @@ def test_times_that_are_dates(tmp_path):
         "The times of run.csv are dates; they count in seconds from the first one, 2026-01-31 12:00:00.25Z.",
     )
     for last, told in (
-        ("2026-02-30 12:00:00Z", "line 4, column 'time': '2026-02-30 12:00:00Z' is no date and time"),
+        ("2026-02-30 12:00:00Z", "line 4, column 'time': '2026-02-30 12:00:00Z' is no time as 2026"),
         ("2026-01-31 12:00:05", "is the first with, or without, a time zone; give all dates one, or none"),
         ("2026-01-31 11:00:00Z", "line 4"),
     ):

@@ -186,7 +186,7 @@ def test_mistakes_are_told():
         (lambda: PointForce(here, (1, 2)), "PointForce: vector must have shape 3"),
         (
             lambda: PointForce(here, signals=("a", "b")),
-            "PointForce has 2 signals; give one for the whole vector or one",
+            "PointForce has 2 signals; give one for all axes, or one each",
         ),
         (lambda: PointForce(here, signals=(1,)), "PointForce: signals holds 1"),
         (

@@ -16,7 +16,7 @@ from test_robots_inside import same_as_written
 from spookid import Fixed, ProblemError, Spherical, robots
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
-from spookid.robots.comparing import Motion, replayed
+from spookid.robots.comparing import Along, replayed
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import described
@@ -119,7 +119,7 @@ def test_replays_are_the_motion_of_the_model(tmp_path: Path) -> None:
     for effort in did[:-1]:
         states.append(solve_ivp(rates_of, (0, 0.01), states[-1], args=(effort,), rtol=1e-8).y[:, -1])
     positions, rates = np.split(np.array(states), 2, axis=1)
-    motion = Motion(("a", "b"), 0.01, positions, rates, did)
+    motion = Along(("a", "b"), ("a", "b"), 0.01, t, positions, rates, did, positions)
     assert motion.starts.tolist() == [0]
     expected = np.stack([positions[k + 1 : k + 101] for k in motion.starts])
     np.testing.assert_allclose(replayed(robot, motion, {}), expected, atol=1e-2)

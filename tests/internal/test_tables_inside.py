@@ -20,9 +20,9 @@ from spookid.studies import auditing as audits
 from spookid.studies import crossvalidation_study as crossvalidations
 from spookid.studies import profile_study as profiles
 from spookid.studies import sweeping
+from spookid.studies.job import Source
 from spookid.studies.simulation_study import compare
 from spookid.studies.sweep_points import SweepPoint, axes_of
-from spookid.studies.variants import Variant
 from spookid.tables.table import Table, latex
 
 _FILE = """
@@ -233,7 +233,8 @@ def test_notices_stand_under_a_heading(folders: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_sweep_says_so(tmp_path: Path) -> None:
-    plan = sweeping.plan(pendulum_problem().with_(recordings=[recording()]), None, axes_of({"step": [0.01]}), Variant())
+    source = Source(pendulum_problem().with_(recordings=[recording()]), None)
+    plan = sweeping.plan(source, axes_of({"step": [0.01]}))
 
     def stop(point: SweepPoint, before: bool) -> None:
         raise KeyboardInterrupt
