@@ -152,7 +152,7 @@ def judged(
     analysis = analyse(names, statistics, magnitudes, free, estimates)
     result = analysis.sensitivities
     if math.isfinite(larger):
-        result = result.robust(block, free.linked, larger)
+        result = result.robust(block, free.linked, larger, statistics.prior)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
     result = replace(result, weak=_advised(assembly, result))
     findings = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))

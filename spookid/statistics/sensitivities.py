@@ -121,6 +121,14 @@ def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str],
     return float(min(slope @ seen.priors @ slope / variance, 1.0)) if error > 0 and variance > 0 else 0.0
 
 
+def _alone(information: Array) -> Array:
+    """Variances by priors alone; infinite of parameters whose priors leave a direction open, (n_p,)."""
+    scale = np.sqrt(np.where(np.diag(information) > 0, np.diag(information), 1.0))
+    inverse = np.linalg.pinv(information / np.outer(scale, scale), rcond=1e-9, hermitian=True)
+    whole = np.diag(inverse @ (information / np.outer(scale, scale))) > 1 - 1e-6
+    return np.where(whole, np.diag(inverse) / scale**2, np.inf)
+
+
 def of_priors(seen: Seen, sizes: Array) -> Array:
     """Directions of parameters over their sizes that priors tell more of than data do, of length one, (k, n_p).
 
@@ -202,16 +210,23 @@ class Sensitivities(Tabular):
         """Parameters whose standard errors are those of the jackknife."""
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
-    def robust(self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST) -> Sensitivities:
+    def robust(
+        self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST, prior: Array | None = None
+    ) -> Sensitivities:
         """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
 
         Args:
             block: steps of a block; of few steps the jackknife says nothing.
             linked: True for parameters in constraints, which have one factor, or these would not hold, (n_p,).
+            prior: information of the priors, (n_p, n_p): no error is raised above that of the prior alone.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
         ratio = np.where(np.isfinite(ratio) & (ratio > larger) & (block >= LEAST_BLOCK), ratio, 1.0)
+        if prior is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                most = np.sqrt(_alone(prior) / np.diag(self.covariance))
+            ratio = np.maximum(np.fmin(ratio, most), 1.0)
         ratio[linked] = np.max(ratio[linked], initial=1.0)
         seen = self.seen and replace(self.seen, raised_from=larger if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import ROUNDING, Array
 from spookid.parameter import is_constant, parameters_in
 from spookid.records import dataclass
 from spookid.results import folders
@@ -118,9 +118,8 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
     if count < 1:
         raise ProblemError(f"the number of draws is {count}; give 1 or more")
     known = solution.sensitivities
-    drawn = [
-        i for i, name in enumerate(known.names) if np.isfinite(known.covariance[i, i]) and known.covariance[i, i] > 0
-    ]
+    variances, moving = np.diag(known.covariance), [not solution.parameters[name].at_bound for name in known.names]
+    drawn = np.flatnonzero(np.isfinite(variances) & (variances > 0) & moving).tolist()
     if not drawn:
         raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; there is nothing to draw")
     estimates = [solution.parameters[known.names[i]] for i in drawn]
@@ -160,7 +159,8 @@ def _possible(problem: Problem, names: tuple[str, ...], held: Mapping[str, float
             continue
         # Σ = tr(J)/2 1 − J is the second moment of the mass: its leading minors are positive of every body.
         second = ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
-        margins += [mass, second[0, 0], ca.det(second[:2, :2]), ca.det(second)]
+        second /= ca.fmax(ca.trace(second), 1e-300)
+        margins += [mass, *(ca.det(second[:n, :n]) + ROUNDING for n in (1, 2, 3))]
     if not margins:
         return lambda values: np.ones(len(values), dtype=bool)
     symbols = parameters_in(margins, problem.what)
