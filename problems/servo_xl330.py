@@ -47,6 +47,7 @@ def lifting(name: str, gains: tuple[int, ...]) -> Problem:
         recordings=[measured(f"xl330_kp{gain}_{motion}") for gain in gains for motion in SERVO],
         observations=[HingeAngle(joint, "q", offset=zero)],
         step=STEP,
+        estimator="hard",  # replays need the motion that follows from commands alone
     )
 
 
