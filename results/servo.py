@@ -23,6 +23,7 @@ from spookid import (  # noqa: E402
     GROUND,
     Body,
     DCDrive,
+    Estimate,
     Hinge,
     HingeAngle,
     Model,
@@ -78,6 +79,11 @@ def replayed(kind: type[Servo], solution: Solution, recording: Recording) -> flo
     return 1e3 * float(np.mean(np.abs(np.interp(recording.t, simulated.t, simulated.signal("q")) - shown)))
 
 
+def shown(one: Estimate) -> str:
+    """An estimate with its standard error."""
+    return f"{one.estimate:.4g}" + (" (at its bound)" if one.at_bound else f" ± {one.std_err:.2g}")
+
+
 def main() -> None:
     every = [measured(f"xl330_kp{gain}_{name}") for gain in (100, 400) for name in SERVO]
     columns, estimates = {}, {}
@@ -105,7 +111,7 @@ def main() -> None:
     lines += [f"- {name}: {value} mrad" for name, value in ANCHORS.items()]
     lines += ["", "| parameter | " + " | ".join(estimates) + " | unit |", "|---|" + "---|" * (len(estimates) + 1)]
     for name, one in estimates["with gear friction"].items():
-        cells = [f"{e[name].estimate:.4g} ± {e[name].std_err:.2g}" if name in e else "" for e in estimates.values()]
+        cells = [shown(e[name]) if name in e else "" for e in estimates.values()]
         lines.append(f"| {name} | {' | '.join(cells)} | {one.unit} |")
     lines += ["", "The resistance and the torque constant scale with the load's mass, which is taken as known."]
     lines += ["", f"Made by `python results/servo.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
