@@ -147,10 +147,11 @@ def _of_process_noise(first: Fit, second: Fit) -> Array:
     if second.condensed is None:
         return np.zeros(1)
     found, of_hard = ({(n.kind, name): n.std for n in fit.result.noise for name in n.names} for fit in (first, second))
-    sizes = {}
+    sizes = dict[str, float]()
     for size in second.assembly.noise:
-        for key, one in zip(size.keys, ((size.kind, name) for name in size.names), strict=True):
-            sizes[key] = found[one] / of_hard[one] if of_hard[one] else 0.0
+        for key, name in zip(size.keys, size.names, strict=True):
+            whole = of_hard[size.kind, name]
+            sizes[key] = found[size.kind, name] / whole if whole else 0.0
     return under_process_noise(second.condensed, sizes)
 
 
@@ -178,8 +179,8 @@ def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
         return Choice("noise", "the fit with hard dynamics did not converge")
     verdict = hausman_test(one, other)
     if np.any(verdict.differ):  # so may what the step adds to each
-        added = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
-        pairs = zip((one, other), added, strict=True)
+        steps = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
+        pairs = zip((one, other), steps, strict=True)
         verdict = hausman_test(*(replace(answer, estimates=answer.estimates - step) for answer, step in pairs))
     return choice_by(first.identifiability.sensitivities.names, verdict)
 
