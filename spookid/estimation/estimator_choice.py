@@ -4,8 +4,9 @@ The fit with estimated noise is consistent and stands by default. Steps of an en
 a random torque to it, and make its errors wide; deterministic dynamics take them for errors of the sensors. They are
 the answer only if white noise of the size that was found is rejected, as it would make them leave more than they do; if
 no recording is driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if
-their errors are smaller by more than a factor of 1.5 in the median (``statistics.hausman``). Two fits that differ say
-that the model lacks something, and so does the answer.
+their errors are smaller by more than a factor of 1.5 in the median, with what they would be if process noise made the
+residuals (``statistics.hausman``). So a force that is random is no reason for them: in white noise the estimate of
+noise is sharper. Two fits that differ say that the model lacks something, and so does the answer.
 """
 
 from __future__ import annotations
