@@ -194,7 +194,7 @@ def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
         return Choice("noise", f"hard dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
         words = f"a fit with noise estimated agrees, and its errors are {verdict.gain:.2g} times as large"
-        return Choice("hard", words)
+        return Choice("hard", f"{words} as these, with what process noise may do")
     return Choice("noise", "hard dynamics agree and are not sharper" if verdict.agree else "stretches do not tell more")
 
 

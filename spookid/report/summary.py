@@ -88,7 +88,7 @@ def _parameters(solution: Solution) -> list[str]:
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         origin = _ERRORS_FROM_LIKELIHOOD if solution.estimates_noise else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
-        lines += _wrapped(" ".join([origin, *conditional, *_raised(solution)]))
+        lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
@@ -143,16 +143,13 @@ def _constraints(solution: Solution) -> list[str]:
     return lines
 
 
-def _raised(solution: Solution) -> list[str]:
-    """Which errors are more than those of white noise, and why."""
-    known = solution.sensitivities
+def _raised(known: Sensitivities) -> list[str]:
+    """Which errors are those of the jackknife."""
     if not known.raised:
         return []
     largest = float(np.max(known.inflation))
-    hard = solution.choice is not None and solution.choice.is_hard and solution.choice.reason != "as asked"
-    more = ", with what process noise may do to hard dynamics," if hard else ","
     return [
-        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings{more} up to "
+        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings, up to "
         f"{number(largest, 2)} times what white noise would leave."
     ]
 
