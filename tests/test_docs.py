@@ -53,7 +53,7 @@ def test_the_ten_lines_solve_the_recording_that_ships(ran: Callable[[Path], dict
     # m g l/(J + m l^2), which a simulation-error fit of the same release puts at 120.27 1/s^2
     J, m, l = solution["J"].estimate, 0.01225, 0.062
     assert m * 9.81 * l / (J + m * l**2) == pytest.approx(120.27, abs=0.15)
-    assert 0 < solution["c"].std_err < 0.1 * solution["c"].estimate
+    assert 0 < solution["c"].std_err < 0.2 * solution["c"].estimate
 
 
 @named(PAGES)

@@ -4,8 +4,9 @@ The fit with estimated noise is consistent and stands by default. Steps of an en
 a random torque to it, and make its errors wide; deterministic dynamics take them for errors of the sensors. They are
 the answer only if white noise of the size that was found is rejected, as it would make them leave more than they do; if
 no recording is driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if
-their errors are smaller by more than a factor of 1.5 in the median (``statistics.hausman``). Two fits that differ say
-that the model lacks something, and so does the answer.
+their errors are smaller by more than a factor of 1.5 in the median, with what they would be if process noise made the
+residuals (``statistics.hausman``). So a force that is random is no reason for them: in white noise the estimate of
+noise is sharper. Two fits that differ say that the model lacks something, and so does the answer.
 """
 
 from __future__ import annotations
@@ -25,13 +26,22 @@ from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
+from spookid.results.lazy import Lazy
 from spookid.results.result import Choice, Noise, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import without_blocks
-from spookid.statistics.hausman import EstimatorOutput, HausmanTest, denied, feedback, hausman_test, unstable
-from spookid.statistics.sensitivities import LEAST_BLOCK
+from spookid.statistics.hausman import (
+    EstimatorOutput,
+    HausmanTest,
+    denied,
+    feedback,
+    hausman_test,
+    under_process_noise,
+    unstable,
+)
+from spookid.statistics.sensitivities import LEAST_BLOCK, Sensitivities
 from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.stepping.base import DETERMINISTIC
 
@@ -62,10 +72,12 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:
         return first.with_(status=Status.INTERRUPTED, detail="while hard dynamics were tried")
-    choice = first.clock.time(partial(_chosen, first, second))
+    added = first.clock.time(partial(_of_process_noise, first, second))
+    choice = first.clock.time(partial(_chosen, first, second, added))
     if not choice.is_hard:
         return chosen(choice, first.with_(times=second.result.times, clocks=second.result.clocks))
     work.problem = hard
+    work.remarks.append(partial(_with_process_noise, first, added))
     return chosen(choice, second)
 
 
@@ -130,14 +142,46 @@ def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: 
 # --- after it ---
 
 
-def _chosen(first: Fit, second: Fit) -> Choice:
-    one, other = _answer(first), _answer(second)
+def _of_process_noise(first: Fit, second: Fit) -> Array:
+    """What process noise, if it made the residuals of hard dynamics, would add to the covariance of their estimates,
+    (n_p, n_p)."""
+    if second.condensed is None:
+        return np.zeros(1)
+    found, of_hard = ({(n.kind, name): n.std for n in fit.result.noise for name in n.names} for fit in (first, second))
+    sizes = dict[str, float]()
+    for size in second.assembly.noise:
+        for key, name in zip(size.keys, size.names, strict=True):
+            whole = of_hard[size.kind, name]
+            sizes[key] = found[size.kind, name] / whole if whole else 0.0
+    return under_process_noise(second.condensed, sizes)
+
+
+def _with_process_noise(first: Fit, added: Array, solution: Solution) -> Solution:
+    """A solution with this covariance in its errors."""
+
+    def errors() -> Sensitivities:
+        return known.sensitivities.with_variance(added)
+
+    known, sensitivities = solution, Lazy(errors, first.clock)
+    parameters = dict(solution.parameters)
+    for i, name in enumerate(first.assembly.transcription.names):
+        error = Lazy(partial(_error, sensitivities, i), first.clock)
+        parameters[name] = parameters[name].changed(std_err=error)
+    return solution.changed(sensitivities=sensitivities, parameters=parameters)
+
+
+def _error(sensitivities: Lazy[Sensitivities], place: int) -> float:
+    return float(sensitivities.get().standard_errors[place])
+
+
+def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
+    one, other = _answer(first), _answer(second, added)
     if second.result.status is not Status.CONVERGED or one is None or other is None:
         return Choice("noise", "the fit with hard dynamics did not converge")
     verdict = hausman_test(one, other)
     if np.any(verdict.differ):  # so may what the step adds to each
-        added = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
-        pairs = zip((one, other), added, strict=True)
+        steps = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
+        pairs = zip((one, other), steps, strict=True)
         verdict = hausman_test(*(replace(answer, estimates=answer.estimates - step) for answer, step in pairs))
     return choice_by(first.identifiability.sensitivities.names, verdict)
 
@@ -150,18 +194,19 @@ def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
         return Choice("noise", f"hard dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
         words = f"a fit with noise estimated agrees, and its errors are {verdict.gain:.2g} times as large"
-        return Choice("hard", words)
+        return Choice("hard", f"{words} as these, with what process noise may do")
     return Choice("noise", "hard dynamics agree and are not sharper" if verdict.agree else "stretches do not tell more")
 
 
-def _answer(fit: Fit) -> EstimatorOutput | None:
+def _answer(fit: Fit, added: Array | float = 0.0) -> EstimatorOutput | None:
     statistics, point = fit.identifiability.statistics, fit.point.parameters
     if statistics is None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
     free = fit.assembly.transcription.free_directions(point, unequal=False)
     changes = without_blocks(statistics, magnitudes, free)
-    return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
+    errors = np.sqrt(np.diag(fit.identifiability.sensitivities.covariance + added))
+    return EstimatorOutput(point, errors, changes)
 
 
 def _listed(differing: Mapping[str, float]) -> str:

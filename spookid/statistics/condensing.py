@@ -119,8 +119,13 @@ class Condensed:
 
     def left(self, columns: Sequence[Sequence[Array | Signs]]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
+        return self.moved(columns)[1]
+
+    def moved(self, columns: Sequence[Sequence[Array | Signs]]) -> tuple[Array, list[Columns]]:
+        """How noise in the rows moves the estimates, to either side, (n_p, m), and what is ``left`` of it."""
         states = [self.without_states(c, part) for c, part in enumerate(columns)]
-        return self._without_parameters(states, self.inner(self.T, states))
+        products = self.inner(self.T, states)
+        return self.inverse @ products, self._without_parameters(states, products)
 
     def inner(self, one: Sequence[Columns], other: Sequence[Columns], hard: bool = False) -> Array:
         """Inner products of vectors of residuals, (m, m'); with ``hard`` rows, too, if one of them is not projected."""

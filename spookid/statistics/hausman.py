@@ -16,7 +16,7 @@ blocks tell no matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +48,39 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
         condensed: with disturbances so small that the dynamics are hard.
         sizes: of the noise that was found, over that of ``condensed``, by its name.
     """
-    rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]
-    draws = round(1 / FALSE_ALARMS) - 1
-    for _ in range(0, draws, _BATCH):
-        drawn = [[white(s, _BATCH, rng, sizes) for s in terms] for terms in condensed.linearized.chains]
-        if np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen):
-            return False
-    return True
+    seen = _of_sensors(condensed, condensed.residuals)[0]
+    return not any(np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen) for drawn in _drawn(condensed, sizes))
+
+
+def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Array:
+    """Covariance of estimates by hard dynamics if process noise made what they leave, white sensor noise taken off,
+    (n_p, n_p).
+
+    How far process noise moves estimates, over the root of the squares that it leaves, does not depend on its size.
+    So this is right if a random force acts, whatever fits with estimated noise say of its size, and too large if
+    none does. The block jackknife does not see it, as such a force acts on the motion beyond a block.
+
+    Args:
+        condensed: of the fit with hard dynamics.
+        sizes: as of ``denied``; only ratios of those of process noise matter.
+    """
+    process, sensors = dict(sizes), 0.0
+    for term in (term for terms in condensed.linearized.chains for term in terms):
+        if term.factor.group is Group.OBSERVATION:
+            ratios = np.array([sizes[name] for name in term.factor.noise])
+            sensors += float(np.sum(term.alive * ratios**2))
+            process.update(dict.fromkeys(term.factor.noise, 0.0))
+    excess = max(float(_of_sensors(condensed, condensed.residuals)[0]) - sensors, 0.0)
+    pairs = [condensed.moved(drawn) for drawn in _drawn(condensed, process)]
+    per_root = np.hstack([moves / np.sqrt(np.maximum(_of_sensors(condensed, left), _TINY)) for moves, left in pairs])
+    return np.asarray(excess * per_root @ per_root.T / per_root.shape[1])
+
+
+def _drawn(condensed: Condensed, sizes: Mapping[str, float]) -> Iterator[list[Columns]]:
+    """99 draws of noise in batches."""
+    rng = np.random.default_rng(0)
+    for _ in range(0, round(1 / FALSE_ALARMS) - 1, _BATCH):
+        yield [[white(s, _BATCH, rng, sizes) for s in terms] for terms in condensed.linearized.chains]
 
 
 def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:

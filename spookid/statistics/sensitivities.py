@@ -233,6 +233,17 @@ class Sensitivities(Tabular):
             return replace(self, seen=seen)
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
 
+    def with_variance(self, added: Array) -> Sensitivities:
+        """With a covariance that the jackknife does not see added to that of the estimates, (n_p, n_p)."""
+        covariance, known = self.covariance + added, self.inflation if self.inflation.size else np.ones(len(self.names))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt(np.diag(covariance) / np.diag(self.covariance))
+        seen = self.seen
+        if seen is not None:
+            seen = replace(seen, covariance=seen.covariance + added, scatter=seen.scatter + added)
+        inflation = known * np.where(np.isfinite(ratio), ratio, 1.0)
+        return replace(self, covariance=covariance, inflation=inflation, seen=seen)
+
     @property
     def standard_errors(self) -> Array:
         """Roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""

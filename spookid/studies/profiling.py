@@ -330,6 +330,10 @@ class _Walk:
     def _point(self, value: float, solution: Solution, side: int) -> ProfilePoint:
         if math.isfinite(self.center.log_likelihood):
             rise = 2 * (self.center.log_likelihood - solution.log_likelihood)
+            if is_hard(self.solution) and not all(n.given for n in self.center.noise):
+                # Squares at the noise of the centre: many errors of white noise away it has grown with them.
+                count = self.center.size.residuals - self.center.size.states
+                rise = count * math.expm1(rise / count)
         else:
             rise = solution.cost.total - self.center.cost.total
         zeta = side * math.sqrt(max(rise / self.scale, 0.0)) if self.scale > 0 and math.isfinite(rise) else math.nan
