@@ -42,6 +42,7 @@ from spookid.statistics.score_tests import (
     misfits,
     run_score_tests,
 )
+from spookid.statistics.whiteness import Misfit
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -73,32 +74,30 @@ def misfit_findings(
     found = () if of_fit is None else misfits(of_fit, coarser)
     if of_fit is None or not found:
         return []
+    warned, noted = ([one for one in found if bool(of_fit.effects(one)) is warns] for warns in (True, False))
     told = []
-    for code in ("residuals.autocorrelated", "residuals.no-effect"):
-        warns = code == "residuals.autocorrelated"
-        here = [one for one in found if bool(of_fit.effects(one)) is warns]
-        if not here:
-            continue
-        evidence = {
-            "misfits": [
-                {"words": one.words, "standard_errors": float(one.z), "shifts": of_fit.shifts(one)} for one in here
-            ]
-        }
-        words = "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in here)
-        if warns:
-            moved = [
-                f"{names_of(of_fit.effects(one))}{f' ({i})' if len(here) > 1 else ''}" for i, one in enumerate(here, 1)
-            ]
-            effect = f"The residuals are not noise: {words}."
-            advice = f"With it in the model, estimates would move by about {'; '.join(moved)} standard errors."
-        else:
-            effect = f"Tests of the residuals find little: {words}."
-            advice = "With it in the model, no estimate would move by a standard error."
-        told.append(Finding(code, (), evidence, effect, advice=advice))
+    if warned:
+        moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
+        effect = f"The residuals are not noise: {_causes(warned)}."
+        advice = f"With it in the model, estimates would move by about {'; '.join(moved)} standard errors."
+        told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
+    if noted:
+        effect = f"Tests of the residuals find little: {_causes(noted)}."
+        advice = "With it in the model, no estimate would move by a standard error."
+        told += [Finding("residuals.no-effect", (), _evidence(of_fit, noted), effect, advice=advice)]
     return told
 
 
-def names_of(shifts: Mapping[str, float], most: int = 4) -> str:
+def _causes(found: Sequence[Misfit]) -> str:
+    return "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in found)
+
+
+def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dict[str, object]]]:
+    numbered = ((one, float(one.z)) for one in found)
+    return {"misfits": [{"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m)} for m, z in numbered]}
+
+
+def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
     """The first of several shifts, each with its parameter."""
     words = [f"{name} {shift:+.1f}" for name, shift in list(shifts.items())[:most]]
     return ", ".join([*words, *([f"{len(shifts) - most} more"] if len(shifts) > most else [])])

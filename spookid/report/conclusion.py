@@ -32,7 +32,7 @@ def conclusion(solution: Solution) -> str:
     if solution.status is not Status.CONVERGED:
         return f"{begin}; the estimates are where it stopped, and no answer."
     misfit = any(finding.doubts for finding in solution.findings)
-    doubt = ["the model misses the data, so that estimates and errors mean little: see the notices"] if misfit else []
+    doubt = ["the model misses the data and estimates are biased: see the notices"] if misfit else []
     return f"{'; '.join([begin, *doubt, *_known(solution)])}."
 
 
